@@ -1,8 +1,9 @@
 //! From a call's number to who answers it, by [`crate::table`].
 
 use crate::descriptors::{with_more, with_more_for_one};
-use crate::table::{Row, TABLE, Treatment};
-use crate::{calls, memory, process};
+use crate::process::{self, Process};
+use crate::table::{Handler, Row, TABLE, Treatment};
+use crate::{memory, syscalls};
 use culvert::Errno;
 use culvert_intercept::{Call, Interest, Outcome};
 use culvert_sys::{nr, syscall};
@@ -44,20 +45,23 @@ pub fn interest(number: usize) -> Interest {
 
 /// Answers a call.
 pub fn dispatch(call: &mut Call) -> Outcome {
+    let process = process::get();
     match row(call.number).map(|row| &row.treatment) {
-        Some(Treatment::Handled(interest, function)) => match names_hidden(*interest, call) {
-            false => match function(call) {
-                Outcome::Return(STALE) => again(call, *function),
-                Outcome::Return(NO_NUMBER) => with_room(call, *function),
-                outcome => outcome,
-            },
-            true => without_hidden(*interest, call),
-        },
-        Some(Treatment::Submits(function)) => function(call, dispatch),
-        Some(Treatment::RefusedInside(at, errno, _)) => {
-            calls::path::refuse_inside(call, *at, *errno)
+        Some(Treatment::Handled(interest, function)) => {
+            match names_hidden(process, *interest, call) {
+                false => match function(process, call) {
+                    Outcome::Return(STALE) => again(process, call, *function),
+                    Outcome::Return(NO_NUMBER) => with_room(process, call, *function),
+                    outcome => outcome,
+                },
+                true => without_hidden(process, *interest, call),
+            }
         }
-        Some(Treatment::RefusedOn(errno, _)) => calls::arguments::refuse(call, *errno),
+        Some(Treatment::Submits(function)) => function(process, call, dispatch),
+        Some(Treatment::RefusedInside(at, errno, _)) => {
+            syscalls::path::refuse_inside(process, call, *at, *errno)
+        }
+        Some(Treatment::RefusedOn(errno, _)) => syscalls::arguments::refuse(process, call, *errno),
         _ => Outcome::Forward,
     }
 }
@@ -68,15 +72,15 @@ const STALE: isize = Errno::ESTALE.negated();
 /// began: nothing was done, and the name is to be looked up again (`retry_estale`,
 /// include/linux/namei.h, which tries once; here the others run at the same speed).
 #[cold]
-fn again(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
+fn again(process: &Process, call: &mut Call, function: Handler) -> Outcome {
     const TRIES: usize = 8;
     for _ in 1..TRIES {
-        match function(call) {
+        match function(process, call) {
             Outcome::Return(STALE) => {}
             outcome => return outcome,
         }
     }
-    calls::done(Err(Errno::ESTALE))
+    syscalls::done(Err(Errno::ESTALE))
 }
 
 const NO_NUMBER: isize = Errno::EMFILE.negated();
@@ -85,7 +89,7 @@ const NO_NUMBER: isize = Errno::EMFILE.negated();
 /// program none may use more than the program may. Not a call that makes a name: a driver may have
 /// made it before it missed a descriptor for it.
 #[cold]
-fn with_room(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
+fn with_room(process: &Process, call: &mut Call, function: Handler) -> Outcome {
     let excludes = |flags: usize| flags & 0o300 == 0o300; // O_CREAT | O_EXCL
     let makes_name = match call.number {
         nr::OPEN => excludes(call.args[1]),
@@ -96,27 +100,29 @@ fn with_room(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
         _ => false,
     };
     if makes_name {
-        process::get().run.make_room();
+        process.run.make_room();
         return Outcome::Return(NO_NUMBER);
     }
     // A driver may open several things for a call.
     const TRIES: usize = 16;
     for _ in 0..TRIES {
-        if !process::get().run.make_room() {
+        if !process.run.make_room() {
             break;
         }
-        match function(call) {
+        match function(process, call) {
             Outcome::Return(NO_NUMBER) => {}
             outcome => return outcome,
         }
     }
     let outcome = match call.number {
-        nr::OPEN | nr::CREAT | nr::OPENAT | nr::OPENAT2 => with_more_for_one(|| function(call)),
+        nr::OPEN | nr::CREAT | nr::OPENAT | nr::OPENAT2 => {
+            with_more_for_one(|| function(process, call))
+        }
         nr::DUP | nr::DUP2 | nr::DUP3 | nr::FCNTL => None,
         nr::RECVMSG | nr::RECVMMSG | nr::PIDFD_GETFD => None,
         // The program that is executed would keep the limit.
         nr::EXECVE | nr::EXECVEAT => None,
-        _ => with_more(|| function(call)),
+        _ => with_more(|| function(process, call)),
     };
     outcome.unwrap_or(Outcome::Return(NO_NUMBER))
 }
@@ -124,8 +130,8 @@ fn with_room(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
 /// Whether a call on descriptors names one that only Culvert knows of: the program has not opened
 /// that number.
 #[inline]
-fn names_hidden(interest: Interest, call: &Call) -> bool {
-    let hidden = |index: usize| process::get().run.is_internal(call.args[index] as i32);
+fn names_hidden(process: &Process, interest: Interest, call: &Call) -> bool {
+    let hidden = |index: usize| process.run.is_internal(call.args[index] as i32);
     match interest {
         Interest::Descriptor0 => hidden(0),
         Interest::Descriptors01 => hidden(0) || hidden(1),
@@ -137,7 +143,7 @@ fn names_hidden(interest: Interest, call: &Call) -> bool {
 /// The answer to a call that names one: that of the kernel for a descriptor that does not exist,
 /// since it may look at other things first.
 #[cold]
-fn without_hidden(interest: Interest, call: &Call) -> Outcome {
+fn without_hidden(process: &Process, interest: Interest, call: &Call) -> Outcome {
     let descriptors: &[usize] = match interest {
         Interest::Descriptors01 => &[0, 1],
         Interest::Descriptors02 => &[0, 2],
@@ -145,10 +151,10 @@ fn without_hidden(interest: Interest, call: &Call) -> Outcome {
     };
     let mut arguments = call.args;
     for &at in descriptors {
-        if process::get().run.is_internal(call.args[at] as i32) {
+        if process.run.is_internal(call.args[at] as i32) {
             arguments[at] = usize::MAX;
         }
     }
     // SAFETY: the program's own call, of a descriptor that does not exist: all it does is fail.
-    calls::done(unsafe { syscall::call(call.number, arguments) })
+    syscalls::done(unsafe { syscall::call(call.number, arguments) })
 }

@@ -2,22 +2,11 @@
 
 use crate::description::Description;
 use crate::paging::orphans;
-use crate::process::{self, Process};
-use alloc::{sync::Arc, vec::Vec};
+use crate::process::Process;
 
 /// Hands over all that survive exec.
 pub fn hand_down(process: &Process) {
-    let mut inherited: Vec<Arc<Description>> = Vec::new();
-    process.table.each(|fd, description| {
-        if description.may_go() && !crate::descriptors::close_on_exec(fd).unwrap_or(true) {
-            inherited.push(description.clone());
-        }
-    });
-    if let Some(child) = process::vfork_child() {
-        let installed = crate::descriptors::vfork::installed(child).into_iter();
-        inherited.extend(installed.filter_map(|(_, description)| description));
-    }
-    for description in inherited {
+    for (_, description) in process.table.inherited(Description::may_go) {
         hand_over(&description);
     }
 }

@@ -11,7 +11,7 @@ pub use crate::task::{
 };
 
 use crate::description::Description;
-use crate::descriptors::Table;
+use crate::descriptors::DescriptorTable;
 use crate::resolver::{Hold, MountId, MountTable, Place, References};
 use crate::run::node_locks::NodeLocks;
 use crate::run::{OUTSIDE, Run, ShadowName};
@@ -48,7 +48,7 @@ impl Here {
 }
 
 /// What is known of the working directory.
-enum Known {
+enum KnownDirectory {
     /// Nothing: it was inherited.
     Nothing,
     /// The kernel took it from the program itself: it is outside all mounts. Its path is asked for
@@ -90,7 +90,7 @@ pub struct Process {
     /// The mounts.
     pub mounts: &'static MountTable,
     /// The descriptors that are ours.
-    pub table: &'static Table,
+    pub table: &'static DescriptorTable,
     /// Locks shared by the processes of the run.
     pub node_locks: &'static NodeLocks,
     /// Path of libculvert.so, for programs that this one starts.
@@ -105,7 +105,7 @@ pub struct Process {
     pub targets_missing: bool,
     /// The mounts as the user asked for them, in the order of the table.
     pub specifications: &'static [culvert::mount::Mount],
-    working_directory: Mutex<Known>,
+    working_directory: Mutex<KnownDirectory>,
     /// Another process has the same one (`CLONE_FS` without `CLONE_VM`), so that only the kernel
     /// knows it.
     shared_working_directory: AtomicBool,
@@ -164,7 +164,7 @@ impl Process {
             targets_open: targets.open,
             targets_missing: targets.missing,
             specifications: &run.specifications,
-            working_directory: Mutex::new(Known::Nothing),
+            working_directory: Mutex::new(KnownDirectory::Nothing),
             shared_working_directory: AtomicBool::new(false),
         }
     }
@@ -181,9 +181,9 @@ impl Process {
         }
         let mut known = self.working_directory.lock();
         let found = match &*known {
-            Known::Here { here, .. } => return look(Some(here)),
-            Known::Outside => self.find_working_directory(false),
-            Known::Nothing => self.find_working_directory(self.flags & OUTSIDE == 0),
+            KnownDirectory::Here { here, .. } => return look(Some(here)),
+            KnownDirectory::Outside => self.find_working_directory(false),
+            KnownDirectory::Nothing => self.find_working_directory(self.flags & OUTSIDE == 0),
         };
         match found {
             Some(here) => {
@@ -193,14 +193,23 @@ impl Process {
                     }
                     _ => Keeper::nothing(),
                 };
-                *known = Known::Here { here, _keeper };
+                *known = KnownDirectory::Here { here, _keeper };
                 match &*known {
-                    Known::Here { here, .. } => look(Some(here)),
+                    KnownDirectory::Here { here, .. } => look(Some(here)),
                     _ => look(None),
                 }
             }
             None => look(None),
         }
+    }
+
+    /// The working directory, where that is a node of a driver's.
+    #[inline]
+    pub fn working_node(&self) -> Option<(MountId, Node)> {
+        self.with_working_directory(|here| match here {
+            Some(Here::Place(Place::Mount { mount, node })) => Some((*mount, *node)),
+            _ => None,
+        })
     }
 
     /// Another process will have the same working directory, and may change it.
@@ -264,9 +273,8 @@ impl Process {
             here.tell_others();
         }
         let Some(child) = vfork_child() else {
-            let known = here.map_or(Known::Outside, |(here, _keeper)| Known::Here {
-                here,
-                _keeper,
+            let known = here.map_or(KnownDirectory::Outside, |(here, _keeper)| {
+                KnownDirectory::Here { here, _keeper }
             });
             let old = core::mem::replace(&mut *self.working_directory.lock(), known);
             // Outside the lock: a driver may be called.

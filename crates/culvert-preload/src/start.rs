@@ -9,7 +9,7 @@ use crate::memory::c_string;
 use crate::process::{self, Process};
 use crate::run::{NO_PATCH, Refusal, Run, VARIABLE, stat_path};
 use crate::vfs::own_file::{self, OwnFile};
-use crate::{calls, dispatch, log, notice, shadow};
+use crate::{dispatch, lifecycle, log, notice, shadow};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -350,7 +350,7 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), Lost> {
     let config = Config {
         handler: dispatch::dispatch,
         interest: dispatch::interest,
-        fork: calls::process::FORK_HOOKS,
+        fork: lifecycle::fork::HOOKS,
         patch: process::get().flags & NO_PATCH == 0,
         cache_directories: Box::leak(Box::new([&*process::get().run.site_tables().leak()])),
         log: |line| crate::log!("{}", String::from_utf8_lossy(line)),

@@ -10,8 +10,6 @@ use crate::run::{ShadowName, read_link, stat_descriptor};
 use crate::shadow::{self, open_descriptors};
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
@@ -115,16 +113,10 @@ pub fn give_all(process: &Process, only_inheritable: bool) -> Result<(), Errno> 
     for fd in open_descriptors() {
         process.table.get(fd);
     }
-    let mut given: Vec<(i32, Arc<Description>)> = Vec::new();
-    process.table.each(|fd, description| {
-        if !only_inheritable || !crate::descriptors::close_on_exec(fd).unwrap_or(true) {
-            given.push((fd, description.clone()));
-        }
-    });
-    if let Some(child) = process::vfork_child() {
-        let installed = crate::descriptors::vfork::installed(child).into_iter();
-        given.extend(installed.filter_map(|(fd, description)| Some((fd, description?))));
-    }
+    let given = match only_inheritable {
+        true => process.table.inherited(|_| true),
+        false => process.table.all(|_, _| true),
+    };
     let mut result = Ok(());
     for (fd, description) in given {
         result = result.and(give(&description, fd, "exec"));

@@ -65,7 +65,7 @@ pub extern "C" fn la_preinit(_: *mut usize) {
 /// As [`start`]; more calls than one are ignored.
 unsafe fn begin(environment: *mut *mut u8) {
     if !STARTED.swap(true, Relaxed) {
-        culvert_preload::calls::process::trim_with(heap::trim);
+        culvert_preload::lifecycle::fork::trim_with(heap::trim);
         // SAFETY: the caller's promise.
         unsafe { start(Environment::new(environment)) };
     }

@@ -33,6 +33,17 @@ def elsewhere(run):
     return subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
+def without_rights(run):
+    """As an owner, or another user, whom the superuser's rights do not help."""
+    superuser = os.getuid() == 0
+    if superuser:
+        os.chmod(".", 0o755)
+        os.seteuid(65534)
+    run()
+    if superuser:
+        os.seteuid(0)
+
+
 WRITES = {
     "write": os.O_WRONLY,
     "both": os.O_RDWR,
@@ -52,6 +63,10 @@ def attempts(path):
     say("elsewhere", elsewhere(
         f"try: open({path!r}, 'r+b').close(); print('ok')\nexcept OSError as e: print(errno.errorcode[e.errno])"))
     say("chmod", outcome(os.chmod, path, 0o755), "times", outcome(os.utime, path))
+    # Who may not write it is told that, and not that it is executed.
+    os.chmod(path, 0o555)
+    without_rights(lambda: say("without the right", outcome(os.truncate, path, 1)))
+    os.chmod(path, 0o755)
 
 
 def copy(source, path):

@@ -367,6 +367,14 @@ static void group_umask(void)
     close(open("later", O_CREAT | O_WRONLY, 0666));
     show_stat("later", stat("later", &st), &st);
     printf("umask %o\n", umask(022));
+    /* Of the working directory, by no path. */
+    struct timespec times[2] = { { 1, 0 }, { 2, 0 } };
+    WORKS(chdir("d"));
+    SHOW(syscall(452 /* fchmodat2 */, AT_FDCWD, "", 0751, AT_EMPTY_PATH));
+    SHOW(fchownat(AT_FDCWD, "", -1, getgid(), AT_EMPTY_PATH));
+    SHOW(utimensat(AT_FDCWD, "", times, AT_EMPTY_PATH));
+    show_stat("working directory", stat("../d", &st), &st);
+    printf("%ld\n", (long)st.st_mtime);
 }
 
 static void group_transfer(void)

@@ -360,22 +360,22 @@ impl Description {
     }
 
     /// The kernel keeps it from here on, as it says.
-    pub(crate) fn become_shared(&self, kept: &Kept) {
+    pub(crate) fn become_shared(&self, kept: &SharedOn) {
         self.tell_shared();
         self.flags_known.store(NOT_KNOWN, Relaxed);
         self.set_state(match kept {
-            Kept::OnShadow => ON_SHADOW,
-            Kept::Directly => DIRECT,
+            SharedOn::Shadow => ON_SHADOW,
+            SharedOn::DriversFile => DIRECT,
         });
     }
 }
 
 /// What the kernel keeps a shared description on.
-pub enum Kept {
+pub enum SharedOn {
     /// The node's shadow.
-    OnShadow,
+    Shadow,
     /// The driver's own file.
-    Directly,
+    DriversFile,
 }
 
 /// A description in use by the running hook.

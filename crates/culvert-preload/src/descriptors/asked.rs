@@ -10,8 +10,9 @@
 //! The engine's classes say of all numbers that nobody knows, but for Culvert's own.
 
 use super::recognise::Looked;
-use super::{INTERNAL, Table, counted, dup_from, set_close_on_exec};
-use crate::description::{Description, Held, Kept, Object};
+use super::{DescriptorTable, INTERNAL, counted, dup_from, set_close_on_exec};
+use crate::answer::Answer;
+use crate::description::{Description, Held, Object, SharedOn};
 use crate::files::kernel_flags;
 use crate::run::{self, node_paths, stat_descriptor};
 use crate::shadow;
@@ -22,7 +23,7 @@ use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::raw::general::stat;
 
-impl Table {
+impl DescriptorTable {
     /// From here on the kernel is asked; nobody else is in a hook, and everything is shared.
     pub fn ask(&self) {
         if tables::are_asked_for() {
@@ -41,6 +42,30 @@ impl Table {
                 classes::set(fd, classes::UNKNOWN);
             }
         }
+    }
+
+    /// A process is about to be made with one table for two memories (`files`), or with one memory
+    /// (`vm`) for two tables, which is no child of vfork.
+    pub fn before_fork(&self, files: bool, vm: bool, vfork: bool) {
+        if files && !vm {
+            self.ask();
+        } else if !files && vm && !vfork && !tables::are_asked_for() {
+            culvert_intercept::exclusively(|| {
+                // What other threads have opened since.
+                let _ = self.promote_all(false);
+                self.ask();
+            });
+        }
+    }
+
+    /// This is a new process, which `shares` its table with its parent or not. True: the drivers'
+    /// descriptors are in another table.
+    pub fn forked(&self, shares: bool) -> bool {
+        let other_table = tables::forked(shares);
+        if !shares && tables::are_asked_for() {
+            tables::separate();
+        }
+        other_table
     }
 
     fn known_here(&self, fd: i32) -> Option<Arc<Description>> {
@@ -188,7 +213,7 @@ impl Table {
                 false => super::not_awaited(dup_from(own, from, close_on_exec)?)?,
             };
             self.settled(fd);
-            let _ = description.hand_over(|_| Ok(Kept::Directly));
+            let _ = description.hand_over(|_| Ok(SharedOn::DriversFile));
             if stays {
                 core::mem::forget(description);
             }
@@ -216,7 +241,7 @@ impl Table {
             }
         };
         self.settled(fd);
-        let _ = description.hand_over(|_| Ok(Kept::OnShadow));
+        let _ = description.hand_over(|_| Ok(SharedOn::Shadow));
         self.remember(fd, &description, None);
         Ok(fd)
     }
@@ -238,8 +263,12 @@ impl Table {
     }
 }
 
-/// Runs `unshare`, which gives this thread a table of its own where it succeeds.
-pub fn with_own_table(unshare: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+/// Runs `unshare`, which gives this thread a table of its own where it succeeds. None: it has one.
+pub fn with_own_table(unshare: impl FnOnce() -> Answer) -> Option<Answer> {
+    tables::may_share_table().then(|| to_own_table(unshare))
+}
+
+fn to_own_table(unshare: impl FnOnce() -> Answer) -> Answer {
     culvert_intercept::exclusively(|| {
         let table = super::table();
         table.promote_all(false)?;

@@ -6,11 +6,10 @@
 //! mount is remembered beside, for what asks by the way (`/proc/self/fd`, a directory opened
 //! without `O_DIRECTORY` that is used as one), and forgotten with the next open of its number.
 
-use super::Table;
+use super::{DescriptorTable, Knower, has_own_class, knower};
 use crate::backing;
 use crate::mounts::MountId;
 use crate::run::{descriptor_path, stat_descriptor};
-use crate::task::{self, tables};
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert_intercept::descriptors as classes;
@@ -44,7 +43,7 @@ fn is_mounts(fd: i32) -> bool {
     narrow(fd) && classes::get(fd) == super::MOUNTS
 }
 
-impl Table {
+impl DescriptorTable {
     /// Whether the engine's table says that `fd` is a directory of a backing tree.
     pub fn is_backed_directory(&self, fd: i32) -> bool {
         fd >= 0 && classes::get(fd) >= BACKED
@@ -53,16 +52,11 @@ impl Table {
     /// The mount whose backing tree directory `fd` belongs to.
     #[inline]
     pub fn backed(&self, fd: i32) -> Option<MountId> {
-        let class = classes::get(fd);
-        if narrow(fd) && !task::tables_differ() {
-            if class >= BACKED {
-                return Some(MountId(u16::from(class - BACKED)));
-            }
-            if class == classes::FOREIGN && self.opened_through(fd).is_none() {
-                return None;
-            }
+        match super::class(fd) {
+            class @ BACKED.. => Some(MountId(u16::from(class - BACKED))),
+            classes::FOREIGN if self.opened_through(fd).is_none() => None,
+            _ => self.find_backed(fd, classes::get(fd)),
         }
-        self.find_backed(fd, class)
     }
 
     #[cold]
@@ -110,16 +104,13 @@ impl Table {
 
     /// Records that `fd` is a directory of the backing tree of `mount`.
     pub fn note_directory(&self, fd: i32, mount: MountId) {
-        if task::vfork_child_with_table().is_some() {
-            self.remove(fd);
-            return;
-        }
-        if tables::are_asked_for() {
-            return;
-        }
-        if narrow(fd) {
-            self.end.fetch_max(fd + 1, Relaxed);
-            classes::set(fd, class_of(mount));
+        match knower() {
+            Knower::Memory if narrow(fd) => {
+                self.end.fetch_max(fd + 1, Relaxed);
+                classes::set(fd, class_of(mount));
+            }
+            Knower::Child(_) => self.remove(fd),
+            Knower::Memory | Knower::Kernel => {}
         }
     }
 
@@ -136,7 +127,7 @@ impl Table {
         if is_directory {
             self.note_directory(fd, mount);
         }
-        if narrow(fd) && mount.0 < CLASSES && !task::tables_differ() {
+        if has_own_class(fd) && mount.0 < CLASSES {
             OPENED_THROUGH[fd as usize].store(mount.0 as u8 + 1, Relaxed);
         }
         fd

@@ -1,7 +1,7 @@
 //! What closing a descriptor of the program's does to its record locks
 //! ([`crate::run::posix_locks`]).
 
-use super::Table;
+use super::DescriptorTable;
 use crate::description::{Description, Object};
 use crate::paging::kept;
 use crate::run::{self, ShadowName};
@@ -18,7 +18,7 @@ impl Description {
     }
 }
 
-impl Table {
+impl DescriptorTable {
     /// Before exec: what would be closed there, and drop locks that the next program is to have,
     /// stays open.
     pub fn keep_locks_over_exec(&self) {

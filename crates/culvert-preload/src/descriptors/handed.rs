@@ -7,7 +7,7 @@
 //! nodes are closed once the node is known, all others at the next exec, which gets those that were
 //! not looked for. A process that has the table of descriptors of another one finds the other's.
 
-use super::{close_on_exec, dup_high, kernel_flags, node_is_found};
+use super::{dup_high, kernel_flags, node_is_found};
 use crate::description::{Description, O_PATH, Object};
 use crate::run::{self, ShadowName, stat_descriptor};
 use crate::shadow::OwnedFd;
@@ -33,21 +33,11 @@ static GIVEN: Mutex<Vec<(u16, &'static AtomicI32)>> = Mutex::new(Vec::new());
 /// Descriptors for the next program, each with the mount that it is for (two mounts of one source
 /// may have the same node); they survive exec, and are closed where that fails.
 pub fn hand_down() -> Vec<(u16, OwnedFd)> {
-    let mut inherited: Vec<Arc<Description>> = Vec::new();
-    super::table().each(|fd, description| {
-        if may_be_lost(description) && !close_on_exec(fd).unwrap_or(true) {
-            inherited.push(description.clone());
-        }
-    });
-    if let Some(child) = task::vfork_child() {
-        let installed = super::vfork::installed(child).into_iter();
-        let installed = installed.filter_map(|(_, description)| description);
-        inherited.extend(installed.filter(|description| may_be_lost(description)));
-    }
-    let which = |it: &mut Arc<Description>| (it.mount.0, it.node, it.access_mode());
-    inherited.sort_by_key(|it| (it.mount.0, it.node, it.access_mode()));
-    inherited.dedup_by_key(which);
-    let owns = inherited.iter().filter_map(|description| {
+    let mut inherited = super::table().inherited(may_be_lost);
+    let which = |it: &(i32, Arc<Description>)| (it.1.mount.0, it.1.node, it.1.access_mode());
+    inherited.sort_by_key(which);
+    inherited.dedup_by_key(|it| which(it));
+    let owns = inherited.iter().filter_map(|(_, description)| {
         let file_system = crate::looked_at::file_system(description.mount).ok()?;
         let own = match opened_no_more(file_system, description) {
             Some(own) => Some(own),

@@ -26,8 +26,8 @@ pub use crate::run::internal::{open_high, with_more, with_more_for_one};
 pub use crate::run::node_paths::{
     find as find_node, is_found as node_is_found, note as note_node, walk as walk_to_node,
 };
-use crate::task::{self, tables};
-use alloc::{alloc::alloc_zeroed, sync::Arc};
+use crate::task::{self, VforkChild, tables};
+use alloc::{alloc::alloc_zeroed, sync::Arc, vec::Vec};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr};
@@ -39,7 +39,7 @@ use culvert_sys::sync::Mutex;
 /// The class of a descriptor with a description in our table.
 pub const OURS: u8 = 2;
 /// The class of a foreign descriptor whose reads go round the page cache (O_DIRECT): they are
-/// looked at (`calls/unbuffered.rs`).
+/// looked at (`syscalls/unbuffered.rs`).
 pub const UNBUFFERED: u8 = 5;
 /// The class of a foreign descriptor that is a ring made here (`rings`).
 pub const RING: u8 = 6;
@@ -53,18 +53,57 @@ const LIMIT: usize = CHUNK * CHUNKS;
 pub use asked::with_own_table;
 pub use closing::companions_before_exec;
 
-static TABLE: Table = Table::new();
+static TABLE: DescriptorTable = DescriptorTable::new();
 
 /// This process's table.
 #[inline]
-pub fn table() -> &'static Table {
+pub fn table() -> &'static DescriptorTable {
     &TABLE
+}
+
+/// Who knows what this thread's numbers stand for.
+enum Knower {
+    /// This memory: nobody else has the table.
+    Memory,
+    /// A child of vfork in its parent's memory, with a table of its own: what it has changed stands
+    /// beside the parent's.
+    Child(&'static VforkChild),
+    /// The kernel, which is asked each time, because others change the table, or this thread has
+    /// another one ([`asked`]).
+    Kernel,
+}
+
+#[inline]
+fn knower() -> Knower {
+    if !task::tables_differ() {
+        return Knower::Memory;
+    }
+    match task::vfork_child_with_table() {
+        _ if tables::are_asked_for() => Knower::Kernel,
+        Some(child) => Knower::Child(child),
+        None => Knower::Memory,
+    }
+}
+
+/// Whether the engine's table has a class for `fd` alone, of the one table that there is.
+#[inline]
+fn has_own_class(fd: i32) -> bool {
+    (0..=0xffff).contains(&fd) && !task::tables_differ()
+}
+
+/// What the engine's table says of `fd`, where that can be believed.
+#[inline]
+pub fn class(fd: i32) -> u8 {
+    match has_own_class(fd) {
+        true => classes::get(fd),
+        false => classes::UNKNOWN,
+    }
 }
 
 type Chunk = [AtomicPtr<Description>; CHUNK];
 
 /// From descriptor to description. A slot holds a reference ([`Arc::into_raw`]) or null.
-pub struct Table {
+pub struct DescriptorTable {
     chunks: [AtomicPtr<Chunk>; CHUNKS],
     lock: Mutex<()>,
     /// Held around changes that take more than one step.
@@ -76,7 +115,7 @@ pub struct Table {
     wide: AtomicBool,
 }
 
-impl Table {
+impl DescriptorTable {
     /// An empty table.
     const fn new() -> Self {
         Self {
@@ -120,19 +159,17 @@ impl Table {
     /// The description behind `fd`, if it is ours. One that was inherited is recognised here, once.
     #[inline]
     pub fn get(&self, fd: i32) -> Option<Held> {
-        if tables::are_asked_for() {
-            return self.asked(fd);
+        match knower() {
+            Knower::Memory => self.find(fd),
+            Knower::Child(child) => vfork::descriptor(child, fd, || self.of_parent(fd)),
+            Knower::Kernel => self.asked(fd),
         }
-        if let Some(child) = task::vfork_child_with_table() {
-            return vfork::descriptor(child, fd, || self.inherited(fd));
-        }
-        self.find(fd)
     }
 
     /// What a vfork child has from its parent. Everything was shared when the child was made: what
     /// is private was opened by another thread of the parent since, and is not in the child's table
     /// of descriptors.
-    fn inherited(&self, fd: i32) -> Option<Held> {
+    fn of_parent(&self, fd: i32) -> Option<Held> {
         match self.find(fd) {
             Some(found) if !found.is_shared() => self.recognise(fd),
             found => found,
@@ -175,14 +212,12 @@ impl Table {
     /// other threads may be opening and closing: what nobody has recognised yet is shared, so there
     /// is nothing to promote.
     fn known_reference(&self, fd: i32) -> Option<Arc<Description>> {
-        if tables::are_asked_for() {
-            return self.asked(fd).map(counted);
-        }
-        match task::vfork_child_with_table() {
-            Some(child) => {
+        match knower() {
+            Knower::Memory => self.known(fd),
+            Knower::Child(child) => {
                 vfork::descriptor(child, fd, || self.known(fd).filter(|held| held.is_shared()))
             }
-            None => self.known(fd),
+            Knower::Kernel => self.asked(fd),
         }
         .map(counted)
     }
@@ -196,8 +231,7 @@ impl Table {
         }
         // The engine's table has one class for all numbers with the same low 16 bits: a high one
         // that is foreign says nothing of a low one.
-        let shared = fd > 0xffff || self.wide.load(Relaxed) || task::tables_differ();
-        if class == classes::FOREIGN && shared {
+        if class == classes::FOREIGN && (self.wide.load(Relaxed) || !has_own_class(fd)) {
             return;
         }
         if class == OURS && fd > 0xffff {
@@ -213,7 +247,7 @@ impl Table {
         from: i32,
         close_on_exec: bool,
     ) -> Result<i32, Errno> {
-        if tables::are_asked_for() {
+        if let Knower::Kernel = knower() {
             return self.add_shared(Arc::new(description), from, close_on_exec);
         }
         let own = (from == 0)
@@ -262,16 +296,17 @@ impl Table {
 
     /// Records that `fd` now is `description`.
     pub fn install(&self, fd: i32, description: Arc<Description>) {
-        if tables::are_asked_for() {
-            self.settled(fd);
-            self.remember(fd, &description, None);
-            return;
-        }
-        if let Some(child) = task::vfork_child_with_table() {
-            vfork::install(child, fd, Some(description));
-            self.end.fetch_max(fd.saturating_add(1), Relaxed);
-            classes::set(fd, classes::UNKNOWN);
-            return;
+        match knower() {
+            Knower::Memory => {}
+            Knower::Child(child) => {
+                vfork::install(child, fd, Some(description));
+                self.end.fetch_max(fd.saturating_add(1), Relaxed);
+                return classes::set(fd, classes::UNKNOWN);
+            }
+            Knower::Kernel => {
+                self.settled(fd);
+                return self.remember(fd, &description, None);
+            }
         }
         let Some(slot) = self.slot_made(fd) else {
             return;
@@ -287,16 +322,15 @@ impl Table {
 
     /// Records that `fd` is not ours any more (closed or replaced by a foreign one).
     pub fn remove(&self, fd: i32) {
-        if tables::are_asked_for() {
-            if tables::is_process_s() {
-                self.drop_slot(fd);
+        match knower() {
+            Knower::Memory => {}
+            Knower::Child(child) => return vfork::install(child, fd, None),
+            Knower::Kernel => {
+                if tables::is_process_s() {
+                    self.drop_slot(fd);
+                }
+                return self.settled(fd);
             }
-            self.settled(fd);
-            return;
-        }
-        if let Some(child) = task::vfork_child_with_table() {
-            vfork::install(child, fd, None);
-            return;
         }
         let old = match self.slot(fd) {
             Some(slot) => {
@@ -312,12 +346,13 @@ impl Table {
     /// Records that the kernel has just opened something foreign at `fd`; returns its number, which
     /// may have become a lower one.
     pub fn opened_by_kernel(&self, fd: i32, close_on_exec: bool) -> i32 {
-        if tables::are_asked_for() {
+        let knower = knower();
+        if let Knower::Kernel = knower {
             self.settled(fd);
             return fd;
         }
         let fd = run::get().settle(fd, close_on_exec);
-        if task::vfork_child_with_table().is_none() {
+        if let Knower::Memory = knower {
             if classes::get(fd) != classes::FOREIGN {
                 self.set_class(fd, classes::FOREIGN);
             }
@@ -336,7 +371,7 @@ impl Table {
 
     /// Records that the kernel's own descriptor `fd` is a ring.
     pub fn note_ring(&self, fd: i32) {
-        if fd <= 0xffff && !task::tables_differ() && !tables::are_asked_for() {
+        if has_own_class(fd) {
             self.end.fetch_max(fd + 1, Relaxed);
             classes::set(fd, RING);
         }
@@ -355,26 +390,19 @@ impl Table {
 
     /// Whether `fd` is in the table, without a look at descriptors that nobody knows.
     pub fn get_known(&self, fd: i32) -> bool {
-        match task::vfork_child_with_table() {
-            Some(_) => true,
-            None => self
-                .slot(fd)
-                .is_some_and(|slot| !slot.load(Relaxed).is_null()),
-        }
+        let known = |slot: &AtomicPtr<Description>| !slot.load(Relaxed).is_null();
+        matches!(knower(), Knower::Child(_)) || self.slot(fd).is_some_and(known)
     }
 
     /// Records that nobody knows what `fd` is: it came from another process.
     pub fn forget(&self, fd: i32) {
         self.remove(fd);
-        if tables::are_asked_for() {
-            return;
-        }
-        if task::vfork_child_with_table().is_some() {
+        match knower() {
+            Knower::Memory => classes::set(fd, classes::UNKNOWN),
             // The child's own table only says what is ours: it is looked at now.
-            let _ = self.recognise(fd);
-            return;
+            Knower::Child(_) => drop(self.recognise(fd)),
+            Knower::Kernel => {}
         }
-        classes::set(fd, classes::UNKNOWN);
     }
 
     /// Another reference to the description of `fd`.
@@ -384,13 +412,50 @@ impl Table {
 
     /// Calls `visit` with every descriptor that is ours, and its description.
     pub fn each(&self, mut visit: impl FnMut(i32, &Arc<Description>)) {
-        if tables::are_asked_for() {
+        if let Knower::Kernel = knower() {
             return self.each_asked(visit);
         }
         for fd in 0..self.end.load(Relaxed) {
             if let Some(description) = self.known_reference(fd) {
                 visit(fd, &description);
             }
+        }
+    }
+
+    /// Every descriptor that is ours and fits, with its description.
+    pub fn all(&self, fits: impl Fn(i32, &Description) -> bool) -> Vec<(i32, Arc<Description>)> {
+        let mut all = Vec::new();
+        self.each(|fd, description| {
+            if fits(fd, description) {
+                all.push((fd, description.clone()));
+            }
+        });
+        all
+    }
+
+    /// Those that survive exec.
+    pub fn inherited(&self, fits: impl Fn(&Description) -> bool) -> Vec<(i32, Arc<Description>)> {
+        self.all(|fd, description| fits(description) && !close_on_exec(fd).unwrap_or(true))
+    }
+
+    /// Whether this process alone has the table, and its memory says what is in it.
+    pub fn is_own(&self) -> bool {
+        matches!(knower(), Knower::Memory)
+    }
+
+    /// Whether others may change it.
+    pub fn is_shared(&self) -> bool {
+        matches!(knower(), Knower::Kernel)
+    }
+
+    /// Whether `fd` and `other` are descriptors of one description. None: only the kernel knows.
+    pub fn are_same(&self, fd: i32, other: i32) -> Option<bool> {
+        match knower() {
+            Knower::Kernel => None,
+            _ => Some(
+                matches!((self.get(fd), self.get(other)), (Some(one), Some(other))
+                if core::ptr::eq::<Description>(&*one, &*other)),
+            ),
         }
     }
 

@@ -5,7 +5,6 @@ use super::MOUNTS;
 use crate::memory::c_string;
 use crate::run;
 use crate::shadow::{self, OwnedFd};
-use crate::task::{self, tables};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicI32};
@@ -49,7 +48,7 @@ pub fn open_kernels(path: &[u8]) -> Option<Kernel> {
 
 /// Records that `fd` is ours for the table at `path`, which the kernel has in `kernel`.
 pub fn note(fd: i32, path: &[u8], kernel: Kernel) {
-    if fd > 0xffff || task::tables_differ() || tables::are_asked_for() {
+    if !super::has_own_class(fd) {
         return;
     }
     ANY.store(true, Relaxed);

@@ -3,10 +3,10 @@
 //! node's, so that whoever has a descriptor of it by then, in another process too, waits for the
 //! turn's end, as for `f_pos_lock` natively (`fdget_pos`, fs/file.c).
 
+use super::{Knower, knower};
 use crate::description::offset::{kernel_seek, own_block};
-use crate::description::{Description, Kept};
+use crate::description::{Description, SharedOn};
 use crate::run::{self, node_locks::NodeLock};
-use crate::task::tables;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::Errno;
@@ -175,7 +175,10 @@ impl Description {
     /// Makes the kernel the keeper: `replace` is given the offset and makes the description's
     /// descriptors ones of a file, while no other thread begins to read or write at it; it says
     /// whether that is the driver's own or a shadow. Nothing happens to one that is shared already.
-    pub fn hand_over(&self, replace: impl FnOnce(u64) -> Result<Kept, Errno>) -> Result<(), Errno> {
+    pub fn hand_over(
+        &self,
+        replace: impl FnOnce(u64) -> Result<SharedOn, Errno>,
+    ) -> Result<(), Errno> {
         self.give_offset(|offset| replace(offset).map(|kept| self.become_shared(&kept)))
             .unwrap_or(Ok(()))
     }
@@ -219,7 +222,7 @@ impl Description {
     fn seek_any(&self, fd: i32, to: u64) {
         let table = super::table();
         let _changes = table.changing();
-        let mut by = tables::are_asked_for().then_some(fd);
+        let mut by = matches!(knower(), Knower::Kernel).then_some(fd);
         table.each(|other, candidate| {
             if core::ptr::eq(Arc::as_ptr(candidate), self) && by != Some(fd) {
                 by = Some(other);

@@ -1,7 +1,7 @@
 //! Promotion: from a description that this process keeps to one that the kernel keeps.
 
-use super::{INTERNAL, Table, close_on_exec, dup_high, set_close_on_exec};
-use crate::description::{Description, Kept, Object, kernel_seek};
+use super::{DescriptorTable, INTERNAL, close_on_exec, dup_high, set_close_on_exec};
+use crate::description::{Description, Object, SharedOn, kernel_seek};
 use crate::run::{self, node_paths};
 use crate::shadow;
 use alloc::sync::Arc;
@@ -11,7 +11,7 @@ use culvert_intercept::descriptors as classes;
 use culvert_sys::OwnedFd;
 use culvert_sys::{nr, sync::MutexGuard, syscall};
 
-impl Table {
+impl DescriptorTable {
     /// Keeps other threads from changing what a number stands for (promotion, dup, close), while
     /// there are any.
     pub fn changing(&self) -> Option<MutexGuard<'_, ()>> {
@@ -33,7 +33,7 @@ impl Table {
                 && let Some(own) = file.descriptor()
             {
                 self.stand_in(&description, fd, own, offset)?;
-                return Ok(Kept::Directly);
+                return Ok(SharedOn::DriversFile);
             }
             let name = description.name();
             let flags = match &description.object {
@@ -47,7 +47,7 @@ impl Table {
             }
             self.replace_all(&description, fd, opened.raw())?;
             run::get().posix_locks.close_shared(name, opened);
-            Ok(Kept::OnShadow)
+            Ok(SharedOn::Shadow)
         })
     }
 
@@ -69,7 +69,7 @@ impl Table {
     }
 
     /// The program's number for a description just made whose driver had to keep the file at a low
-    /// number, because closing that would drop locks (`Table::adopt_internal`): this number itself,
+    /// number, because closing that would drop locks (`Run::adopt_internal`): this number itself,
     /// and the driver gets a high one. The description is direct from then on.
     pub(super) fn stand_at_own(
         &self,
@@ -90,7 +90,7 @@ impl Table {
         place.store(high, Release);
         // Neither fails: the number is there, and the description nobody else's.
         let _ = set_close_on_exec(own, close_on_exec);
-        let _ = description.hand_over(|_| Ok(Kept::Directly));
+        let _ = description.hand_over(|_| Ok(SharedOn::DriversFile));
         Some(own)
     }
 

@@ -1,6 +1,6 @@
 //! Descriptors that came from another process: what do they stand for?
 
-use super::{Table, fifos, handed, saved, with_more};
+use super::{DescriptorTable, fifos, handed, saved, with_more};
 use crate::description::{Description, Held, Object};
 use crate::files::kernel_flags;
 use crate::gone;
@@ -25,7 +25,7 @@ pub(super) enum Looked {
     Foreign,
 }
 
-impl Table {
+impl DescriptorTable {
     /// Looks at a descriptor that nobody has told us of, and remembers what it is.
     pub(super) fn recognise(&self, fd: i32) -> Option<Held> {
         let found = stat_descriptor(fd).ok()?;

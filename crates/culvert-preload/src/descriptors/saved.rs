@@ -9,8 +9,6 @@ use super::{close_on_exec, dup_high};
 use crate::description::{Description, Object};
 use crate::run::{self, ShadowName, stat_descriptor};
 use crate::shadow::{OwnedFd, write_all};
-use crate::task;
-use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicI32;
@@ -73,18 +71,7 @@ impl Saved {
 /// A descriptor on what the driven files of this program that survive exec have saved; none where
 /// nothing is. It survives exec, and is closed where that fails.
 pub fn hand_down() -> Option<OwnedFd> {
-    let mut inherited: Vec<(i32, Arc<Description>)> = Vec::new();
-    super::table().each(|fd, description| {
-        if !close_on_exec(fd).unwrap_or(true) {
-            inherited.push((fd, description.clone()));
-        }
-    });
-    if let Some(child) = task::vfork_child() {
-        let installed = super::vfork::installed(child).into_iter();
-        inherited.extend(installed.filter_map(|(fd, description)| {
-            (!close_on_exec(fd).unwrap_or(true)).then_some((fd, description?))
-        }));
-    }
+    let inherited = super::table().inherited(|_| true);
     let mut all = Vec::new();
     for (fd, description) in &inherited {
         if let Some(state) = save(description) {

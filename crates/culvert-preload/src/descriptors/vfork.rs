@@ -2,7 +2,7 @@
 
 use crate::description::{Description, Held};
 use crate::task::VforkChild;
-use alloc::{sync::Arc, vec::Vec};
+use alloc::sync::Arc;
 
 /// The child's view of `fd`; `parent` is asked when the child has not changed it.
 pub fn descriptor(
@@ -19,11 +19,4 @@ pub fn descriptor(
 /// The child's `fd` is now `description`, or not ours.
 pub fn install(child: &VforkChild, fd: i32, description: Option<Arc<Description>>) {
     child.change(fd, description.map(|description| description as _));
-}
-
-/// The descriptors that the child has changed, and what they are where that is ours.
-pub fn installed(child: &VforkChild) -> Vec<(i32, Option<Arc<Description>>)> {
-    let changes = child.changes().into_iter();
-    let known = changes.map(|(fd, known)| (fd, known.and_then(|it| it.downcast().ok())));
-    known.collect()
 }

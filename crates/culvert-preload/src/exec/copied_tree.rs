@@ -4,7 +4,7 @@
 //! The copy shows how the tree is when it is made; the next one made of the same directory brings
 //! it up to date in place. It is bounded, since each such program that is started pays for it.
 
-use crate::process;
+use crate::process::{self, Process};
 use crate::resolver::MountId;
 use crate::run::{ShadowName, list, make_directory, read_file, read_link, stat_path};
 use crate::shadow;
@@ -48,7 +48,7 @@ struct Room {
 /// - `EFBIG`: the tree is larger than what is copied.
 /// - `EOPNOTSUPP`: it holds devices.
 /// - What the driver and the run directory say.
-pub fn copy(name: ShadowName) -> Result<Vec<u8>, Errno> {
+pub fn copy(process: &Process, name: ShadowName) -> Result<Vec<u8>, Errno> {
     let file_system = process::file_system(MountId(name.mount))?;
     let mut room = Room {
         names: NAMES,
@@ -56,12 +56,10 @@ pub fn copy(name: ShadowName) -> Result<Vec<u8>, Errno> {
     };
     let attributes = file_system.attributes(name.node).map_err(errno)?;
     let below = look(file_system, &attributes, &mut room, DEPTH)?;
-    let run = &process::get().run;
+    let run = &process.run;
     make_directory(&run.file("shown"))?;
     let path = run.shown(name);
-    let _lock = process::get()
-        .node_locks
-        .lock(MountId(name.mount), name.node);
+    let _lock = process.node_locks.lock(MountId(name.mount), name.node);
     let root = Branch {
         name: Vec::new(),
         attributes,
@@ -73,7 +71,7 @@ pub fn copy(name: ShadowName) -> Result<Vec<u8>, Errno> {
         mount: name.mount,
         fresh: run.file(&format!("shown/new-{}", name.text())),
     };
-    write(&target, &path, &root.attributes, &root)?;
+    write(process, &target, &path, &root.attributes, &root)?;
     Ok(path)
 }
 
@@ -176,6 +174,7 @@ fn branch(
 /// Makes what is at `path` (ending in NUL) equal to `branch`, which has `attributes` by now; to be
 /// called with a reference on its node.
 fn write(
+    process: &Process,
     target: &Target<'_>,
     path: &[u8],
     attributes: &Attributes,
@@ -187,11 +186,11 @@ fn write(
         remove(path);
     }
     match kind {
-        FileKind::Directory => write_directory(target, path, attributes, branch),
+        FileKind::Directory => write_directory(process, target, path, attributes, branch),
         FileKind::Regular => write_file(target, path, attributes),
         FileKind::Symlink => write_link(target.file_system, path, attributes.node),
         FileKind::Fifo | FileKind::Socket => {
-            let stands_for = process::get().run.fifo(ShadowName {
+            let stands_for = process.run.fifo(ShadowName {
                 mount: target.mount,
                 node: Node(attributes.inode),
             });
@@ -217,6 +216,7 @@ fn mode_of(attributes: &Attributes) -> usize {
 }
 
 fn write_directory(
+    process: &Process,
     target: &Target<'_>,
     path: &[u8],
     attributes: &Attributes,
@@ -235,7 +235,7 @@ fn write_directory(
     // tmpfs lists the newest name first: so the copy has the driver's order.
     for entry in branch.below.iter().rev() {
         let place = below(path, &entry.name);
-        match write_entry(target, &place, attributes.node, entry) {
+        match write_entry(process, target, &place, attributes.node, entry) {
             Err(error) if is_gone(error) => remove(&place),
             written => written?,
         }
@@ -247,13 +247,14 @@ fn write_directory(
 /// Makes `place` equal to what `directory` has at the name of `entry` now: drivers whose nodes are
 /// transient find them by name only.
 fn write_entry(
+    process: &Process,
     target: &Target<'_>,
     place: &[u8],
     directory: Node,
     entry: &Branch,
 ) -> Result<(), Errno> {
     if !entry.found {
-        return write(target, place, &entry.attributes, entry);
+        return write(process, target, place, &entry.attributes, entry);
     }
     let caller = process::caller();
     let found = target
@@ -264,7 +265,7 @@ fn write_entry(
     let written = match now.kind == entry.attributes.kind {
         // Another one since it was counted.
         true if now.kind == FileKind::Regular && now.size > BYTES => Err(Errno::EFBIG),
-        true => write(target, place, now, entry),
+        true => write(process, target, place, now, entry),
         false => Err(Errno::ENOENT),
     };
     target.file_system.forget(now.node, 1);

@@ -10,7 +10,7 @@
 
 use super::copied_tree;
 use crate::description::{Description, Object, kernel_seek};
-use crate::process::{self, Here, tables};
+use crate::process::{self, Here, Process};
 use crate::resolver::{MountId, Place};
 use crate::run::{ShadowName, positions};
 use crate::shadow::{self, OwnedFd};
@@ -37,10 +37,10 @@ pub struct Replaced {
 /// Before execve, which may fail, of a program that is not intercepted.
 ///
 /// - `EACCES`: it would take its working directory for an empty one.
-pub fn replace() -> Result<Replaced, Errno> {
+pub fn replace(process: &Process) -> Result<Replaced, Errno> {
     let mut replaced = Replaced::default();
-    for (fd, description) in inherited() {
-        let given = directory(&description, fd).and_then(|given| {
+    for (fd, description) in inherited(process) {
+        let given = directory(process, &description, fd).and_then(|given| {
             let kept = crate::descriptors::dup_high(fd, true).map(OwnedFd::from_raw)?;
             dup3(given.raw(), fd)?;
             Ok(kept)
@@ -49,11 +49,11 @@ pub fn replace() -> Result<Replaced, Errno> {
             Ok(kept) => replaced.descriptors.push((fd, kept)),
             Err(error) => crate::log!(
                 "descriptor {fd}, a directory on {}, cannot be given to a program that is not intercepted: {error}",
-                process::get().mounts.shown_name(description.mount)
+                process.mounts.shown_name(description.mount)
             ),
         }
     }
-    let place = process::get().with_working_directory(|here| match here {
+    let place = process.with_working_directory(|here| match here {
         Some(Here::Place(Place::Mount { mount, node })) => Some(ShadowName {
             mount: mount.0,
             node: *node,
@@ -61,13 +61,13 @@ pub fn replace() -> Result<Replaced, Errno> {
         _ => None,
     });
     if let Some(name) = place {
-        replaced.working_directory = Some(process::get().run.working_directory(name));
-        go_to(name).or_else(|error| {
+        replaced.working_directory = Some(process.run.working_directory(name));
+        go_to(process, name).or_else(|error| {
             crate::log!(
                 "the working directory, on {}, cannot be given to a program that is not intercepted: {error}",
-                process::get().mounts.shown_name(MountId(name.mount))
+                process.mounts.shown_name(MountId(name.mount))
             );
-            go_nowhere(name).map_err(|_| Errno::EACCES)
+            go_nowhere(process, name).map_err(|_| Errno::EACCES)
         })?;
     }
     Ok(replaced)
@@ -86,31 +86,14 @@ impl Drop for Replaced {
 }
 
 /// The directories that survive exec.
-fn inherited() -> Vec<(i32, Arc<Description>)> {
-    let table = &process::get().table;
-    let mut found: Vec<(i32, Arc<Description>)> = Vec::new();
-    let mut consider = |fd, description: &Arc<Description>| {
-        let is_one = matches!(description.object, Object::Directory | Object::Path)
-            && description.kind == FileKind::Directory;
-        if is_one && !crate::descriptors::close_on_exec(fd).unwrap_or(true) {
-            found.push((fd, description.clone()));
-        }
-    };
-    table.each(&mut consider);
-    for (fd, description) in process::vfork_child()
-        .map(crate::descriptors::vfork::installed)
-        .unwrap_or_default()
-    {
-        if let Some(description) = description {
-            consider(fd, &description);
-        }
-    }
-    // A child of vfork may see the parent's, and its own at the same number.
-    found.sort_by_key(|(fd, _)| *fd);
-    found.dedup_by_key(|(fd, _)| *fd);
+fn inherited(process: &Process) -> Vec<(i32, Arc<Description>)> {
+    let mut found = process.table.inherited(|description| {
+        matches!(description.object, Object::Directory | Object::Path)
+            && description.kind == FileKind::Directory
+    });
     // Another process has the same table: exec would give this one its own, and others must not see
     // what is done before.
-    if !found.is_empty() && tables::are_asked_for() {
+    if !found.is_empty() && process.table.is_shared() {
         const CLONE_FILES: usize = 0x400;
         // SAFETY: gives this thread a table of descriptors of its own.
         if unsafe { syscall::call(nr::UNSHARE, [CLONE_FILES]) }.is_err() {
@@ -121,7 +104,7 @@ fn inherited() -> Vec<(i32, Arc<Description>)> {
 }
 
 /// A directory of the kernel's for the description of `fd`, at its position.
-fn directory(description: &Description, fd: i32) -> Result<OwnedFd, Errno> {
+fn directory(process: &Process, description: &Description, fd: i32) -> Result<OwnedFd, Errno> {
     let name = description.name();
     let flags = match description.object {
         Object::Path => O_PATH | O_DIRECTORY,
@@ -138,7 +121,7 @@ fn directory(description: &Description, fd: i32) -> Result<OwnedFd, Errno> {
         }
         return Ok(own);
     }
-    let copied = copy(name, flags)?;
+    let copied = copy(process, name, flags)?;
     if position != 0 {
         seek_in_copy(name, &copied, position)?;
     }
@@ -160,8 +143,8 @@ fn kernel_directory(name: ShadowName, flags: u32) -> Result<Option<OwnedFd>, Err
 }
 
 /// The copy of a directory, where nothing can be written.
-fn copy(name: ShadowName, flags: u32) -> Result<OwnedFd, Errno> {
-    let path = copied_tree::copy(name)?;
+fn copy(process: &Process, name: ShadowName, flags: u32) -> Result<OwnedFd, Errno> {
+    let path = copied_tree::copy(process, name)?;
     match read_only_mount(&path) {
         Ok(tree) => {
             // SAFETY: the path ends in NUL.
@@ -249,14 +232,14 @@ fn seek_in_copy(name: ShadowName, copied: &OwnedFd, position: u64) -> Result<(),
 
 /// Makes the kernel's working directory the one that the program is to see for `name`, which is
 /// noted, so that an intercepted program after it finds its way back.
-fn go_to(name: ShadowName) -> Result<(), Errno> {
+fn go_to(process: &Process, name: ShadowName) -> Result<(), Errno> {
     let flags = O_PATH | O_DIRECTORY;
     let there = match kernel_directory(name, flags)? {
         Some(own) => own,
-        None => copy(name, flags)?,
+        None => copy(process, name, flags)?,
     };
     crate::descriptors::note_node(name);
-    process::get().run.mark_directory(name, there.raw())?;
+    process.run.mark_directory(name, there.raw())?;
     culvert_sys::fs::fchdir(culvert_sys::BorrowedFd::number(there.raw())).map(|_| ())
 }
 
@@ -264,11 +247,11 @@ fn go_to(name: ShadowName) -> Result<(), Errno> {
 /// takes that of a removed directory for an empty one) and in which there is nothing and nothing
 /// can be made: that of the networks of a process that is no more (`proc_tgid_net_readdir`,
 /// fs/proc/proc_net.c).
-fn go_nowhere(name: ShadowName) -> Result<(), Errno> {
-    let process = super::ended_process::EndedProcess::new()?;
-    let path = format!("/proc/{}/net\0", process.id());
+fn go_nowhere(process: &Process, name: ShadowName) -> Result<(), Errno> {
+    let ended = super::ended_process::EndedProcess::new()?;
+    let path = format!("/proc/{}/net\0", ended.id());
     change_to(path.as_bytes())?;
-    drop(process);
+    drop(ended);
     let here = shadow::open(b".\0", O_DIRECTORY as usize, 0)?;
     let mut buffer = [0u8; 1024];
     if culvert_sys::fs::getdents64(&here, &mut buffer) != Err(Errno::EINVAL) {
@@ -276,7 +259,7 @@ fn go_nowhere(name: ShadowName) -> Result<(), Errno> {
     }
     crate::descriptors::note_node(name);
     let found = crate::run::stat_descriptor(here.raw())?;
-    process::get().run.note_nowhere(name, &found)
+    process.run.note_nowhere(name, &found)
 }
 
 fn change_to(path: &[u8]) -> Result<usize, Errno> {

@@ -3,7 +3,7 @@
 use super::{Extras, Image, Loader, Why, tunables};
 use crate::descriptors::{handed, saved};
 use crate::memory;
-use crate::process::{self, Process};
+use crate::process::Process;
 use crate::run::OUTSIDE;
 use crate::shadow::OwnedFd;
 use alloc::vec;
@@ -76,6 +76,7 @@ pub fn carrier(process: &Process, handed: &[(u16, OwnedFd)], saved: Option<&Owne
 /// Gives `image` the entries of the array at the program's `address`, and behind them those that
 /// carry the run for a program of `loader`, with `extras`.
 pub fn extend(
+    process: &Process,
     image: &mut Image,
     address: usize,
     loader: Loader,
@@ -126,7 +127,7 @@ pub fn extend(
     let mut entries = match privileged {
         true => Vec::new(),
         false => carriers(
-            process::get(),
+            process,
             loader,
             &others,
             nested,

@@ -3,7 +3,6 @@
 use super::Loader;
 use crate::process::{self, Process};
 use crate::strangers;
-use crate::watch::tells;
 use culvert::Errno;
 
 /// Makes every descriptor that survives exec one that the next program can use.
@@ -13,24 +12,10 @@ pub fn hand_down(process: &Process, loader: &Loader) -> Result<(), Errno> {
     if process::vfork_child().is_none() {
         process.table.keep_locks_over_exec();
     }
-    self::before_exec();
+    crate::descriptors::companions_before_exec();
     if !matches!(loader, Loader::None(_)) {
         return Ok(());
     }
     strangers::are_there();
     strangers::give_all(process, true)
-}
-
-/// For every description of this process: whether its companions go through the exec that comes.
-pub fn before_exec() {
-    if !tells() {
-        return;
-    }
-    let table = &process::get().table;
-    table.each(|_, description| description.companions_go(false));
-    table.each(|fd, description| {
-        if !crate::descriptors::close_on_exec(fd).unwrap_or(true) {
-            description.companions_go(true);
-        }
-    });
 }

@@ -9,7 +9,7 @@
 use super::Look;
 use super::materialise::name_in;
 use crate::memory::c_string;
-use crate::process;
+use crate::process::Process;
 use crate::run::stat_descriptor;
 use crate::shadow::{self, OwnedFd};
 use alloc::{format, vec, vec::Vec};
@@ -18,24 +18,35 @@ use culvert_sys::{nr, syscall};
 
 /// The path, NUL-terminated, of a copy of the program `look`, which programs see at `path`, whose
 /// interpreter is `interpreter` (NUL-terminated).
-pub fn with_interpreter(look: &Look, interpreter: &[u8], path: &[u8]) -> Result<Vec<u8>, Errno> {
+pub fn with_interpreter(
+    process: &Process,
+    look: &Look,
+    interpreter: &[u8],
+    path: &[u8],
+) -> Result<Vec<u8>, Errno> {
     let found = stat_descriptor(look.file.raw())?;
-    let copy = process::get().run.file(&format!(
+    let copy = process.run.file(&format!(
         "copies/{:x}.{:x}.{:x}.{:x}.{:x}",
         found.st_dev, found.st_ino, found.st_mtime, found.st_mtime_nsec, found.st_size
     ));
-    match name_in(b"interpreted", path, &copy) {
+    match name_in(process, b"interpreted", path, &copy) {
         Err(Errno::ENOENT) => {
-            make(look, interpreter, found.st_size as u64, &copy)?;
-            name_in(b"interpreted", path, &copy)
+            make(process, look, interpreter, found.st_size as u64, &copy)?;
+            name_in(process, b"interpreted", path, &copy)
         }
         named => named,
     }
 }
 
-fn make(look: &Look, interpreter: &[u8], size: u64, copy: &[u8]) -> Result<(), Errno> {
+fn make(
+    process: &Process,
+    look: &Look,
+    interpreter: &[u8],
+    size: u64,
+    copy: &[u8],
+) -> Result<(), Errno> {
     const O_RDWR_CREAT_EXCL: usize = 0o2 | 0o100 | 0o200;
-    let directory = process::get().run.file("copies");
+    let directory = process.run.file("copies");
     let _ = crate::run::make_directory(&directory);
     let thread = culvert_sys::process::gettid() as isize;
     let new = c_string(&[&copy[..copy.len() - 1], format!("-{thread}").as_bytes()].concat());

@@ -25,7 +25,9 @@ pub unsafe fn object(map: *const LinkMap) {
         }
         (start.cast_mut(), CStr::from_ptr(start).to_bytes())
     };
-    let Some(path) = crate::vfs::own_file::origin(name).filter(|path| !path.is_empty()) else {
+    let Some(path) =
+        crate::vfs::own_file::origin(process::get(), name).filter(|path| !path.is_empty())
+    else {
         return;
     };
     let (skipped, kept) = (name.len() - path.len(), path.len() + 1);

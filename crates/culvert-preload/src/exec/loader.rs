@@ -2,6 +2,7 @@
 
 use super::materialise::materialise;
 use super::{Format, Image, Loader, Locate, Look, Program};
+use crate::process::Process;
 use alloc::vec;
 use culvert::Errno;
 use culvert_intercept::user;
@@ -21,7 +22,12 @@ pub fn is_musl(path: &[u8]) -> bool {
 /// program on a mount is named by its filled shadow. Its options are those of ld.so(8), of which
 /// musl has some. Returns how it is told to load the library: as that program would have it when
 /// the kernel starts it.
-pub fn name_program(own: &[u8], image: &mut Image, locate: &Locate<'_>) -> Result<Loader, Errno> {
+pub fn name_program(
+    process: &Process,
+    own: &[u8],
+    image: &mut Image,
+    locate: &Locate<'_>,
+) -> Result<Loader, Errno> {
     const WITH_VALUE: [&[u8]; 7] = [
         b"--library-path",
         b"--inhibit-rpath",
@@ -49,7 +55,7 @@ pub fn name_program(own: &[u8], image: &mut Image, locate: &Locate<'_>) -> Resul
                 path,
                 name,
                 keeper: _keeper,
-            }) => (materialise(&path, name)?.host, false),
+            }) => (materialise(process, &path, name)?.host, false),
             Ok(Program::Backed { host, .. }) => (host, false),
             Ok(Program::Host(host)) => (host, true),
             Err(_) => break,

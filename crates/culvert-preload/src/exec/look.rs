@@ -3,7 +3,7 @@
 use super::format::{Elf, PT_INTERP};
 use super::{Format, HEAD, Why, format};
 use crate::memory::c_string;
-use crate::process;
+use crate::process::{self, Process};
 use crate::resolver::MountId;
 use crate::run::{ShadowName, stat_descriptor, stat_path};
 use crate::shadow::{self, OwnedFd};
@@ -34,9 +34,9 @@ pub fn is_executable(path: &[u8]) -> bool {
 
 /// Whether a program that is started now finds libculvert.so: not below another root, in a sandbox
 /// without it, or as a user who may not read it.
-pub fn library_is_there() -> bool {
+pub fn library_is_there(process: &Process) -> bool {
     const R_OK: usize = 4;
-    let found = may(R_OK, &c_string(&process::get().library));
+    let found = may(R_OK, &c_string(&process.library));
     // A filter, or a kernel before 5.8, says nothing about the file.
     !matches!(found, Err(Errno::ENOENT | Errno::EACCES | Errno::ENOTDIR))
 }
@@ -136,12 +136,10 @@ impl Look {
 
 /// The kernel has refused to execute the shadow of `name` with `ETXTBSY`: whether because of us,
 /// who fill it or ask, so that it may be tried again.
-pub fn was_ours(name: ShadowName) -> bool {
+pub fn was_ours(process: &Process, name: ShadowName) -> bool {
     // Shadows are opened for writing on our own behalf only under the lock.
-    let _lock = process::get()
-        .node_locks
-        .lock(MountId(name.mount), name.node);
-    match Look::open(&process::get().run.shadow(name)) {
+    let _lock = process.node_locks.lock(MountId(name.mount), name.node);
+    match Look::open(&process.run.shadow(name)) {
         Ok(look) => may_execute(look.file.raw()).is_ok(),
         Err(_) => false,
     }

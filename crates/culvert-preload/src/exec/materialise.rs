@@ -1,6 +1,7 @@
 //! Programs on a mount, as files that the kernel can execute.
 
 use crate::memory::c_string;
+use crate::process::Process;
 use crate::run::{ShadowName, stat_path};
 use crate::shadow;
 use crate::{looked_at, process};
@@ -19,8 +20,7 @@ pub struct Executable {
 /// What the kernel is given for the program at `path` of a mount: the filled shadow, under the path
 /// that it has on the mount, so that `/proc/self/exe` and `$ORIGIN` still say where it came from.
 /// `ETXTBSY` when it is open for writing.
-pub fn materialise(path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
-    let process = process::get();
+pub fn materialise(process: &Process, path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
     let file_system = process::file_system(crate::resolver::MountId(name.mount))?;
     let attributes = file_system
         .attributes(name.node)
@@ -42,7 +42,7 @@ pub fn materialise(path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
     };
     let immutable = file_system.capabilities().immutable;
     if !immutable {
-        crate::vfs::busy::announce(name);
+        crate::vfs::busy::announce(process, name);
         match file.descriptor() {
             Some(fd) => crate::vfs::busy::may_execute(fd)?,
             None => {
@@ -65,7 +65,7 @@ pub fn materialise(path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
     if let Ok(kept) = &kept {
         let _ = shadow::make_executable(name, kept.raw());
     }
-    let named = name_in(b"exe", path, &process.run.shadow(name));
+    let named = name_in(process, b"exe", path, &process.run.shadow(name));
     if let Ok(kept) = kept {
         process.run.posix_locks.close(name, kept);
     }
@@ -77,8 +77,13 @@ pub fn materialise(path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
 
 /// Gives the file `source` of the run directory (NUL-terminated) the name `path` below its
 /// directory `folder`, and returns that, NUL-terminated.
-pub fn name_in(folder: &[u8], path: &[u8], source: &[u8]) -> Result<Vec<u8>, Errno> {
-    let mut target = [&process::get().run.path[..], b"/", folder].concat();
+pub fn name_in(
+    process: &Process,
+    folder: &[u8],
+    path: &[u8],
+    source: &[u8],
+) -> Result<Vec<u8>, Errno> {
+    let mut target = [&process.run.path[..], b"/", folder].concat();
     let top = target.len();
     for part in path.split(|&b| b == b'/').filter(|part| !part.is_empty()) {
         target.push(b'/');

@@ -17,6 +17,7 @@ pub mod limits;
 mod loader;
 mod look;
 mod materialise;
+pub mod program;
 mod removed_directory;
 pub mod static_tls;
 pub mod tunables;
@@ -24,6 +25,7 @@ mod why;
 
 pub use crate::files::open_descriptors;
 use crate::memory::c_string;
+use crate::process::Process;
 use crate::resolver::References;
 use crate::run::{STRICT, ShadowName};
 use crate::shadow::OwnedFd;
@@ -101,21 +103,28 @@ pub type Locate<'a> = dyn Fn(&[u8]) -> Result<Program, Errno> + 'a;
 
 /// execve(2) of the program at `path`, with the argument and environment arrays at the program's
 /// addresses. Returns only on failure, with nothing changed.
-pub fn execute(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_>) -> Errno {
-    match prepare(path, arguments, environment, locate) {
-        Ok((image, loader)) => start(path, image, loader),
+pub fn execute(
+    process: &Process,
+    path: &[u8],
+    arguments: usize,
+    environment: usize,
+    locate: &Locate<'_>,
+) -> Errno {
+    match prepare(process, path, arguments, environment, locate) {
+        Ok((image, loader)) => start(process, path, image, loader),
         Err(errno) => errno,
     }
 }
 
 fn prepare(
+    process: &Process,
     path: &[u8],
     arguments: usize,
     environment: usize,
     locate: &Locate<'_>,
 ) -> Result<(Box<Image>, Loader), Errno> {
     let mut depth = 0;
-    let prepared = assemble(path, arguments, environment, locate, &mut depth);
+    let prepared = assemble(process, path, arguments, environment, locate, &mut depth);
     // The kernel has copied all strings before it looks for an interpreter.
     prepared.map_err(|errno| match depth {
         0 => errno,
@@ -127,6 +136,7 @@ fn prepare(
 
 /// `depth`: how many interpreters were looked at.
 fn assemble(
+    process: &Process,
     path: &[u8],
     arguments: usize,
     environment: usize,
@@ -149,7 +159,7 @@ fn assemble(
         saved: None,
     });
     let limits = limits::Limits::now();
-    let hindrance = |look: &Look| limits.as_ref()?.shortage(look, &process::get().library);
+    let hindrance = |look: &Look| limits.as_ref()?.shortage(look, &process.library);
     let mut name = path.to_vec();
     // What /proc/self/exe is to show, where the kernel shows another name of the file.
     let mut shown = None;
@@ -176,7 +186,7 @@ fn assemble(
                 name,
                 keeper: _keeper,
             } => {
-                let Executable { host, is_shadow } = materialise(&path, name)?;
+                let Executable { host, is_shadow } = materialise(process, &path, name)?;
                 if is_shadow {
                     shadow = Some(name);
                     on_mount_path = Some(path);
@@ -239,9 +249,9 @@ fn assemble(
                 loader: Loader::None(_),
                 ..
             } if loader::is_dynamic_loader(&name) => {
-                let loader = loader::name_program(&name, &mut image, locate)?;
+                let loader = loader::name_program(process, &name, &mut image, locate)?;
                 if loader == Loader::Glibc {
-                    room = static_tls::wanted(&look);
+                    room = static_tls::wanted(process, &look);
                 }
                 image.hindrance = hindrance(&look);
                 break loader;
@@ -251,7 +261,7 @@ fn assemble(
                 interpreter,
             } => {
                 if let Some(interpreter) = interpreter
-                    && let Some(own) = for_kernel(&interpreter, locate)
+                    && let Some(own) = for_kernel(process, &interpreter, locate)
                 {
                     // Of the copy the kernel would not say so.
                     if !look::is_executable(&host) {
@@ -262,14 +272,14 @@ fn assemble(
                         Some(path) => path,
                         None => crate::run::descriptor_path(look.file.raw())?,
                     };
-                    image.path = interpreter::with_interpreter(&look, &own, &place)?;
+                    image.path = interpreter::with_interpreter(process, &look, &own, &place)?;
                     shown = Some(place);
                     image.shadow = None;
                     image.arguments.clone_from(&arguments);
                     look = Look::open(&image.path)?;
                 }
                 if loader == Loader::Glibc {
-                    room = static_tls::wanted(&look);
+                    room = static_tls::wanted(process, &look);
                 }
                 image.hindrance = hindrance(&look);
                 break loader;
@@ -280,11 +290,11 @@ fn assemble(
     // A loader that finds no library would start the program without it.
     let loader = match loader {
         Loader::None(_) => loader,
-        _ if look::library_is_there() => loader,
+        _ if look::library_is_there(process) => loader,
         _ => Loader::None(Why::NoLibrary),
     };
     if let Loader::None(why) = loader
-        && process::get().flags & STRICT != 0
+        && process.flags & STRICT != 0
     {
         notice::mounts_are_lost(path, why.reason(), "so --strict does not let it start");
         return Err(Errno::EACCES);
@@ -301,7 +311,7 @@ fn assemble(
             shown,
         };
     }
-    environment::extend(&mut image, environment, loader, &extras)?;
+    environment::extend(process, &mut image, environment, loader, &extras)?;
     image.environment.push(0);
     image.arguments.push(0);
     Ok((image, loader))
@@ -309,23 +319,23 @@ fn assemble(
 
 /// The path (NUL-terminated) by which the kernel finds the interpreter that a program calls `path`,
 /// if that is another one.
-fn for_kernel(path: &[u8], locate: &Locate<'_>) -> Option<Vec<u8>> {
+fn for_kernel(process: &Process, path: &[u8], locate: &Locate<'_>) -> Option<Vec<u8>> {
     let host = match locate(path).ok()? {
         Program::Host(host) | Program::Backed { host, .. } => host,
         Program::Mount {
             path,
             name,
             keeper: _keeper,
-        } => materialise(&path, name).ok()?.host,
+        } => materialise(process, &path, name).ok()?.host,
     };
     (host[..host.len() - 1] != *path).then_some(host)
 }
 
 /// Starts `image`, the program that the caller calls `name`.
-fn start(name: &[u8], mut image: Box<Image>, loader: Loader) -> Errno {
+fn start(process: &Process, name: &[u8], mut image: Box<Image>, loader: Loader) -> Errno {
     // Of this process, also where the image is freed by another.
     let handed = (core::mem::take(&mut image.handed), image.saved.take());
-    if let Err(errno) = heritage::hand_down(process::get(), &loader) {
+    if let Err(errno) = heritage::hand_down(process, &loader) {
         return errno;
     }
     if let Loader::None(why) = loader
@@ -334,7 +344,7 @@ fn start(name: &[u8], mut image: Box<Image>, loader: Loader) -> Errno {
     {
         why.tell(name);
     }
-    crate::ending::execs(matches!(loader, Loader::None(_)));
+    crate::lifecycle::exit::execs(process, matches!(loader, Loader::None(_)));
     let call = [
         image.path.as_ptr() as usize,
         image.arguments.as_ptr() as usize,
@@ -344,9 +354,9 @@ fn start(name: &[u8], mut image: Box<Image>, loader: Loader) -> Errno {
         0,
     ];
     let shadow = image.shadow;
-    let moved = removed_directory::replace();
+    let moved = removed_directory::replace(process);
     let replaced = match loader {
-        Loader::None(_) if moved.is_none() => match directories::replace() {
+        Loader::None(_) if moved.is_none() => match directories::replace(process) {
             Ok(replaced) => replaced,
             Err(errno) => return errno,
         },
@@ -378,7 +388,7 @@ fn start(name: &[u8], mut image: Box<Image>, loader: Loader) -> Errno {
         tries -= 1;
         if result != Ok(Errno::ETXTBSY.negated())
             || tries == 0
-            || !shadow.is_some_and(look::was_ours)
+            || !shadow.is_some_and(|name| look::was_ours(process, name))
         {
             break result;
         }

@@ -5,7 +5,7 @@
 //! none. The next program gets a removed directory of the run directory in its place, of which the
 //! kernel says what it says of removed directories.
 
-use crate::process::{self, Here};
+use crate::process::{Here, Process};
 use crate::resolver::Place;
 use crate::run::ShadowName;
 use alloc::{format, vec::Vec};
@@ -17,8 +17,7 @@ pub struct Moved {
 }
 
 /// Before execve, which may fail.
-pub fn replace() -> Option<Moved> {
-    let process = process::get();
+pub fn replace(process: &Process) -> Option<Moved> {
     let place = process.with_working_directory(|here| match here {
         Some(Here::Place(Place::Mount { mount, node })) => Some((*mount, *node)),
         _ => None,

@@ -15,7 +15,7 @@ use super::look::Look;
 use super::tunables::MOST;
 use super::{Extras, Format, Image, Loader, environment};
 use crate::memory::{self, c_string};
-use crate::process;
+use crate::process::{self, Process};
 use crate::run::{read_file, read_link, stat_descriptor, stat_path};
 use crate::vfs::own_file;
 use alloc::boxed::Box;
@@ -213,7 +213,7 @@ pub unsafe fn object(map: *const LinkMap) {
     }
     // Libraries that are still to come are small, as a rule; if not, this happens again.
     let room = (sum + 1024).next_multiple_of(1024);
-    let errno = start_again(room);
+    let errno = start_again(process::get(), room);
     crate::log!(
         "{sum} bytes of static TLS may not fit, and starting again with more fails: {errno}"
     );
@@ -222,10 +222,10 @@ pub unsafe fn object(map: *const LinkMap) {
 
 /// Starts this program again from its beginning, with `room` bytes more of static TLS, and
 /// remembers that. Comes back only on failure.
-fn start_again(room: u64) -> Errno {
-    match image(room) {
+fn start_again(process: &Process, room: u64) -> Errno {
+    match image(process, room) {
         Ok(image) => {
-            remember(room);
+            remember(process, room);
             super::replace(&image)
         }
         Err(errno) => errno,
@@ -233,7 +233,7 @@ fn start_again(room: u64) -> Errno {
 }
 
 /// This program as it was started, with `room` bytes more of static TLS.
-fn image(room: u64) -> Result<Box<Image>, Errno> {
+fn image(process: &Process, room: u64) -> Result<Box<Image>, Errno> {
     let Started { path, words, own } = as_started()?;
     let mut image = Box::new(Image {
         path,
@@ -253,7 +253,7 @@ fn image(room: u64) -> Result<Box<Image>, Errno> {
         room: Some(room),
         own,
     };
-    environment::extend(&mut image, environment, Loader::Glibc, &extras)?;
+    environment::extend(process, &mut image, environment, Loader::Glibc, &extras)?;
     image.environment.push(0);
     Ok(image)
 }
@@ -326,19 +326,19 @@ fn executed_as() -> Option<Vec<u8>> {
 
 /// Where it is remembered how much the file `found` needs, NUL-terminated: a link whose target is
 /// the number.
-fn note(found: &stat) -> Vec<u8> {
+fn note(process: &Process, found: &stat) -> Vec<u8> {
     let name = format!(
         "/tls-{:x}.{:x}.{:x}.{:x}\0",
         found.st_dev, found.st_ino, found.st_mtime, found.st_mtime_nsec
     );
-    [&process::get().run.site_tables()[..], name.as_bytes()].concat()
+    [&process.run.site_tables()[..], name.as_bytes()].concat()
 }
 
-fn remember(room: u64) {
+fn remember(process: &Process, room: u64) {
     let Ok(found) = stat_path(SELF) else {
         return;
     };
-    let (path, number) = (note(&found), format!("{room}\0"));
+    let (path, number) = (note(process, &found), format!("{room}\0"));
     // SAFETY: both strings end in NUL. Where it fails the program is started twice the next time,
     // too.
     unsafe {
@@ -351,9 +351,9 @@ fn remember(room: u64) {
 }
 
 /// How many bytes more than natively the surplus must hold for a program, if that is remembered.
-pub fn wanted(look: &Look) -> Option<u64> {
+pub fn wanted(process: &Process, look: &Look) -> Option<u64> {
     let found = stat_descriptor(look.file.raw()).ok()?;
-    let number = read_link(&note(&found)).ok()?;
+    let number = read_link(&note(process, &found)).ok()?;
     let room = core::str::from_utf8(&number).ok()?.parse().ok()?;
     (1..=2 * MOST).contains(&room).then_some(room)
 }

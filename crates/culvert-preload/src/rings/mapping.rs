@@ -1,8 +1,9 @@
 //! mmap(2) of a ring: the queues are the kernel's, the requests are not.
 
-use crate::calls::{done, memory_map};
 use crate::descriptors::rings::memory::REQUESTS;
-use crate::descriptors::rings::{Found, Ring, find};
+use crate::descriptors::rings::{DescriptorKind, Ring, find};
+use crate::process::Process;
+use crate::syscalls::{done, memory_map};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{PAGE, nr, syscall};
@@ -14,8 +15,9 @@ const MAP_SHARED: usize = 1;
 const WHICH: usize = 0xf800_0000;
 
 /// mmap(2)
-pub fn mmap(call: &mut Call) -> Outcome {
-    mapped(call, memory_map::mmap).unwrap_or_else(|| memory_map::mmap(call))
+pub fn mmap(process: &Process, call: &mut Call) -> Outcome {
+    let map = |call: &mut Call| memory_map::mmap(process, call);
+    mapped(call, map).unwrap_or_else(|| map(call))
 }
 
 /// The answer to the mmap of a ring's requests; none for all else. `map` maps.
@@ -28,14 +30,14 @@ fn mapped(call: &Call, map: impl FnOnce(&mut Call) -> Outcome) -> Option<Outcome
         return None;
     }
     match find(call.args[4] as i32) {
-        Found::Ring(ring) => Some(map_requests(&ring, call, map)),
-        Found::Stranger => {
+        DescriptorKind::Ring(ring) => Some(map_requests(&ring, call, map)),
+        DescriptorKind::Stranger => {
             crate::log!(
                 "io_uring: the requests of a ring that this program has not made are not mapped"
             );
             Some(done(Err(Errno::EACCES)))
         }
-        Found::Other => None,
+        DescriptorKind::Other => None,
     }
 }
 

@@ -13,11 +13,11 @@ mod operations;
 mod registration;
 mod submission;
 
-use crate::calls::done;
 use crate::descriptors::rings::memory::{Parameters, RingMemory};
 use crate::descriptors::rings::{self, Ring, State, this_thread};
-use crate::process;
+use crate::process::{self, Process};
 use crate::run::stat_descriptor;
+use crate::syscalls::done;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
@@ -41,7 +41,7 @@ const KNOWN_SETUP: u32 = 0x7_ffff & !(SETUP_SQPOLL | 1 << 14 | 1 << 15);
 const FEAT_RECVSEND_BUNDLE: u32 = 1 << 14;
 
 /// io_uring_setup(2)
-pub fn setup(call: &mut Call) -> Outcome {
+pub fn setup(process: &Process, call: &mut Call) -> Outcome {
     let mut parameters = Parameters::default();
     if user::copy_in(parameters.bytes_mut(), call.args[1]).is_err() {
         return Outcome::Forward;
@@ -67,13 +67,20 @@ pub fn setup(call: &mut Call) -> Outcome {
         Ok(fd) => fd as i32,
         Err(errno) => return done(Err(errno)),
     };
-    done(enrol(fd, &parameters, call.args[1]).inspect_err(|_| {
-        let _ = culvert_sys::OwnedFd::from_raw(fd).close();
-    }))
+    done(
+        enrol(process, fd, &parameters, call.args[1]).inspect_err(|_| {
+            let _ = culvert_sys::OwnedFd::from_raw(fd).close();
+        }),
+    )
 }
 
 /// Makes a ring known, and tells the program of it.
-fn enrol(fd: i32, parameters: &Parameters, told_at: usize) -> Result<usize, Errno> {
+fn enrol(
+    process: &Process,
+    fd: i32,
+    parameters: &Parameters,
+    told_at: usize,
+) -> Result<usize, Errno> {
     if parameters.features & FEAT_RECVSEND_BUNDLE == 0 {
         crate::log!(
             "io_uring is refused: Linux 6.10 is the first that can be told how a request ends"
@@ -93,7 +100,7 @@ fn enrol(fd: i32, parameters: &Parameters, told_at: usize) -> Result<usize, Errn
         }),
     };
     user::copy_out(told_at, parameters.bytes()).map_err(|_| Errno::EFAULT)?;
-    let table = &process::get().table;
+    let table = &process.table;
     let fd = table.opened_by_kernel(fd, true);
     rings::note(fd, ring);
     Ok(fd as usize)

@@ -4,11 +4,12 @@
 use super::operations::{self, Treatment};
 use super::submission::domain;
 use crate::answer::Answer;
-use crate::calls::done;
 use crate::descriptors::rings::restrictions::{self, Restrictions};
-use crate::descriptors::rings::{Found, find};
+use crate::descriptors::rings::{DescriptorKind, find};
+use crate::memory;
 use crate::paging::nodes;
-use crate::{memory, process};
+use crate::process::Process;
+use crate::syscalls::done;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -38,26 +39,26 @@ const REGISTERED_RING: u32 = 1 << 31;
 const MOST: usize = 1 << 20;
 
 /// io_uring_register(2)
-pub fn register(call: &mut Call) -> Outcome {
+pub fn register(process: &Process, call: &mut Call) -> Outcome {
     let [fd, operation, argument, count, ..] = call.args;
     let fd = fd as i32;
-    if operation as u32 & REGISTERED_RING != 0 || process::get().run.is_internal(fd) {
+    if operation as u32 & REGISTERED_RING != 0 || process.run.is_internal(fd) {
         return done(Err(Errno::EBADF));
     }
     let count = count as u32 as usize;
     let answer = match operation as u32 {
-        FILES => files(fd, argument, count)
+        FILES => files(process, fd, argument, count)
             .and_then(|mut files| native(call, files.as_mut_ptr() as usize, count)),
         // `struct io_uring_files_update`: offset, reserved, descriptors.
-        FILES_UPDATE => update(call, 16, 8, count),
+        FILES_UPDATE => update(process, call, 16, 8, count),
         // `struct io_uring_rsrc_register`: count, flags, reserved, descriptors, tags.
         FILES2 => match memory::get::<u32>(argument) {
-            Ok(inner) => update(call, 32, 16, inner as usize),
+            Ok(inner) => update(process, call, 32, 16, inner as usize),
             Err(errno) => Err(errno),
         },
         // `struct io_uring_rsrc_update2`: offset, reserved, descriptors, tags, count, reserved.
         FILES_UPDATE2 => match memory::get::<u32>(argument.wrapping_add(24)) {
-            Ok(inner) => update(call, 32, 8, inner as usize),
+            Ok(inner) => update(process, call, 32, 8, inner as usize),
             Err(errno) => Err(errno),
         },
         BUFFERS => buffers(call, argument, count),
@@ -85,7 +86,7 @@ fn native(call: &Call, argument: usize, count: usize) -> Answer {
 /// A copy of `count` descriptors, none of which is a mount's; and what is remembered of them.
 ///
 /// EBADF: one of them is, as it is for descriptors of rings themselves (io_uring_register(2)).
-fn files(ring: i32, at: usize, count: usize) -> Result<Vec<i32>, Errno> {
+fn files(process: &Process, ring: i32, at: usize, count: usize) -> Result<Vec<i32>, Errno> {
     if count > MOST {
         return Err(Errno::EMFILE);
     }
@@ -93,18 +94,18 @@ fn files(ring: i32, at: usize, count: usize) -> Result<Vec<i32>, Errno> {
     // SAFETY: plain numbers, seen as bytes.
     let bytes = unsafe { core::slice::from_raw_parts_mut(files.as_mut_ptr().cast(), count * 4) };
     user::copy_in(bytes, at).map_err(|_| Errno::EFAULT)?;
-    let _table = &process::get().table;
+    let _table = &process.table;
     for &fd in files.iter().filter(|&&fd| fd >= 0) {
-        if process::get().run.is_internal(fd) {
+        if process.run.is_internal(fd) {
             return Err(Errno::EBADF);
         }
-        if crate::calls::arguments::kernel_has_not(fd as usize).is_some() {
+        if crate::syscalls::arguments::kernel_has_not(process, fd as usize).is_some() {
             crate::log!("io_uring_register: descriptor {fd} of a mount is not registered");
             return Err(Errno::EBADF);
         }
         const AF_UNIX: i32 = 1;
         if domain(fd) == Some(AF_UNIX)
-            && let Found::Ring(ring) = find(ring)
+            && let DescriptorKind::Ring(ring) = find(ring)
         {
             ring.unix.store(true, Relaxed);
         }
@@ -113,13 +114,13 @@ fn files(ring: i32, at: usize, count: usize) -> Result<Vec<i32>, Errno> {
 }
 
 /// A structure of `size` bytes that has the address of descriptors at `place`; 0: it has none.
-fn update(call: &Call, size: usize, place: usize, count: usize) -> Answer {
+fn update(process: &Process, call: &Call, size: usize, place: usize, count: usize) -> Answer {
     let mut bytes = [0u8; 32];
     user::copy_in(&mut bytes[..size], call.args[2]).map_err(|_| Errno::EFAULT)?;
     let at = usize::from_ne_bytes(core::array::from_fn(|i| bytes[place + i]));
     let mut copied = Vec::new();
     if at != 0 {
-        copied = files(call.args[0] as i32, at, count)?;
+        copied = files(process, call.args[0] as i32, at, count)?;
         bytes[place..place + 8].copy_from_slice(&(copied.as_ptr() as usize).to_ne_bytes());
     }
     let answer = native(call, bytes.as_ptr() as usize, call.args[3]);
@@ -133,7 +134,7 @@ fn update(call: &Call, size: usize, place: usize, count: usize) -> Answer {
 }
 
 /// Buffers in memory in which files of mounts are mapped: what the kernel stores there later, by
-/// pages that it holds, nobody would notice (`calls/unbuffered.rs`).
+/// pages that it holds, nobody would notice (`syscalls/unbuffered.rs`).
 fn buffers(call: &Call, at: usize, count: usize) -> Answer {
     if nodes::any() && count <= MOST {
         for i in 0..count {
@@ -181,7 +182,7 @@ fn probe(call: &Call, argument: usize, count: usize) -> Answer {
 /// The program's own restrictions, and NOPs.
 fn restrict(call: &Call, fd: i32, argument: usize, count: usize) -> Answer {
     // `IORING_MAX_RESTRICTIONS` is below this.
-    let Found::Ring(ring) = find(fd) else {
+    let DescriptorKind::Ring(ring) = find(fd) else {
         return native(call, argument, call.args[3]);
     };
     if argument == 0 || count > 255 {
@@ -199,7 +200,7 @@ fn restrict(call: &Call, fd: i32, argument: usize, count: usize) -> Answer {
 
 fn enable(call: &Call, fd: i32) -> Answer {
     let answer = native(call, call.args[2], call.args[3])?;
-    if let Found::Ring(ring) = find(fd) {
+    if let DescriptorKind::Ring(ring) = find(fd) {
         // Where one thread alone may submit it is this one (`io_register_enable_rings`,
         // io_uring/register.c).
         ring.take();

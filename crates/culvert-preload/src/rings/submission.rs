@@ -7,12 +7,12 @@
 
 use super::SETUP_IOPOLL;
 use super::operations::{self, Treatment};
-use crate::calls::{done, socket, unix_sockets};
 use crate::descriptors::rings::entry::{
     ASYNC, BUFFER_SELECT, Entry, FIXED_FILE, IO_DRAIN, IO_HARDLINK, UNUSED,
 };
-use crate::descriptors::rings::{Found, Ring, State, await_descriptor, find};
-use crate::process::{self, tables};
+use crate::descriptors::rings::{DescriptorKind, Ring, State, await_descriptor, find};
+use crate::process::{self, Process};
+use crate::syscalls::{done, socket, unix_sockets};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -32,14 +32,14 @@ const LONGEST_ADDRESS: usize = 128;
 pub type Dispatch = fn(&mut Call) -> Outcome;
 
 /// io_uring_enter(2); `dispatch` answers the requests that are calls.
-pub fn enter(call: &mut Call, dispatch: Dispatch) -> Outcome {
+pub fn enter(process: &Process, call: &mut Call, dispatch: Dispatch) -> Outcome {
     let fd = call.args[0] as i32;
     // What is not known is refused before anybody looks at the descriptor.
     if call.args[3] as u32 & !KNOWN_FLAGS != 0 {
         return done(Err(Errno::EINVAL));
     }
     // None is ever registered (`registration.rs`).
-    if call.args[3] & REGISTERED_RING != 0 || process::get().run.is_internal(fd) {
+    if call.args[3] & REGISTERED_RING != 0 || process.run.is_internal(fd) {
         return done(Err(Errno::EBADF));
     }
     // Waiting reads no requests.
@@ -47,9 +47,9 @@ pub fn enter(call: &mut Call, dispatch: Dispatch) -> Outcome {
         return Outcome::Forward;
     }
     match find(fd) {
-        Found::Ring(ring) => submit(&ring, call, dispatch),
-        Found::Other => Outcome::Forward,
-        Found::Stranger => {
+        DescriptorKind::Ring(ring) => submit(&ring, call, dispatch),
+        DescriptorKind::Other => Outcome::Forward,
+        DescriptorKind::Stranger => {
             crate::log!("io_uring: requests in a ring that this program has not made are refused");
             done(Err(Errno::EOPNOTSUPP))
         }
@@ -341,14 +341,14 @@ impl Batch<'_> {
 
     /// Whether the kernel would do something else than the request says. A close must be known.
     fn concerns_driver(&self, entry: &Entry) -> bool {
-        use crate::calls::arguments::{descriptor, driven};
+        use crate::syscalls::arguments::{descriptor, driven};
         match operations::treatment(entry.operation) {
             Treatment::Address => is_path(entry.address as usize, entry.offset as usize),
             Treatment::AsCall if operations::is_close(entry.operation) => {
-                descriptor(entry.fd as usize).is_some()
+                descriptor(process::get(), entry.fd as usize).is_some()
             }
             Treatment::AsCall if operations::is_of_memory(entry.operation) => true,
-            _ => driven(entry.fd as usize).is_some(),
+            _ => driven(process::get(), entry.fd as usize).is_some(),
         }
     }
 
@@ -381,7 +381,9 @@ impl Batch<'_> {
             }
             Treatment::AsCall => match operations::has_registered_buffer(entry.operation) {
                 // Not one of the kernel's own, as far as is known.
-                true if crate::calls::arguments::driven(entry.fd as usize).is_none() => {
+                true if crate::syscalls::arguments::driven(process::get(), entry.fd as usize)
+                    .is_none() =>
+                {
                     Judgement::Kernel
                 }
                 _ => Judgement::Call,
@@ -404,6 +406,7 @@ impl Batch<'_> {
                 },
             },
             Treatment::SendMessage => match socket::hand_over(
+                process::get(),
                 if registered { -1 } else { entry.fd },
                 entry.address as usize,
             ) {
@@ -451,7 +454,9 @@ impl Batch<'_> {
         if !from_foreign && process::get().run.is_internal(from) {
             return Judgement::Answer(Errno::EBADF);
         }
-        let driven = |fd: i32| crate::calls::arguments::kernel_has_not(fd as usize).is_some();
+        let driven = |fd: i32| {
+            crate::syscalls::arguments::kernel_has_not(process::get(), fd as usize).is_some()
+        };
         match !foreign && driven(entry.fd) || !from_foreign && driven(from) {
             true => Judgement::Answer(Errno::EINVAL),
             false => Judgement::Kernel,
@@ -525,11 +530,7 @@ enum Judgement {
 
 /// Whether it is known without a look that `fd` is the kernel's own, and nothing about it.
 fn is_foreign(fd: i32) -> bool {
-    fd < 0
-        || (0..=0xffff).contains(&fd)
-            && classes::get(fd) == classes::FOREIGN
-            && !process::tables_differ()
-            && !tables::are_asked_for()
+    fd < 0 || crate::descriptors::class(fd) == classes::FOREIGN
 }
 
 /// Whether an address of a socket, a copy of ours, is a path in the file system.

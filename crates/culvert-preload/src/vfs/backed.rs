@@ -3,7 +3,7 @@
 
 use super::native::{open_restricted, stat_at};
 use crate::memory::{Path, c_string};
-use crate::process;
+use crate::process::{self, Process};
 use crate::resolver::{LastStep, MountId};
 use crate::shadow::OwnedFd;
 use alloc::format;
@@ -148,8 +148,8 @@ fn climbs(path: &[u8]) -> bool {
 
 /// The directory and the path that the kernel must be given for the place that is seen at `path`,
 /// which is absolute and has no links but at its end.
-pub fn native_place(path: &[u8]) -> (i32, Vec<u8>) {
-    match process::get().mounts.backed(path) {
+pub fn native_place(process: &Process, path: &[u8]) -> (i32, Vec<u8>) {
+    match process.mounts.backed(path) {
         Some((_, backing, b"")) => (backing.root, c_string(b".")),
         Some((_, backing, rest)) => (backing.root, c_string(rest)),
         None => (AT_FDCWD, c_string(path)),
@@ -258,7 +258,12 @@ pub fn through_proc(directory: i32, name: &[u8]) -> Vec<u8> {
 
 /// Makes descriptor `fd`, which the kernel opened on the empty directory under `mount`, one of its
 /// tree's root.
-pub fn take_over(fd: i32, mount: MountId, backing: Backing) -> Result<(), Errno> {
+pub fn take_over(
+    process: &Process,
+    fd: i32,
+    mount: MountId,
+    backing: Backing,
+) -> Result<(), Errno> {
     const KEPT: u64 = 0o10204003; // O_ACCMODE, O_NONBLOCK, O_DIRECTORY, O_PATH
     let flags = culvert_sys::fd::fcntl(
         culvert_sys::BorrowedFd::number(fd),
@@ -272,6 +277,6 @@ pub fn take_over(fd: i32, mount: MountId, backing: Backing) -> Result<(), Errno>
     };
     // SAFETY: replaces the program's descriptor by the one just made, at the same number.
     unsafe { syscall::call(nr::DUP3, [opened.raw() as usize, fd as usize, on_exec]) }?;
-    process::get().table.note_directory(fd, mount);
+    process.table.note_directory(fd, mount);
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::backed::Backed;
 use crate::description::O_PATH;
 use crate::memory::Path;
-use crate::process;
+use crate::process::Process;
 use crate::resolver::Restrictions;
 use culvert::Errno;
 use culvert_sys::nr;
@@ -30,6 +30,7 @@ impl From<Errno> for Failure {
 /// Opens `place` with the flags and mode of the call, and records the descriptor.
 #[inline]
 pub fn open(
+    process: &Process,
     place: &Backed<'_>,
     restrictions: Restrictions,
     flags: u32,
@@ -62,7 +63,7 @@ pub fn open(
         Err(_) => return Err(Failure::Restart),
     };
     match answer {
-        Ok(fd) => Ok(record(place, fd as i32, flags)),
+        Ok(fd) => Ok(record(process, place, fd as i32, flags)),
         Err(errno) if free => Err(errno.into()),
         // EXDEV: it climbs, ELOOP: too many links, a magic one or O_NOFOLLOW, EAGAIN: a rename
         // meanwhile, EPERM and ENOSYS: perhaps a filter that does not know openat2.
@@ -73,7 +74,7 @@ pub fn open(
     }
 }
 
-fn record(place: &Backed<'_>, fd: i32, flags: u32) -> i32 {
+fn record(process: &Process, place: &Backed<'_>, fd: i32, flags: u32) -> i32 {
     let is_directory = match flags {
         _ if flags & O_TMPFILE == O_TMPFILE => false,
         _ if flags & O_DIRECTORY != 0 => true,
@@ -84,7 +85,7 @@ fn record(place: &Backed<'_>, fd: i32, flags: u32) -> i32 {
         _ => false,
     };
     let close_on_exec = flags & O_CLOEXEC != 0;
-    let table = &process::get().table;
+    let table = &process.table;
     let fd = table.opened_in_backing(fd, place.mount, is_directory, close_on_exec);
     if flags & O_DIRECT != 0 {
         table.note_unbuffered(fd);

@@ -8,9 +8,10 @@
 //! share, and the driver tells of those that are one process's alone
 //! ([`culvert::FileSystem::is_open_for_writing`]).
 
+use crate::process::Process;
 use crate::resolver::MountId;
 use crate::run::ShadowName;
-use crate::{process, shadow};
+use crate::shadow;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
@@ -18,25 +19,21 @@ use culvert_sys::{nr, syscall};
 /// `ETXTBSY` when the shadow of `name` is being executed: the node is not to be opened for writing
 /// or truncated.
 #[inline]
-pub fn may_write(name: ShadowName) -> Result<(), Errno> {
-    let group = process::get()
-        .node_locks
-        .mapped(MountId(name.mount), name.node);
+pub fn may_write(process: &Process, name: ShadowName) -> Result<(), Errno> {
+    let group = process.node_locks.mapped(MountId(name.mount), name.node);
     match group {
-        Some(group) if group.executed.load(Acquire) != 0 => ask(name),
+        Some(group) if group.executed.load(Acquire) != 0 => ask(process, name),
         _ => Ok(()),
     }
 }
 
 #[cold]
-fn ask(name: ShadowName) -> Result<(), Errno> {
+fn ask(process: &Process, name: ShadowName) -> Result<(), Errno> {
     const O_WRONLY_NONBLOCK: usize = 0o1 | 0o4000;
-    let _lock = process::get()
-        .node_locks
-        .lock(MountId(name.mount), name.node);
-    match shadow::open(&process::get().run.shadow(name), O_WRONLY_NONBLOCK, 0) {
+    let _lock = process.node_locks.lock(MountId(name.mount), name.node);
+    match shadow::open(&process.run.shadow(name), O_WRONLY_NONBLOCK, 0) {
         Ok(opened) => {
-            process::get().run.posix_locks.close(name, opened);
+            process.run.posix_locks.close(name, opened);
             Ok(())
         }
         Err(Errno::ETXTBSY) => Err(Errno::ETXTBSY),
@@ -47,11 +44,8 @@ fn ask(name: ShadowName) -> Result<(), Errno> {
 
 /// The shadow of `name` is about to be executed: who writes is to ask from now on. Before
 /// [`may_execute`].
-pub fn announce(name: ShadowName) {
-    if let Some(group) = process::get()
-        .node_locks
-        .mapped(MountId(name.mount), name.node)
-    {
+pub fn announce(process: &Process, name: ShadowName) {
+    if let Some(group) = process.node_locks.mapped(MountId(name.mount), name.node) {
         group.executed.store(1, Release);
     }
 }

@@ -1,16 +1,22 @@
 //! Making names: who may, and who is told. The order of errors is the kernel's (`filename_create`,
 //! fs/namei.c), a read-only mount's EROFS in its place among them.
 
+use super::node::On;
+use super::opened::to_driver;
+use super::path::existing;
 use super::permission::allowed;
 use crate::process::{self, limits};
 use crate::resolver::{Inside, Last, MountId};
 use crate::watch;
-use culvert::{Attributes, Entry, Errno, FileSystem, Node, Rights};
+use culvert::{Attributes, Entry, Errno, FileKind, FileSystem, Node, Opened, Rights};
 use culvert_sys::raw::general::{S_IFBLK, S_IFCHR, S_IFMT, S_IFREG, S_IFSOCK};
 
 /// The device that stands for a removed name in overlays, which everybody may make (`WHITEOUT_DEV`,
 /// include/linux/fs.h).
 const WHITEOUT: u32 = 0;
+
+/// What a directory is asked for whose names change.
+const WRITE_AND_SEARCH: u32 = 3;
 
 /// mkdir(2)
 pub fn directory(found: &Inside<'_>, mode: u32) -> Result<(), Errno> {
@@ -51,6 +57,59 @@ pub fn socket(found: &Inside<'_>) -> Result<Attributes, Errno> {
     })
 }
 
+/// open(2) with O_CREAT (`lookup_open`, fs/namei.c): the file is opened as it is made, and the
+/// reference on it is the caller's.
+pub fn file(found: &Inside<'_>, flags: u32, mode: u32) -> Result<(Attributes, Opened), Errno> {
+    let making = Making::of(found, true)?;
+    let mode = making.mode(mode & 0o7777);
+    let mut opened = None;
+    let attributes = making.keeping(|file_system, parent, name| {
+        let made = file_system.create(&process::caller(), parent, name, to_driver(flags), mode);
+        let (entry, file) = made.map_err(|error| appeared(file_system, parent, name, &error))?;
+        opened = Some(file);
+        Ok(entry)
+    })?;
+    Ok((attributes, opened.ok_or(Errno::EIO)?))
+}
+
+/// What a create says that failed by `error`. A link or a FIFO may have got the name since it was
+/// looked up: it is to be looked up again (`ESTALE`), and followed or opened as it would have been.
+#[cold]
+fn appeared(
+    file_system: &dyn FileSystem,
+    parent: Node,
+    name: &[u8],
+    error: &culvert::Error,
+) -> Errno {
+    if !matches!(error.errno(), Errno::ELOOP | Errno::ENXIO) {
+        return error.errno();
+    }
+    match file_system.lookup(&process::caller(), parent, name) {
+        Ok(entry) => {
+            file_system.forget(entry.attributes.node, 1);
+            Errno::ESTALE
+        }
+        // Gone again.
+        Err(error) if error.errno() == Errno::ENOENT => Errno::ESTALE,
+        Err(_) => error.errno(),
+    }
+}
+
+/// open(2) with O_TMPFILE (`vfs_tmpfile`, fs/namei.c): a file without a name in the directory that
+/// was found, opened; the reference on it is the caller's.
+pub fn nameless(found: &Inside<'_>, flags: u32, mode: u32) -> Result<(Attributes, Opened), Errno> {
+    let directory = existing(found)?;
+    if directory.kind != FileKind::Directory {
+        return Err(Errno::ENOTDIR);
+    }
+    let file_system = On::Found(found).to_be_changed()?;
+    allowed(file_system, directory, WRITE_AND_SEARCH)?;
+    let mode = limits::creation_mode(file_system, mode & 0o7777);
+    let made = file_system.tmpfile(&process::caller(), directory.node, to_driver(flags), mode);
+    made.map(|(entry, opened)| (entry.attributes, opened))
+        .map_err(|error| error.errno())
+}
+
 /// symlink(2)
 pub fn symbolic_link(found: &Inside<'_>, target: &[u8]) -> Result<(), Errno> {
     Making::of(found, false)?.by(|file_system, parent, name| {
@@ -84,14 +143,11 @@ impl<'a> Making<'a> {
         if found.trailing_slash && !directory {
             return Err(Errno::ENOENT);
         }
-        let file_system = process::file_system(found.mount)?;
-        if file_system.capabilities().read_only {
-            return Err(Errno::EROFS);
-        }
+        let file_system = On::Found(found).to_be_changed()?;
         let parent = file_system
             .attributes(found.parent)
             .map_err(|error| error.errno())?;
-        allowed(file_system, &parent, 3)?;
+        allowed(file_system, &parent, WRITE_AND_SEARCH)?;
         Ok(Self {
             mount: found.mount,
             file_system,
@@ -110,11 +166,22 @@ impl<'a> Making<'a> {
         &self,
         make: impl FnOnce(&dyn FileSystem, Node, &[u8]) -> culvert::Result<Entry>,
     ) -> Result<Attributes, Errno> {
-        let entry = watch::made(self.mount, (self.parent, self.name), || {
-            make(self.file_system, self.parent, self.name).map_err(|error| error.errno())
+        let attributes = self.keeping(|file_system, parent, name| {
+            make(file_system, parent, name).map_err(|error| error.errno())
         })?;
-        self.file_system.forget(entry.attributes.node, 1);
-        Ok(entry.attributes)
+        self.file_system.forget(attributes.node, 1);
+        Ok(attributes)
+    }
+
+    /// The same, but the reference is the caller's.
+    fn keeping(
+        &self,
+        make: impl FnOnce(&dyn FileSystem, Node, &[u8]) -> Result<Entry, Errno>,
+    ) -> Result<Attributes, Errno> {
+        let made = watch::made(self.mount, (self.parent, self.name), || {
+            make(self.file_system, self.parent, self.name)
+        });
+        made.map(|entry| entry.attributes)
     }
 
     /// The same for another name of `node`.

@@ -6,6 +6,7 @@ use super::permission::permits;
 use crate::answer::{Answer, RESTART};
 use crate::description::Description;
 use crate::descriptors::fifos::PATH;
+use crate::process::Process;
 use crate::resolver::{Hold, Inside, MountId};
 use crate::run::{ShadowName, read_link, stat_descriptor};
 use crate::{process, shadow};
@@ -31,8 +32,8 @@ fn name_of(mount: MountId, inode: u64) -> ShadowName {
 static FOLDER_OPEN: AtomicPtr<AtomicI32> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The stand-in of `name`, as calls with a directory take it: descriptor, and path, NUL-terminated.
-fn stand_in(name: ShadowName) -> (i32, Vec<u8>) {
-    let path = process::get().run.fifo(name);
+fn stand_in(process: &Process, name: ShadowName) -> (i32, Vec<u8>) {
+    let path = process.run.fifo(name);
     // SAFETY: null, or a place that stays.
     match unsafe { FOLDER_OPEN.load(Acquire).as_ref() } {
         Some(place) => {
@@ -44,8 +45,8 @@ fn stand_in(name: ShadowName) -> (i32, Vec<u8>) {
 }
 
 /// The link whose text is the path of the FIFO of `name` below its mount's root, as [`stand_in`].
-fn path_link(name: ShadowName) -> (i32, Vec<u8>) {
-    let (directory, fifo) = stand_in(name);
+fn path_link(process: &Process, name: ShadowName) -> (i32, Vec<u8>) {
+    let (directory, fifo) = stand_in(process, name);
     (directory, [&fifo[..fifo.len() - 1], PATH].concat())
 }
 
@@ -54,8 +55,7 @@ fn path_link(name: ShadowName) -> (i32, Vec<u8>) {
 ///
 /// He may make what is not there yet, so the folder is like /tmp to who has its descriptor; the
 /// kernel judges by the stand-ins' own modes and owners.
-pub fn prepare() {
-    let process = process::get();
+pub fn prepare(process: &Process) {
     let is_root = culvert_sys::process::geteuid() as isize == 0;
     let known = !FOLDER_OPEN.load(Acquire).is_null();
     if known || !is_root || process::vfork_child().is_some() || process.mounts.is_empty() {
@@ -141,12 +141,16 @@ fn may_stand_in(found: &stat, attributes: &Attributes) -> bool {
 }
 
 /// open(2) of a FIFO. Waits for the other end, unless a signal comes first.
-pub fn open(found: &mut Inside<'_>, attributes: &Attributes, flags: u32) -> Answer {
-    let process = process::get();
+pub fn open(
+    process: &Process,
+    found: &mut Inside<'_>,
+    attributes: &Attributes,
+    flags: u32,
+) -> Answer {
     let name = name_of(found.mount, attributes.inode);
-    let (directory, path) = stand_in(name);
+    let (directory, path) = stand_in(process, name);
     // Its number must not become another one's while the other end is waited for.
-    let _hold = Hold::of(process::get().mounts, found.mount, attributes.node);
+    let _hold = Hold::of(process.mounts, found.mount, attributes.node);
     if directory == AT_FDCWD {
         let _ = crate::run::make_directory(&process.run.file("fifos"));
     }
@@ -173,7 +177,7 @@ pub fn open(found: &mut Inside<'_>, attributes: &Attributes, flags: u32) -> Answ
         return Err(Errno::EIO);
     }
     let fd = opened.into_raw();
-    note(name, attributes.node);
+    note(process, name, attributes.node);
     let fd = process.table.opened_by_kernel(fd, flags & O_CLOEXEC != 0);
     let mut description = Description::fifo(found.mount, attributes.node, flags, true);
     let itself = found
@@ -186,8 +190,8 @@ pub fn open(found: &mut Inside<'_>, attributes: &Attributes, flags: u32) -> Answ
 
 /// Notes where `node` is, for processes that get a descriptor of it. What has no path any more is a
 /// FIFO of the run's to them.
-fn note(name: ShadowName, node: Node) {
-    let (directory, link) = path_link(name);
+fn note(process: &Process, name: ShadowName, node: Node) {
+    let (directory, link) = path_link(process, name);
     let path = process::file_system(MountId(name.mount))
         .ok()
         .and_then(|file_system| file_system.path_of(node).ok());

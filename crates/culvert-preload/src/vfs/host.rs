@@ -3,7 +3,7 @@
 use super::backed::native_place;
 use super::native::{AT_SYMLINK_NOFOLLOW, open_restricted, stat_at};
 use crate::memory::{Path, c_string};
-use crate::process::{self, Here};
+use crate::process::{self, Here, Process};
 use crate::resolver::{
     Hold, Host, HostFile, HostKind, Inside, LastStep, Magic, Place, Resolved, Restrictions,
 };
@@ -32,7 +32,7 @@ pub struct Kernel;
 
 impl Host for Kernel {
     fn lstat(&self, path: &[u8]) -> Result<HostFile, Errno> {
-        let (directory, path) = native_place(path);
+        let (directory, path) = native_place(process::get(), path);
         let found = stat_at(directory, Path::of(&path), AT_SYMLINK_NOFOLLOW)?;
         let kind = match FileKind::of_mode(found.st_mode) {
             Some(FileKind::Directory) => HostKind::Directory,
@@ -47,7 +47,7 @@ impl Host for Kernel {
     }
 
     fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        let (directory, path) = native_place(path);
+        let (directory, path) = native_place(process::get(), path);
         run::read_link_at(directory, &path)
     }
 
@@ -75,7 +75,7 @@ impl Host for Kernel {
                 },
                 _ => Magic::No,
             },
-            Some(b"exe") => own_executable().unwrap_or(Magic::No),
+            Some(b"exe") => own_executable(process::get()).unwrap_or(Magic::No),
             Some(b"fd") => {
                 match number(parts.next()).map(|fd| (fd, process::get().table.get(fd))) {
                     Some((_, Some(held))) if held.kind == FileKind::Directory => {
@@ -140,10 +140,10 @@ impl Host for Kernel {
 }
 
 /// `/proc/self/exe` of a program that was started from a mount.
-fn own_executable() -> Option<Magic> {
+fn own_executable(process: &Process) -> Option<Magic> {
     let path = run::read_link(b"/proc/self/exe\0").ok()?;
-    let original = super::own_file::origin(&path)?;
-    match process::get().mounts.walk(
+    let original = super::own_file::origin(process, &path)?;
+    match process.mounts.walk(
         &Kernel,
         &process::caller(),
         &Place::Host(b"/".to_vec()),
@@ -159,7 +159,7 @@ fn own_executable() -> Option<Magic> {
             mount,
             node: entry.attributes.node,
             // The references of this walk end here.
-            hold: Hold::of(process::get().mounts, mount, entry.attributes.node).map(Arc::new),
+            hold: Hold::of(process.mounts, mount, entry.attributes.node).map(Arc::new),
         }),
         _ => None,
     }

@@ -7,14 +7,15 @@ use super::path::existing;
 use super::two_paths::{Given, Side, beside, host_error, same_tree};
 use crate::answer::Answer;
 use crate::memory::Path;
-use crate::process::{self, Here};
-use crate::resolver::{Inside, LastStep, MountId, Place};
+use crate::process::{self, Process};
+use crate::resolver::{Inside, LastStep, MountId};
 use culvert::{Errno, FileKind, Node, Rights};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
 
 /// None: a path must be walked first.
 pub fn link_given(
+    process: &Process,
     from: Given<'_>,
     to: Result<Given<'_>, Errno>,
     flags: usize,
@@ -23,13 +24,13 @@ pub fn link_given(
     let find_target = || to.and_then(|to| to.find(walking));
     if flags & AT_EMPTY_PATH != 0
         && from.path.first() != Some(&b'/')
-        && let Err(errno) = may_begin_at(from.directory)
+        && let Err(errno) = may_begin_at(process, from.directory)
     {
         return Some(Err(errno));
     }
     if from.path.is_empty() && flags & AT_EMPTY_PATH != 0 {
         return match find_target() {
-            Ok(target) => link_descriptor(from.directory, &target, flags),
+            Ok(target) => link_descriptor(process, from.directory, &target, flags),
             Err(errno) => Some(Err(errno)),
         };
     }
@@ -40,8 +41,8 @@ pub fn link_given(
         Ok((source, Err(errno))) => return Some(Err(source.missing().unwrap_or(errno))),
         Err(errno) => return Some(Err(errno)),
     };
-    let source = beside(source, &target, from.last);
-    let target = beside(target, &source, LastStep::Parent);
+    let source = beside(process, source, &target, from.last);
+    let target = beside(process, target, &source, LastStep::Parent);
     if !same_tree(&source, &target) && (source.is_open() || target.is_open()) {
         return None;
     }
@@ -80,16 +81,17 @@ pub fn link_given(
 /// What AT_EMPTY_PATH asks of the descriptor at which a path begins, whatever is behind it
 /// (`path_init`, fs/namei.c): it is for who has opened it, and who may read every directory
 /// (CAP_DAC_READ_SEARCH).
-fn may_begin_at(fd: i32) -> Result<(), Errno> {
+fn may_begin_at(process: &Process, fd: i32) -> Result<(), Errno> {
     if fd == AT_FDCWD {
         return Ok(());
     }
-    if process::get().run.is_internal(fd) {
+    if process.run.is_internal(fd) {
         return Err(Errno::EBADF);
     }
     crate::descriptors::close_on_exec(fd)?;
-    let own = match process::get().table.get(fd) {
-        Some(held) if !process::tables::are_asked_for() => held.is_of_same_credentials(),
+    let own = match process.table.get(fd) {
+        // Of a table that others change it is not known who has opened what.
+        Some(held) if !process.table.is_shared() => held.is_of_same_credentials(),
         _ => opened_here(fd),
     };
     match own || process::caller().has(Rights::DAC_READ_SEARCH) {
@@ -156,13 +158,13 @@ fn is_there(directory: i32, path: Path<'_>) -> Result<(), Errno> {
 }
 
 /// linkat(2) with AT_EMPTY_PATH: the file behind a descriptor.
-fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
+fn link_descriptor(process: &Process, fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
     let empty = Path::of(b"\0");
     if target.is_open() {
         return None;
     }
     if fd == AT_FDCWD
-        && let Some(mount) = mount_of_working_directory()
+        && let Some((mount, _)) = process.working_node()
     {
         // It is a directory, which has one name.
         return Some(makeable(target).and(match target {
@@ -170,7 +172,7 @@ fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
             _ => Err(Errno::EXDEV),
         }));
     }
-    Some(match (process::get().table.get(fd), target) {
+    Some(match (process.table.get(fd), target) {
         (None, Side::Backed(place)) => return link_to_place((fd, empty), place, flags),
         // What has lost its last name gets none any more (`vfs_link`).
         (Some(held), Side::Inside(found)) if held.gone().is_some() => {
@@ -180,14 +182,6 @@ fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
         (None, Side::Inside(found)) => may_make(found).and(Err(Errno::EXDEV)),
         (Some(_), _) => makeable(target).and(Err(Errno::EXDEV)),
         (None, _) => link_natively((fd, empty), target.host()?, flags),
-    })
-}
-
-/// The mount of which the working directory is a node.
-fn mount_of_working_directory() -> Option<MountId> {
-    process::get().with_working_directory(|here| match here {
-        Some(Here::Place(Place::Mount { mount, .. })) => Some(*mount),
-        _ => None,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::mount_points::{self, Put};
 use crate::description::{Held, Object, report};
-use crate::process;
+use crate::process::{self, Process};
 use crate::watch::Event;
 use culvert::{DirectoryEntry, Errno, FileKind, FileSystem};
 
@@ -14,7 +14,7 @@ const OWN_ENTRIES: u64 = 2;
 const LAST_POSITION: u64 = i64::MAX as u64;
 
 /// Gives the entries from the offset of `fd` on to `put`, until that has no more room.
-pub fn entries(held: &Held, fd: i32, put: &mut Put<'_>) -> Result<(), Errno> {
+pub fn entries(process: &Process, held: &Held, fd: i32, put: &mut Put<'_>) -> Result<(), Errno> {
     match held.object {
         Object::Directory => {}
         Object::File(_) | Object::Fifo => return Err(Errno::ENOTDIR),
@@ -23,7 +23,7 @@ pub fn entries(held: &Held, fd: i32, put: &mut Put<'_>) -> Result<(), Errno> {
     }
     let file_system = process::file_system(held.mount)?;
     held.at_offset(fd, |offset| {
-        let listed = all(held, file_system, offset, put);
+        let listed = all(process, held, file_system, offset, put);
         // Whatever came of it (`iterate_dir`, fs/readdir.c).
         if listed != Err(Errno::ENOENT) {
             held.tell(Event::Access);
@@ -33,6 +33,7 @@ pub fn entries(held: &Held, fd: i32, put: &mut Put<'_>) -> Result<(), Errno> {
 }
 
 fn all(
+    process: &Process,
     held: &Held,
     file_system: &dyn FileSystem,
     offset: &mut u64,
@@ -75,8 +76,8 @@ fn all(
         })?;
     }
     if !full {
-        let mounts = mount_points::in_driver(held.mount, held.node);
-        mount_points::put(&mounts, offset, put);
+        let mounts = mount_points::in_driver(process, held.mount, held.node);
+        mount_points::put(process, &mounts, offset, put);
     }
     Ok(())
 }

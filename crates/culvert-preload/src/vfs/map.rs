@@ -7,6 +7,7 @@ use crate::memory::{Span, UserSink};
 use crate::paging::nodes::{self, Mapped};
 use crate::paging::regions::{Region, Watch};
 use crate::paging::{self, dirty, fill, filling, pager, stores};
+use crate::process::Process;
 use crate::run::stat_descriptor;
 use crate::{process, shadow};
 use culvert::{Caching, Errno};
@@ -41,10 +42,50 @@ pub struct Asked {
     pub offset: usize,
 }
 
+impl Asked {
+    fn is_shared(&self) -> bool {
+        matches!(self.flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE)
+    }
+
+    /// The mapping, but of this file, with this protection and these flags.
+    fn map(&self, fd: i32, protection: usize, flags: usize) -> Answer {
+        let arguments = [
+            self.address,
+            self.length,
+            protection,
+            flags,
+            fd as usize,
+            self.offset,
+        ];
+        // SAFETY: the program's own mapping asked, with its own address and length, of the content
+        // of the file that it names.
+        unsafe { syscall::call(nr::MMAP, arguments) }
+    }
+}
+
 /// Maps the file; `region` is told what may be stored into.
-pub fn map(held: &Held, fd: i32, asked: &Asked, region: &mut Option<Mapped>) -> Answer {
+pub fn map(
+    process: &Process,
+    held: &Held,
+    fd: i32,
+    asked: &Asked,
+    region: &mut Option<Mapped>,
+) -> Answer {
+    let start = map_file(process, held, fd, asked, region)?;
+    if asked.protection & PROT_EXEC != 0 {
+        culvert_intercept::code_mapped(start, asked.length);
+    }
+    Ok(start)
+}
+
+fn map_file(
+    process: &Process,
+    held: &Held,
+    fd: i32,
+    asked: &Asked,
+    region: &mut Option<Mapped>,
+) -> Answer {
     let Asked {
-        length,
         protection,
         flags,
         offset,
@@ -66,7 +107,7 @@ pub fn map(held: &Held, fd: i32, asked: &Asked, region: &mut Option<Mapped>) -> 
         return Err(Errno::EOPNOTSUPP);
     }
     let access = held.flags(fd)? & 3;
-    let shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
+    let shared = asked.is_shared();
     // mmap(2), EACCES: no read permission, or a shared writable mapping of a descriptor that is not
     // O_RDWR.
     if !may_read(access) || (shared && protection & PROT_WRITE != 0 && access != 2) {
@@ -79,17 +120,16 @@ pub fn map(held: &Held, fd: i32, asked: &Asked, region: &mut Option<Mapped>) -> 
     if shared && held.file()?.caching() == Caching::Never {
         return Err(Errno::ENODEV);
     }
-    if crate::task::is_confined() && !(shared && protection & PROT_WRITE != 0) {
+    let confined = crate::task::is_confined();
+    if confined && !(shared && protection & PROT_WRITE != 0) {
         return copy(held, asked);
     }
-    if !crate::task::is_confined()
-        && let Some(start) = map_kernel_file(held, access, asked)?
-    {
+    if !confined && let Some(start) = map_kernel_file(held, access, asked)? {
         return Ok(start);
     }
     let changes = !process::file_system(held.mount)?.capabilities().immutable;
     if changes && shared && access == 2 {
-        return match crate::task::is_confined() || process::vfork_child().is_some() {
+        return match confined || process::vfork_child().is_some() {
             // Opening what is needed could end the program, or is another process's.
             true => {
                 crate::log!(
@@ -99,7 +139,7 @@ pub fn map(held: &Held, fd: i32, asked: &Asked, region: &mut Option<Mapped>) -> 
                 );
                 Err(Errno::ENODEV)
             }
-            false => map_written(held, fd, asked, region),
+            false => map_written(process, held, fd, asked, region),
         };
     }
     let shadow = match changes {
@@ -122,13 +162,9 @@ pub fn map(held: &Held, fd: i32, asked: &Asked, region: &mut Option<Mapped>) -> 
         shadow => shadow.map_err(|error| crate::description::report(held, "mmap", &error))?,
     };
     crate::paging::synced::maps_read_only();
-    let start = map_shadow(held, shadow.number(), shared, asked);
+    let start = map_shadow(process, held, shadow.number(), shared, asked);
     shadow.close(held.name());
-    let start = start?;
-    if protection & PROT_EXEC != 0 {
-        culvert_intercept::code_mapped(start, length);
-    }
-    Ok(start)
+    start
 }
 
 /// Whether pages of the mapping that is `asked` for may be filled when they are touched. Not what is
@@ -142,20 +178,15 @@ fn on_demand(asked: &Asked) -> bool {
 /// Maps the shadow `fd`, as the program asked for it; `read_only`: it must never become writable.
 /// One that may have holes can be touched when the pager knows of it, not before (mlockall(2),
 /// MCL_FUTURE).
-fn map_shadow(held: &Held, fd: i32, read_only: bool, asked: &Asked) -> Answer {
+fn map_shadow(process: &Process, held: &Held, fd: i32, read_only: bool, asked: &Asked) -> Answer {
     let Asked {
-        address,
         length,
         protection,
         flags,
         offset,
+        ..
     } = *asked;
-    let map = |fd: i32, protection| {
-        let arguments = [address, length, protection, flags, fd as usize, offset];
-        // SAFETY: the program's own mapping asked, with its own address and length, of the file's
-        // content.
-        unsafe { syscall::call(nr::MMAP, arguments) }
-    };
+    let map = |fd: i32, protection| asked.map(fd, protection, flags);
     if !fill::is_partly(&stat_descriptor(fd)?) {
         return map(fd, protection);
     }
@@ -169,7 +200,7 @@ fn map_shadow(held: &Held, fd: i32, read_only: bool, asked: &Asked) -> Answer {
     const PROT_NONE: usize = 0;
     let writable = shadow::open_shadow(name, O_RDWR)?;
     let start = map(writable.raw(), PROT_NONE);
-    process::get().run.posix_locks.close(name, writable);
+    process.run.posix_locks.close(name, writable);
     let start = start?;
     let part = pager::Part {
         start,
@@ -196,7 +227,13 @@ fn map_shadow(held: &Held, fd: i32, read_only: bool, asked: &Asked) -> Answer {
 }
 
 /// A shared mapping that can be written, or can be made so (mprotect(2)).
-fn map_written(held: &Held, fd: i32, asked: &Asked, region: &mut Option<Mapped>) -> Answer {
+fn map_written(
+    process: &Process,
+    held: &Held,
+    fd: i32,
+    asked: &Asked,
+    region: &mut Option<Mapped>,
+) -> Answer {
     let Asked {
         length,
         protection,
@@ -204,7 +241,7 @@ fn map_written(held: &Held, fd: i32, asked: &Asked, region: &mut Option<Mapped>)
         offset,
         ..
     } = *asked;
-    let table = &process::get().table;
+    let table = &process.table;
     let failed = |error: culvert::Error| match crate::description::report(held, "mmap", &error) {
         Errno::EMFILE | Errno::ENFILE => Errno::ENOMEM,
         errno => errno,
@@ -234,7 +271,7 @@ fn map_written(held: &Held, fd: i32, asked: &Asked, region: &mut Option<Mapped>)
     let node = crate::looked_at::follow(&**held, on_demand(asked), enter).map_err(failed)?;
     crate::descriptors::note_node(name);
     let shadow = paging::follow::followed(name)?.ok_or(Errno::EIO)?;
-    let start = map_shadow(held, shadow.number(), false, asked)?;
+    let start = map_shadow(process, held, shadow.number(), false, asked)?;
     // Where something else was mapped, another thread may have stored already.
     let watch = match written && flags & MAP_FIXED == 0 {
         true => dirty::watch(start, nodes::pages(length)),
@@ -251,47 +288,21 @@ fn map_written(held: &Held, fd: i32, asked: &Asked, region: &mut Option<Mapped>)
         watch,
         of: node,
     });
-    if protection & PROT_EXEC != 0 {
-        culvert_intercept::code_mapped(start, length);
-    }
     Ok(start)
 }
 
 /// The mapping of a driver's own file of the kernel's, where the driver has one for this file.
 fn map_kernel_file(held: &Held, access: u32, asked: &Asked) -> Result<Option<usize>, Errno> {
-    let Asked {
-        address,
-        length,
-        protection,
-        flags,
-        offset,
-    } = *asked;
-    let shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
     let mut mapped = Err(Errno::ENODEV);
-    let mut map = |fd: i32| {
-        // SAFETY: the program's own mapping asked, with its own address and length, of the file that
-        // it names.
-        mapped = unsafe {
-            syscall::call(
-                nr::MMAP,
-                [address, length, protection, flags, fd as usize, offset],
-            )
-        };
-    };
+    let mut map = |fd: i32| mapped = asked.map(fd, asked.protection, asked.flags);
     // A shared mapping of a file that is open for writing may be made writable later (mprotect(2)).
-    let stores = shared && access == 2;
+    let stores = asked.is_shared() && access == 2;
+    let part = (asked.offset as u64, asked.length as u64);
     let has_one = held
         .file()?
-        .with_kernel_file((offset as u64, length as u64), stores, &mut map)
+        .with_kernel_file(part, stores, &mut map)
         .map_err(|error| crate::description::report(held, "mmap", &error))?;
-    if !has_one {
-        return Ok(None);
-    }
-    let start = mapped?;
-    if protection & PROT_EXEC != 0 {
-        culvert_intercept::code_mapped(start, length);
-    }
-    Ok(Some(start))
+    has_one.then_some(mapped).transpose()
 }
 
 /// The mapping as a copy in anonymous memory: needs no call that a filter which allows mapping
@@ -300,35 +311,20 @@ fn map_kernel_file(held: &Held, access: u32, asked: &Asked) -> Result<Option<usi
 fn copy(held: &Held, asked: &Asked) -> Answer {
     const MAP_PRIVATE: usize = 2;
     const PROT_READ: usize = 1;
-    let Asked {
-        address,
-        length,
-        protection,
-        flags,
-        offset,
-    } = *asked;
-    let flags = flags & !MAP_TYPE | MAP_PRIVATE | MAP_ANONYMOUS;
-    // SAFETY: the program's own mapping asked, with its own address and length.
-    let start = unsafe {
-        syscall::call(
-            nr::MMAP,
-            [
-                address,
-                length,
-                PROT_READ | PROT_WRITE,
-                flags,
-                usize::MAX,
-                0,
-            ],
-        )
-    }?;
+    let length = asked.length;
+    let flags = asked.flags & !MAP_TYPE | MAP_PRIVATE | MAP_ANONYMOUS;
+    let anonymous = Asked {
+        offset: 0,
+        ..*asked
+    };
+    let start = anonymous.map(-1, PROT_READ | PROT_WRITE, flags)?;
     let file = held.readable()?;
     let spans = [Span {
         base: start,
         length,
     }];
     let mut sink = UserSink::new(&spans);
-    let mut at = offset as u64;
+    let mut at = asked.offset as u64;
     loop {
         match file.read_at(at, &mut sink) {
             Ok(0) => break,
@@ -341,9 +337,6 @@ fn copy(held: &Held, asked: &Asked) -> Answer {
         }
     }
     // SAFETY: as above.
-    unsafe { syscall::call(nr::MPROTECT, [start, length, protection]) }?;
-    if protection & PROT_EXEC != 0 {
-        culvert_intercept::code_mapped(start, length);
-    }
+    unsafe { syscall::call(nr::MPROTECT, [start, length, asked.protection]) }?;
     Ok(start)
 }

@@ -27,8 +27,7 @@ pub fn is_position(offset: u64) -> bool {
 }
 
 /// Those in directory `node` of `mount`, a driver's.
-pub fn in_driver(mount: MountId, node: Node) -> Vec<MountId> {
-    let process = process::get();
+pub fn in_driver(process: &Process, mount: MountId, node: Node) -> Vec<MountId> {
     match process.targets_missing {
         true => process.mounts.without_directory(mount, node),
         false => Vec::new(),
@@ -53,7 +52,7 @@ pub fn in_kernel(process: &Process, fd: i32) -> Vec<MountId> {
         }
         // By the name in that directory: the target's own path leads into the mount.
         let above = parent_of(process.mounts.target(*mount));
-        let (base, above) = native_place(above.strip_suffix(b"/\0").unwrap_or(b"/"));
+        let (base, above) = native_place(process, above.strip_suffix(b"/\0").unwrap_or(b"/"));
         let there = |path: &[u8], flags| stat_at(base, Path::of(path), flags);
         let name = c_string(process.mounts.name(*mount));
         let named = [above.strip_suffix(b"\0").unwrap_or(&above), b"/", &name].concat();
@@ -72,7 +71,7 @@ pub fn in_kernel(process: &Process, fd: i32) -> Vec<MountId> {
 pub type Put<'a> = dyn FnMut(&DirectoryEntry<'_>, &mut u64) -> bool + 'a;
 
 /// Gives what is left of `mounts` at `offset` to `put`.
-pub fn put(mounts: &[MountId], offset: &mut u64, put: &mut Put<'_>) {
+pub fn put(process: &Process, mounts: &[MountId], offset: &mut u64, put: &mut Put<'_>) {
     let done = offset.checked_sub(FIRST).filter(|_| is_position(*offset));
     let done = done.unwrap_or(0) as usize;
     for (number, &mount) in mounts.iter().enumerate().take(MOST).skip(done) {
@@ -87,7 +86,7 @@ pub fn put(mounts: &[MountId], offset: &mut u64, put: &mut Put<'_>) {
             inode: root.map_or(1, |root| root.inode),
             next: FIRST + number as u64 + 1,
             kind: FileKind::Directory,
-            name: process::get().mounts.name(mount),
+            name: process.mounts.name(mount),
         };
         if !put(&entry, offset) {
             return;

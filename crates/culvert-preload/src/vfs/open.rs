@@ -1,71 +1,31 @@
 //! Opening something in a mount: the order of checks and effects.
 
-use super::opened::{add, add_directory, give, give_new};
-use super::path::existing;
+use super::create;
+use super::opened::{add, add_directory, give, give_new, to_driver};
 use super::permission::{allowed, granted};
 use crate::answer::Answer;
 use crate::description::{O_PATH, Object};
 use crate::paging::{self, change};
+use crate::process::{self, Process};
 use crate::resolver::{Inside, Last};
 use crate::run::ShadowName;
-use crate::{process, watch};
-use culvert::{Attributes, Errno, FileKind, OpenFlags};
+use culvert::{Errno, FileKind};
 use culvert_sys::raw::general::{O_ACCMODE, O_DIRECT, O_DIRECTORY, O_NOATIME};
 pub(super) use culvert_sys::raw::general::{O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
 
-/// What a driver is told of the flags: O_DIRECT asks for aligned buffers, which its own are not.
-fn to_driver(flags: u32) -> OpenFlags {
-    OpenFlags(flags & !O_DIRECT)
-}
-
 /// Opens something in a mount (`do_open`, `may_open`, `lookup_open` of fs/namei.c, in their order
 /// of errors).
-pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
+pub fn open_inside(process: &Process, mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
     let file_system = process::file_system(found.mount)?;
     let read_only = file_system.capabilities().read_only;
     let caller = process::caller();
     if flags & O_TMPFILE == O_TMPFILE && flags & O_PATH == 0 {
-        let attributes = existing(&found)?;
-        return match attributes.kind {
-            FileKind::Directory if read_only => Err(Errno::EROFS),
-            FileKind::Directory => {
-                let (entry, opened) = file_system
-                    .tmpfile(
-                        &caller,
-                        attributes.node,
-                        to_driver(flags),
-                        process::limits::creation_mode(file_system, mode & 0o7777),
-                    )
-                    .map_err(|error| error.errno())?;
-                give_new(&mut found, entry.attributes, opened, flags)
-            }
-            _ => Err(Errno::ENOTDIR),
-        };
+        let (attributes, opened) = create::nameless(&found, flags, mode)?;
+        return give_new(process, &mut found, attributes, opened, flags);
     }
     let Some(entry) = found.entry else {
-        if read_only {
-            return Err(Errno::EROFS);
-        }
-        let Last::Name(name) = &found.last else {
-            return Err(Errno::EISDIR);
-        };
-        may_change(
-            &found,
-            file_system
-                .attributes(found.parent)
-                .map_err(|error| error.errno())?,
-        )?;
-        let mode = process::limits::creation_mode(file_system, mode & 0o7777);
-        let mut file = None;
-        let entry = watch::made(found.mount, (found.parent, name), || {
-            let (entry, opened) = file_system
-                .create(&caller, found.parent, name, to_driver(flags), mode)
-                .map_err(|error| appeared(&found, name, error.errno()))?;
-            file = Some(opened);
-            Ok(entry)
-        })?;
-        let opened = file.ok_or(Errno::EIO)?;
-        return give_new(&mut found, entry.attributes, opened, flags & !O_TRUNC);
+        let (attributes, opened) = create::file(&found, flags, mode)?;
+        return give_new(process, &mut found, attributes, opened, flags & !O_TRUNC);
     };
     let attributes = entry.attributes;
     if flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL {
@@ -78,7 +38,7 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
         if flags & O_DIRECTORY != 0 && attributes.kind != FileKind::Directory {
             return Err(Errno::ENOTDIR);
         }
-        return add(&mut found, attributes, Object::Path, flags);
+        return add(process, &mut found, attributes, Object::Path, flags);
     }
     if flags & O_DIRECTORY != 0 && attributes.kind != FileKind::Directory {
         return Err(Errno::ENOTDIR);
@@ -107,7 +67,7 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
     }
     match attributes.kind {
         FileKind::Directory if flags & O_DIRECT != 0 => Err(Errno::EINVAL),
-        FileKind::Directory => add_directory(&mut found, attributes, &caller, flags),
+        FileKind::Directory => add_directory(process, &mut found, attributes, &caller, flags),
         FileKind::Regular => {
             // As on tmpfs (since Linux 6.6), which has no cache to go around either. What cannot be
             // changed is decompressed: there it means nothing.
@@ -115,10 +75,13 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
                 return Err(Errno::EINVAL);
             }
             if wanted & 2 != 0 {
-                super::busy::may_write(ShadowName {
-                    mount: found.mount.0,
-                    node: attributes.node,
-                })?;
+                super::busy::may_write(
+                    process,
+                    ShadowName {
+                        mount: found.mount.0,
+                        node: attributes.node,
+                    },
+                )?;
             }
             let open = || {
                 if found.last == Last::Magic
@@ -132,7 +95,7 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
                     if let Some(cause) = error.cause() {
                         crate::log!(
                             "a file on {} (inode {}) cannot be opened: {cause}",
-                            crate::process::get().mounts.shown_name(found.mount),
+                            process.mounts.shown_name(found.mount),
                             attributes.node.0
                         );
                     }
@@ -147,40 +110,14 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
                 mount: found.mount.0,
                 node: attributes.node,
             });
-            give(&mut found, attributes, opened, flags)
+            give(process, &mut found, attributes, opened, flags)
         }
         // No device driver, no pipe behind a name in an archive (`nodev`).
-        FileKind::Fifo => super::fifos::open(&mut found, &attributes, flags),
+        FileKind::Fifo => super::fifos::open(process, &mut found, &attributes, flags),
         FileKind::Socket => Err(Errno::ENXIO),
         // A whiteout, which anybody may make: no device has the number 0 (`chrdev_open`).
         FileKind::CharacterDevice if attributes.rdev == 0 => Err(Errno::ENXIO),
         FileKind::CharacterDevice | FileKind::BlockDevice => Err(Errno::EACCES),
         FileKind::Symlink => Err(Errno::ELOOP),
     }
-}
-
-/// What a create says that failed by `errno`. A link or a FIFO may have got the name since it was
-/// looked up: it is to be looked up again (`ESTALE`), and followed or opened as it would have been.
-#[cold]
-fn appeared(found: &Inside<'_>, name: &[u8], errno: Errno) -> Errno {
-    if !matches!(errno, Errno::ELOOP | Errno::ENXIO) {
-        return errno;
-    }
-    let Ok(file_system) = process::file_system(found.mount) else {
-        return errno;
-    };
-    match file_system.lookup(&process::caller(), found.parent, name) {
-        Ok(entry) => {
-            file_system.forget(entry.attributes.node, 1);
-            Errno::ESTALE
-        }
-        // Gone again.
-        Err(error) if error.errno() == Errno::ENOENT => Errno::ESTALE,
-        Err(_) => errno,
-    }
-}
-
-/// Whether the caller may add or remove names in the directory.
-pub fn may_change(found: &Inside<'_>, directory: Attributes) -> Result<(), Errno> {
-    allowed(process::file_system(found.mount)?, &directory, 3)
 }

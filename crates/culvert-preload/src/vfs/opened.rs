@@ -2,15 +2,21 @@
 
 use crate::answer::Answer;
 use crate::description::{Description, O_PATH, Object};
-use crate::process;
+use crate::process::{self, Process};
 use crate::resolver::{Inside, Last};
 use alloc::boxed::Box;
 use culvert::{Attributes, Caller, Directory, FileKind, OpenFlags, Opened, OpenedDirectory};
 use culvert_sys::fd::{self, Command};
-use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
+use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_DIRECT, O_EXCL, O_TMPFILE, O_TRUNC};
+
+/// What a driver is told of the flags: O_DIRECT asks for aligned buffers, which its own are not.
+pub(super) fn to_driver(flags: u32) -> OpenFlags {
+    OpenFlags(flags & !O_DIRECT)
+}
 
 /// [`give`] for what a call has just made: its entry is one more reference.
 pub fn give_new(
+    process: &Process,
     found: &mut Inside<'_>,
     attributes: Attributes,
     opened: Opened,
@@ -19,15 +25,22 @@ pub fn give_new(
     found.references.push(found.mount, attributes.node);
     // What has no name was not looked up, and so not created (`lookup_open`, fs/namei.c).
     let created = flags & O_TMPFILE != O_TMPFILE;
-    give_opened(found, attributes, opened, flags, created)
+    give_opened(process, found, attributes, opened, flags, created)
 }
 
 /// A descriptor for what the driver has opened.
-pub fn give(found: &mut Inside<'_>, attributes: Attributes, opened: Opened, flags: u32) -> Answer {
-    give_opened(found, attributes, opened, flags, false)
+pub fn give(
+    process: &Process,
+    found: &mut Inside<'_>,
+    attributes: Attributes,
+    opened: Opened,
+    flags: u32,
+) -> Answer {
+    give_opened(process, found, attributes, opened, flags, false)
 }
 
 fn give_opened(
+    process: &Process,
     found: &mut Inside<'_>,
     attributes: Attributes,
     opened: Opened,
@@ -40,22 +53,28 @@ fn give_opened(
                 created,
                 ..Extra::default()
             };
-            add_opened(found, attributes, Object::File(file), flags, extra)
+            add_opened(process, found, attributes, Object::File(file), flags, extra)
         }
         Opened::Backed(fd) => {
             // The descriptor itself: to close another of this file would drop the record locks that
             // the program holds on it (fcntl(2)).
             let close_on_exec = flags & O_CLOEXEC != 0;
             fd::fcntl(&fd, Command::SETFD, usize::from(close_on_exec))?;
-            let table = &process::get().table;
+            let table = &process.table;
             Ok(table.opened_by_kernel(fd.into_raw(), close_on_exec) as usize)
         }
     }
 }
 
 /// A descriptor for something in a mount.
-pub fn add(found: &mut Inside<'_>, attributes: Attributes, object: Object, flags: u32) -> Answer {
-    add_opened(found, attributes, object, flags, Extra::default())
+pub fn add(
+    process: &Process,
+    found: &mut Inside<'_>,
+    attributes: Attributes,
+    object: Object,
+    flags: u32,
+) -> Answer {
+    add_opened(process, found, attributes, object, flags, Extra::default())
 }
 
 /// What else is known of what was opened.
@@ -69,6 +88,7 @@ struct Extra {
 
 /// A descriptor for a directory, which its driver opens, too.
 pub fn add_directory(
+    process: &Process,
     found: &mut Inside<'_>,
     attributes: Attributes,
     caller: &Caller<'_>,
@@ -86,10 +106,11 @@ pub fn add_directory(
         listing,
         ..Extra::default()
     };
-    add_opened(found, attributes, Object::Directory, flags, extra)
+    add_opened(process, found, attributes, Object::Directory, flags, extra)
 }
 
 fn add_opened(
+    process: &Process,
     found: &mut Inside<'_>,
     attributes: Attributes,
     object: Object,
@@ -109,7 +130,7 @@ fn add_opened(
         Description::new(found.mount, attributes.node, attributes.kind, object, keep);
     description.created = extra.created;
     description.listing = extra.listing;
-    let mounts = &process::get().mounts;
+    let mounts = &process.mounts;
     let itself = found.references.take(mounts, found.mount, attributes.node);
     description.references.join(itself);
     if attributes.links > 1
@@ -125,7 +146,7 @@ fn add_opened(
         _ => None,
     };
     description.tell_opened(at, flags, flags & O_TRUNC != 0);
-    process::get()
+    process
         .table
         .add(description, 0, flags & O_CLOEXEC != 0)
         .map(|fd| fd as usize)

@@ -2,7 +2,7 @@
 //! program's starter named: of a shadow, of a file in a mount's source, of an interpreter.
 
 use crate::memory::c_string;
-use crate::process;
+use crate::process::Process;
 use crate::run::{read_file, read_link_at};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -47,13 +47,13 @@ pub fn shown(path: &[u8]) -> Option<&'static [u8]> {
 
 /// What `path` below `directory` shows when it is a link to the program of some process, which is
 /// executed as a file of the run directory.
-pub fn of_a_process(directory: i32, path: &[u8]) -> Option<Vec<u8>> {
+pub fn of_a_process(process: &Process, directory: i32, path: &[u8]) -> Option<Vec<u8>> {
     let is_link = path == b"exe" || path.starts_with(b"/proc/") && path.ends_with(b"/exe");
     if !is_link {
         return None;
     }
     let file = read_link_at(directory, &c_string(path)).ok()?;
-    let shown = self::origin(&file)?;
+    let shown = self::origin(process, &file)?;
     (!shown.is_empty()).then(|| shown.to_vec())
 }
 
@@ -119,8 +119,8 @@ unsafe fn name_in_vector(environment: *mut *mut u8, given: &[u8]) {
 
 /// The path that `path` of an executed shadow, or of a copy of a program (`exec/interpreter.rs`),
 /// stands for.
-pub fn origin(path: &[u8]) -> Option<&[u8]> {
-    let rest = path.strip_prefix(&process::get().run.path[..])?;
+pub fn origin<'p>(process: &Process, path: &'p [u8]) -> Option<&'p [u8]> {
+    let rest = path.strip_prefix(&process.run.path[..])?;
     rest.strip_prefix(b"/exe")
         .or_else(|| rest.strip_prefix(b"/interpreted"))
         .filter(|path| matches!(path.first(), None | Some(b'/')))

@@ -4,7 +4,6 @@
 use super::backed::Backed;
 use super::host::{Kernel, place_of_here};
 use super::native::{AT_SYMLINK_NOFOLLOW, stat_at};
-use crate::description::described;
 use crate::memory::{Path, c_string};
 use crate::process::{self, Here, Process};
 use crate::resolver::{Inside, LastStep, Magic, MountId, Place, Quick, Resolved, Restrictions};
@@ -30,8 +29,8 @@ pub enum Found<'p> {
 
 /// The directory that a descriptor argument stands for; none for a foreign one. ENOTDIR when it is
 /// a file of ours.
-fn place_of(fd: i32) -> Result<Option<Place>, Errno> {
-    match process::get().table.get(fd) {
+fn place_of(process: &Process, fd: i32) -> Result<Option<Place>, Errno> {
+    match process.table.get(fd) {
         None => Ok(None),
         Some(held) if held.kind == FileKind::Directory => Ok(Some(Place::Mount {
             mount: held.mount,
@@ -54,15 +53,28 @@ fn is_no_directory(fd: i32) -> bool {
     run::stat_descriptor(fd).is_ok_and(|found| found.st_mode & S_IFMT != S_IFDIR)
 }
 
+/// Whether `path` does not begin at a directory that is given.
+fn is_absolute(path: Path<'_>, restrictions: Restrictions) -> bool {
+    path.first() == Some(&b'/') && restrictions.0 & Restrictions::IN_ROOT == 0
+}
+
 /// Where a path starts: `Err` is the call's answer, `Ok(None)` a directory that cannot be named.
-fn base(process: &Process, directory: i32) -> Result<Option<Place>, Errno> {
+fn start(
+    process: &Process,
+    directory: i32,
+    path: Path<'_>,
+    restrictions: Restrictions,
+) -> Result<Option<Place>, Errno> {
+    if is_absolute(path, restrictions) {
+        return Ok(Some(Place::Host(Vec::new())));
+    }
     if directory == AT_FDCWD {
         return process
             .with_working_directory(|here| here.cloned())
             .map(place_of_here)
             .transpose();
     }
-    if let Some(place) = place_of(directory)? {
+    if let Some(place) = place_of(process, directory)? {
         return Ok(Some(place));
     }
     match process.table.backed(directory) {
@@ -74,15 +86,16 @@ fn base(process: &Process, directory: i32) -> Result<Option<Place>, Errno> {
 
 /// Finds out what `path` is, by text, and by walking the mounts where text does not tell.
 pub fn find<'p>(
+    process: &Process,
     directory: i32,
     path: Path<'p>,
     last: LastStep,
     restrictions: Restrictions,
 ) -> Result<Found<'p>, Errno> {
-    match find_straight(directory, path, last, restrictions) {
+    match find_straight(process, directory, path, last, restrictions) {
         Some(Ok(inside)) => Ok(Found::Inside(inside)),
         Some(Err(error)) => Err(errno_of(&error)),
-        None => find_by_text(directory, path, last, restrictions),
+        None => find_by_text(process, directory, path, last, restrictions),
     }
 }
 
@@ -90,19 +103,19 @@ pub fn find<'p>(
 /// inlined, so that its large answer is made where it stays.
 #[inline(never)]
 pub fn find_straight<'p>(
+    process: &Process,
     directory: i32,
     path: Path<'p>,
     last: LastStep,
     restrictions: Restrictions,
 ) -> Option<culvert::Result<Inside<'p>>> {
-    let process = process::get();
     if restrictions != Restrictions(0) || crate::task::has_left() {
         return None;
     }
     let (mount, dir, names) = match path.first()? {
         b'/' => {
             let (mount, names) = process.mounts.deepest(path.bytes())?;
-            if super::own_file::origin(path.bytes()).is_some() {
+            if super::own_file::origin(process, path.bytes()).is_some() {
                 return None;
             }
             (mount, None, names)
@@ -121,10 +134,7 @@ pub fn find_straight<'p>(
 #[inline]
 fn directory_inside(process: &Process, directory: i32) -> Option<(MountId, Node)> {
     if directory == AT_FDCWD {
-        return process.with_working_directory(|here| match here {
-            Some(Here::Place(Place::Mount { mount, node })) => Some((*mount, *node)),
-            _ => None,
-        });
+        return process.working_node();
     }
     let held = process.table.get(directory)?;
     (held.kind == FileKind::Directory).then_some((held.mount, held.node))
@@ -140,16 +150,16 @@ pub fn errno_of(error: &culvert::Error) -> Errno {
 
 /// What [`find`] does where that is not enough.
 pub fn find_by_text<'p>(
+    process: &Process,
     directory: i32,
     path: Path<'p>,
     last: LastStep,
     restrictions: Restrictions,
 ) -> Result<Found<'p>, Errno> {
-    let process = process::get();
     if path.is_empty() || crate::task::has_left() {
         return Ok(Found::Kernel);
     }
-    let absolute = path[0] == b'/' && restrictions.0 & Restrictions::IN_ROOT == 0;
+    let absolute = is_absolute(path, restrictions);
     if restrictions == Restrictions(0)
         && let Some(place) = find_backed(process, directory, path, last)
     {
@@ -158,12 +168,17 @@ pub fn find_by_text<'p>(
     // A program from a mount runs as a file of the run directory: paths made from its own place
     // mean the mount.
     if let Some(original) = absolute
-        .then(|| super::own_file::origin(path.bytes()))
+        .then(|| super::own_file::origin(process, path.bytes()))
         .flatten()
         .filter(|original| !original.is_empty())
     {
-        let start = Place::Host(b"/".to_vec());
-        return walk(process, &start, original, last, restrictions);
+        return walk(
+            process,
+            &Place::Host(Vec::new()),
+            original,
+            last,
+            restrictions,
+        );
     }
     let mut known = None;
     let quick = if absolute {
@@ -181,7 +196,7 @@ pub fn find_by_text<'p>(
             None => Quick::Untouched,
         })
     } else {
-        known = place_of(directory)?;
+        known = place_of(process, directory)?;
         match known.is_none() && process.table.backed(directory).is_some() {
             true => Quick::Walk,
             false => process.mounts.quick(known.as_ref(), path.bytes()),
@@ -194,12 +209,11 @@ pub fn find_by_text<'p>(
         return Ok(Found::Kernel);
     }
     let start = match known {
-        Some(place) => place,
-        None if absolute => Place::Host(Vec::new()),
-        None => match base(process, directory)? {
-            Some(place) => place,
-            None => return Ok(Found::Kernel),
-        },
+        Some(place) => Some(place),
+        None => start(process, directory, path, restrictions)?,
+    };
+    let Some(start) = start else {
+        return Ok(Found::Kernel);
     };
     walk(process, &start, path.bytes(), last, restrictions)
 }
@@ -228,23 +242,19 @@ fn find_backed<'p>(
 /// Resolves `path` component by component, in any case.
 #[cold]
 pub fn find_by_walking<'p>(
+    process: &Process,
     directory: i32,
     path: Path<'p>,
     last: LastStep,
     restrictions: Restrictions,
 ) -> Result<Found<'p>, Errno> {
-    let process = process::get();
-    let start = if path.first() == Some(&b'/') && restrictions.0 & Restrictions::IN_ROOT == 0 {
-        Place::Host(b"/".to_vec())
-    } else {
-        base(process, directory)?.ok_or(Errno::ENOENT)?
-    };
+    let start = start(process, directory, path, restrictions)?.ok_or(Errno::ENOENT)?;
     walk(process, &start, path.bytes(), last, restrictions)
 }
 
 #[inline]
 fn walk<'p>(
-    process: &'static Process,
+    process: &Process,
     start: &Place,
     path: &'p [u8],
     last: LastStep,
@@ -275,19 +285,14 @@ fn resolved<'p>(answer: culvert::Result<Resolved<'p>>) -> Result<Found<'p>, Errn
 /// A second look at a path that the kernel did not find, or (`certain`) that led it to the empty
 /// directory under a mount.
 pub fn look_again<'p>(
+    process: &Process,
     directory: i32,
     path: Path<'p>,
     last: LastStep,
     restrictions: Restrictions,
     certain: bool,
 ) -> Result<Found<'p>, Errno> {
-    let process = process::get();
-    let absolute = path.first() == Some(&b'/') && restrictions.0 & Restrictions::IN_ROOT == 0;
-    let Some(start) = (if absolute {
-        Some(Place::Host(b"/".to_vec()))
-    } else {
-        base(process, directory)?
-    }) else {
+    let Some(start) = start(process, directory, path, restrictions)? else {
         return Ok(Found::Kernel);
     };
     if certain {
@@ -311,22 +316,4 @@ pub fn existing<'f>(found: &'f Inside<'_>) -> Result<&'f Attributes, Errno> {
         .as_ref()
         .map(|entry| &entry.attributes)
         .ok_or(Errno::ENOENT)
-}
-
-/// The attributes of what an empty path means: the descriptor itself, or the working directory.
-/// None: foreign.
-pub fn empty_path(fd: i32) -> Option<Result<(MountId, Attributes), Errno>> {
-    if fd == AT_FDCWD {
-        let here = process::get().with_working_directory(|here| here.cloned());
-        let Some(Here::Place(Place::Mount { mount, node })) = here else {
-            return None;
-        };
-        return Some(
-            process::file_system(mount)
-                .and_then(|fs| fs.attributes(node).map_err(|error| error.errno()))
-                .map(|attributes| (mount, attributes)),
-        );
-    }
-    let held = process::get().table.get(fd)?;
-    Some(described(&held).map(|attributes| (held.mount, attributes)))
 }

@@ -3,7 +3,7 @@
 use crate::answer::Answer;
 use crate::description::{Held, Object};
 use crate::descriptors::mount_tables;
-use crate::process;
+use crate::process::{self, Process};
 use crate::resolver::MountId;
 use alloc::format;
 use alloc::string::String;
@@ -20,15 +20,15 @@ pub fn mount_number(mount: MountId) -> u64 {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Table {
+enum MountList {
     MountInfo,
     Mounts,
     MountStats,
 }
 
-fn table(path: &[u8]) -> Option<Table> {
+fn table(path: &[u8]) -> Option<MountList> {
     if path == b"/etc/mtab" {
-        return Some(Table::Mounts);
+        return Some(MountList::Mounts);
     }
     let rest = path.strip_prefix(b"/proc/")?;
     let (who, name) = match rest.iter().position(|&b| b == b'/') {
@@ -41,9 +41,9 @@ fn table(path: &[u8]) -> Option<Table> {
         return None;
     }
     match name {
-        b"mountinfo" => Some(Table::MountInfo),
-        b"mounts" => Some(Table::Mounts),
-        b"mountstats" => Some(Table::MountStats),
+        b"mountinfo" => Some(MountList::MountInfo),
+        b"mounts" => Some(MountList::Mounts),
+        b"mountstats" => Some(MountList::MountStats),
         _ => None,
     }
 }
@@ -143,27 +143,28 @@ fn about_descriptor(path: &[u8], held: &Held, fd: i32) -> Result<Vec<u8>, Errno>
 
 /// Opens one of the lists with our mounts in it; none for any other path, or one opened for
 /// writing.
-pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
+pub fn open(process: &Process, path: &[u8], flags: u32) -> Option<Answer> {
     if !(path.starts_with(b"/proc/") || path == b"/etc/mtab")
         || flags & (3 | crate::description::O_PATH) != 0
     {
         return None;
     }
-    let process = process::get();
     if let Some(fd) = descriptor_named(path, b"/fdinfo") {
         let held = process.table.get(fd)?;
-        return Some(about_descriptor(path, &held, fd).and_then(|it| memory_file(&it, flags)));
+        return Some(
+            about_descriptor(path, &held, fd).and_then(|it| memory_file(process, &it, flags)),
+        );
     }
     let table = table(path)?;
     if crate::task::has_left() || process.mounts.is_empty() {
         return None;
     }
     let kernel = match table {
-        Table::MountStats => None,
-        Table::MountInfo | Table::Mounts => mount_tables::open_kernels(path),
+        MountList::MountStats => None,
+        MountList::MountInfo | MountList::Mounts => mount_tables::open_kernels(path),
     };
-    let content = content(path)?;
-    let made = memory_file(&content, flags);
+    let content = content(process, path)?;
+    let made = memory_file(process, &content, flags);
     if let (Some(kernel), Ok(fd)) = (kernel, made) {
         mount_tables::note(fd as i32, path, kernel);
     }
@@ -171,17 +172,17 @@ pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
 }
 
 /// What the list at `path` says, with our mounts in it.
-pub fn content(path: &[u8]) -> Option<Vec<u8>> {
-    let (table, process) = (table(path)?, process::get());
+pub fn content(process: &Process, path: &[u8]) -> Option<Vec<u8>> {
+    let (table, process) = (table(path)?, process);
     if crate::task::has_left() || process.mounts.is_empty() {
         return None;
     }
     let mut content = crate::run::read_file(&crate::memory::c_string(path)).ok()?;
     // What covers a target in the kernel's view is not what is seen there.
-    let point = if table == Table::MountInfo { 4 } else { 1 };
+    let point = if table == MountList::MountInfo { 4 } else { 1 };
     let covered = |line: &&[u8]| {
         let name = line.split(|&b| b == b' ').nth(point);
-        table != Table::MountStats
+        table != MountList::MountStats
             && process
                 .specifications
                 .iter()
@@ -217,7 +218,7 @@ pub fn content(path: &[u8]) -> Option<Vec<u8>> {
             });
         let line = |parts: &[&[u8]]| parts.concat();
         content.extend(match table {
-            Table::MountInfo => {
+            MountList::MountInfo => {
                 let above = process.mounts.parent(mount);
                 let above = above.filter(|above| {
                     let above = process.specifications.get(usize::from(above.0));
@@ -233,13 +234,13 @@ pub fn content(path: &[u8]) -> Option<Vec<u8>> {
                     format!(" {mode}\n").as_bytes(),
                 ])
             }
-            Table::Mounts => line(&[
+            MountList::Mounts => line(&[
                 &source,
                 b" ",
                 &target,
                 format!(" culvert.{driver} {mode},nosuid,nodev,relatime 0 0\n").as_bytes(),
             ]),
-            Table::MountStats => line(&[
+            MountList::MountStats => line(&[
                 b"device ",
                 &source,
                 b" mounted on ",
@@ -296,7 +297,7 @@ fn write(fd: i32, content: &[u8]) -> Result<(), Errno> {
 }
 
 /// A descriptor that reads `content`.
-fn memory_file(content: &[u8], flags: u32) -> Answer {
+fn memory_file(process: &Process, content: &[u8], flags: u32) -> Answer {
     const MFD_CLOEXEC: usize = 1;
     let name = String::from("mounts\0");
     let flag = if flags & 0o2000000 != 0 {
@@ -310,15 +311,15 @@ fn memory_file(content: &[u8], flags: u32) -> Answer {
             syscall::call(nr::MEMFD_CREATE, [name.as_ptr() as usize, flag])? as i32,
         );
         write(fd.raw(), content)?;
-        Ok(process::get()
+        Ok(process
             .table
             .opened_by_kernel(fd.into_raw(), flags & 0o2000000 != 0) as usize)
     }
 }
 
 /// lseek(2) of `fd` to its start: what is read there is as it is now.
-pub fn renew(fd: i32) {
-    if let Some(found) = mount_tables::path_of(fd).and_then(|path| content(&path)) {
+pub fn renew(process: &Process, fd: i32) {
+    if let Some(found) = mount_tables::path_of(fd).and_then(|path| content(process, &path)) {
         let _ = crate::paging::bytes::set_length(fd, 0);
         let _ = write(fd, &found);
     }

@@ -6,6 +6,7 @@ use super::permission::allowed;
 use crate::answer::Answer;
 use crate::memory::c_string;
 use crate::paging::orphans::{self, Losing};
+use crate::process::Process;
 use crate::resolver::{Inside, Last, MountId};
 use crate::{process, watch};
 use alloc::vec::Vec;
@@ -35,8 +36,8 @@ pub fn may_remove(found: &Inside<'_>, file_system: &dyn FileSystem) -> Result<()
 
 /// The errno for removing or renaming a mount's target: its directory is looked at first, as for
 /// every other name.
-pub fn of_target(mount: MountId, errno: Errno) -> Errno {
-    let parent = parent_of_target(mount);
+pub fn of_target(process: &Process, mount: MountId, errno: Errno) -> Errno {
+    let parent = parent_of_target(process, mount);
     const W_OK_X_OK: usize = 3;
     const AT_EACCESS: usize = 0x200;
     let arguments = [
@@ -53,18 +54,20 @@ pub fn of_target(mount: MountId, errno: Errno) -> Errno {
 }
 
 /// The path (NUL-terminated) of the directory in which a mount's target lies.
-pub fn parent_of_target(mount: MountId) -> Vec<u8> {
-    let target = process::get().mounts.target(mount);
+pub fn parent_of_target(process: &Process, mount: MountId) -> Vec<u8> {
+    let target = process.mounts.target(mount);
     let parent = &target[..target.iter().rposition(|&b| b == b'/').unwrap_or(0)];
     c_string(if parent.is_empty() { b"/" } else { parent })
 }
 
 /// Takes the name `found` of what is no directory (`do_unlinkat`, fs/namei.c).
-pub fn remove_file(found: &Inside<'_>) -> Answer {
+pub fn remove_file(process: &Process, found: &Inside<'_>) -> Answer {
     let Last::Name(name) = &found.last else {
         return Err(match found.last {
             // With a slash behind it nothing more is looked at (`do_unlinkat`, fs/namei.c).
-            Last::MountPoint if !found.trailing_slash => of_target(found.mount, Errno::EISDIR),
+            Last::MountPoint if !found.trailing_slash => {
+                of_target(process, found.mount, Errno::EISDIR)
+            }
             _ => Errno::EISDIR,
         });
     };
@@ -98,12 +101,12 @@ pub fn remove_file(found: &Inside<'_>) -> Answer {
 }
 
 /// Takes the name `found` of a directory (`do_rmdir`, fs/namei.c).
-pub fn remove_directory(found: &Inside<'_>) -> Answer {
+pub fn remove_directory(process: &Process, found: &Inside<'_>) -> Answer {
     let name = match &found.last {
         Last::Name(name) => name,
         Last::Dot => return Err(Errno::EINVAL),
         Last::DotDot => return Err(Errno::ENOTEMPTY),
-        Last::MountPoint => return Err(of_target(found.mount, Errno::EBUSY)),
+        Last::MountPoint => return Err(of_target(process, found.mount, Errno::EBUSY)),
         _ => return Err(Errno::EBUSY),
     };
     let file_system = process::file_system(found.mount)?;

@@ -9,6 +9,7 @@ use super::two_paths::{Given, Side, beside, host_error, same_tree};
 use crate::answer::Answer;
 use crate::memory::Path;
 use crate::paging::orphans::{self, Losing};
+use crate::process::Process;
 use crate::resolver::{Inside, Last, LastStep};
 use crate::{process, watch};
 use culvert::{Attributes, Errno, FileKind, FileSystem, RenameFlags};
@@ -16,6 +17,7 @@ use culvert_sys::{nr, syscall};
 
 /// None: a path must be walked first.
 pub fn rename_given(
+    process: &Process,
     (given_from, given_to): (Given<'_>, Result<Given<'_>, Errno>),
     flags: u32,
     walking: bool,
@@ -33,8 +35,8 @@ pub fn rename_given(
         Err(_) if from.is_open() => return None,
         Err(errno) => return Some(Err(host_error(&from).unwrap_or(errno))),
     };
-    let from = beside(from, &to, LastStep::Parent);
-    let to = beside(to, &from, LastStep::Parent);
+    let from = beside(process, from, &to, LastStep::Parent);
+    let to = beside(process, to, &from, LastStep::Parent);
     if !same_tree(&from, &to) && (from.is_open() || to.is_open()) {
         return None;
     }
@@ -48,7 +50,7 @@ pub fn rename_given(
         (None, None) => {}
         (from, to) if from == to && flags & RenameFlags::NO_REPLACE == 0 => return Some(Ok(0)),
         (from, to) if from == to => return Some(Err(Errno::EEXIST)),
-        _ => return Some(Err(mixed(&from, &to))),
+        _ => return Some(Err(mixed(process, &from, &to))),
     }
     Some(match (&from, &to) {
         (Side::Backed(from), Side::Backed(to)) if from.mount == to.mount => {
@@ -57,7 +59,7 @@ pub fn rename_given(
         (Side::Inside(from), Side::Inside(to)) if from.mount == to.mount => {
             rename_inside(from, to, flags)
         }
-        _ => Err(mixed(&from, &to)),
+        _ => Err(mixed(process, &from, &to)),
     })
 }
 
@@ -126,12 +128,12 @@ fn rename_backed(from: &Backed<'_>, to: &Backed<'_>, flags: u32) -> Option<Answe
 
 /// What is wrong with a rename whose sides are not in one mount (`do_renameat2`): a parent that is
 /// missing, then that the parents lie in two; a mount's target lies in the directory above.
-fn mixed(from: &Side<'_>, to: &Side<'_>) -> Errno {
+fn mixed(process: &Process, from: &Side<'_>, to: &Side<'_>) -> Errno {
     let missing = host_error(from).or_else(|| host_error(to));
     let target = from.target().or(to.target());
     missing.unwrap_or(match target {
         Some(mount) if from.device_of_parent() == to.device_of_parent() => {
-            of_target(mount, Errno::EBUSY)
+            of_target(process, mount, Errno::EBUSY)
         }
         _ => Errno::EXDEV,
     })

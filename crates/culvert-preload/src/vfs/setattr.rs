@@ -1,14 +1,14 @@
 //! Changing attributes: who may, what follows the change, and who is told (`setattr_prepare`,
 //! fs/attr.c; `notify_change`).
 
-use super::path::existing;
-use super::permission::permits;
+use super::busy;
+use super::node::On;
+use super::permission::{granted, permits};
 use crate::answer::Answer;
-use crate::description::Held;
 use crate::paging::change;
-use crate::process;
-use crate::resolver::{Inside, MountId};
-use crate::watch::{self, Event};
+use crate::process::{self, Process};
+use crate::resolver::MountId;
+use crate::watch::Event;
 use culvert::{Attributes, Caller, Errno, File, FileKind, Rights, SetAttributes};
 
 /// Who may make a change (`setattr_prepare`, fs/attr.c).
@@ -38,71 +38,63 @@ fn event_of(changes: &SetAttributes) -> Event {
     }
 }
 
-/// The change of what a path led to.
-pub fn change_found(found: &Inside<'_>, changes: &SetAttributes, right: Right) -> Answer {
-    let attributes = existing(found)?;
-    let answer = change(found.mount, attributes, changes, right)?;
-    watch::tell(found.mount, attributes.node, found.at(), event_of(changes));
-    Ok(answer)
-}
+/// The right to write.
+const WRITE: u32 = 2;
 
-/// The change of what a descriptor is open on.
-pub fn change_held(held: &Held, changes: &SetAttributes, right: Right) -> Answer {
-    let attributes = crate::description::described(held)?;
-    let answer = match held.gone() {
-        Some(gone) => {
-            judge(&process::caller(), &attributes, changes, right)?;
-            gone.set_attributes(changes)
-                .map(|_| 0)
-                .map_err(|error| crate::description::report(held, "setting attributes", &error))?
-        }
-        None => match change(held.mount, &attributes, changes, right) {
-            // Drivers that know nodes by their names reach a file without one by the open file.
-            Err(Errno::ESTALE | Errno::ENOENT) if attributes.links == 0 => {
-                judge(&process::caller(), &attributes, changes, right)?;
-                let file = held.file()?;
-                file.set_attributes(changes).map_err(|error| {
-                    crate::description::report(held, "setting attributes", &error)
-                })?;
-                0
-            }
-            answer => answer?,
-        },
+/// Changes that somebody wants, and the right to make them.
+pub type Wanted = (SetAttributes, Right);
+
+/// Makes the changes that are `wanted`, whose error comes once it is known that there is something
+/// to change (`vfs_utimes`, fs/utimes.c). Then the mount must be one that can be written
+/// (`chmod_common`, fs/open.c), and the caller must have the right.
+pub fn change(process: &Process, on: On<'_>, wanted: Result<Wanted, Errno>) -> Answer {
+    let attributes = on.attributes()?;
+    let (changes, right) = &wanted?;
+    let file_system = on.to_be_changed()?;
+    let (name, caller) = (on.name()?, process::caller());
+    let gone = match on {
+        On::Held(held) => held.gone(),
+        On::Found(_) | On::Node(..) => None,
     };
-    held.tell(event_of(changes));
-    Ok(answer)
-}
-
-fn change(
-    mount: MountId,
-    attributes: &Attributes,
-    changes: &SetAttributes,
-    right: Right,
-) -> Answer {
-    let file_system = process::file_system(mount)?;
-    if file_system.capabilities().read_only {
-        return Err(Errno::EROFS);
+    let judge = || judge(&caller, &attributes, changes, *right);
+    if gone.is_some() || !file_system.capabilities().checks_permissions {
+        judge()?;
     }
-    let caller = process::caller();
     let set = || {
-        let set = || {
-            file_system
-                .set_attributes(&caller, attributes.node, changes)
-                .map_err(|error| error.errno())
+        let of_node = || file_system.set_attributes(&caller, name.node, changes);
+        let changed = match (on, gone) {
+            (_, Some(gone)) => gone.set_attributes(changes),
+            // Drivers that know nodes by their names reach a file without one by the open file.
+            (On::Held(held), None) if attributes.links == 0 => {
+                of_node().or_else(|error| match error.errno() {
+                    Errno::ESTALE | Errno::ENOENT => {
+                        judge()?;
+                        held.file()?.set_attributes(changes)
+                    }
+                    _ => Err(error),
+                })
+            }
+            _ => of_node(),
         };
-        match changes.size {
-            Some(_) => change::resizing(mount, attributes.node, || {
-                let after = set()?;
-                Ok((0, after.size))
-            }),
-            None => set().map(|_| 0),
-        }
+        changed.map_err(|error| on.report("setting attributes", &error))
     };
-    if file_system.capabilities().checks_permissions {
-        return set();
+    match changes.size {
+        Some(_) => {
+            if let Err(busy) = busy::may_write(process, name) {
+                // Where the driver decides, nobody has asked yet.
+                granted(file_system, &caller, &attributes, WRITE)?;
+                return Err(busy);
+            }
+            change::resizing(MountId(name.mount), name.node, || {
+                set().map(|after| ((), after.size))
+            })?;
+        }
+        None => {
+            set()?;
+        }
     }
-    judge(&caller, attributes, changes, right)?;
-    set()
+    on.tell(event_of(changes));
+    Ok(0)
 }
 
 /// Whether `caller` may make `changes` to a file with these attributes.
@@ -116,8 +108,8 @@ fn judge(
     match right {
         Right::Chown => return may_chown(caller, attributes, changes),
         Right::Owner if !owner => return Err(Errno::EPERM),
-        Right::Write if !permits(caller, attributes, 2) => return Err(Errno::EACCES),
-        Right::OwnerOrWrite if !owner && !permits(caller, attributes, 2) => {
+        Right::Write if !permits(caller, attributes, WRITE) => return Err(Errno::EACCES),
+        Right::OwnerOrWrite if !owner && !permits(caller, attributes, WRITE) => {
             return Err(Errno::EACCES);
         }
         _ => {}

@@ -1,15 +1,15 @@
 //! The paths that links of proc(5) show for what is ours.
 
 use crate::description::{Held, Object};
-use crate::process;
+use crate::process::Process;
 use crate::resolver::Magic;
 use alloc::format;
 use alloc::vec::Vec;
 use culvert::Errno;
 
 /// The path that the kernel's link to a description of ours would show.
-pub fn shown_path(held: &Held) -> Result<Vec<u8>, Errno> {
-    let mounts = &process::get().mounts;
+pub fn shown_path(process: &Process, held: &Held) -> Result<Vec<u8>, Errno> {
+    let mounts = &process.mounts;
     let path = match &held.opened_as {
         Some((parent, name)) => mounts
             .path_of_node(held.mount, *parent)
@@ -18,7 +18,7 @@ pub fn shown_path(held: &Held) -> Result<Vec<u8>, Errno> {
     };
     path.map_err(|error| error.errno())
         .or_else(|errno| match errno {
-            Errno::ENOENT => removed_path(held),
+            Errno::ENOENT => removed_path(process, held),
             errno => Err(errno),
         })
 }
@@ -26,8 +26,7 @@ pub fn shown_path(held: &Held) -> Result<Vec<u8>, Errno> {
 /// The same of a file that has no name any more: the one that it had, where its back end is a file
 /// of the kernel's, which remembers it; else its number, as the kernel shows files that never had
 /// one (`O_TMPFILE`, open(2)). Both are marked as proc(5) says.
-fn removed_path(held: &Held) -> Result<Vec<u8>, Errno> {
-    let process = process::get();
+fn removed_path(process: &Process, held: &Held) -> Result<Vec<u8>, Errno> {
     let target = process.mounts.target(held.mount);
     let own = match &held.object {
         Object::File(file) => file.descriptor(),
@@ -53,8 +52,8 @@ fn removed_path(held: &Held) -> Result<Vec<u8>, Errno> {
 }
 
 /// What readlink gives for a magic link to something of ours.
-pub fn magic_text(magic: &Magic) -> Result<Vec<u8>, Errno> {
-    let mounts = &process::get().mounts;
+pub fn magic_text(process: &Process, magic: &Magic) -> Result<Vec<u8>, Errno> {
+    let mounts = &process.mounts;
     match magic {
         Magic::Directory(place) => mounts.path_of(place).map_err(|error| error.errno()),
         Magic::File { mount, node, .. } => mounts

@@ -4,7 +4,7 @@ use super::backed::take_over;
 use super::native::stat_at;
 use crate::description::Object;
 use crate::memory::{Path, c_string};
-use crate::process;
+use crate::process::{self, Process};
 use crate::resolver::MountId;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind};
@@ -13,8 +13,8 @@ use culvert_sys::{nr, syscall};
 
 /// Whether the kernel would create or remove a name in the empty directory under a mount, reached
 /// by a link outside.
-pub fn parent_is_target(directory: i32, path: &[u8]) -> bool {
-    target_at(directory, Path::of(&parent_of(path))).is_some()
+pub fn parent_is_target(process: &Process, directory: i32, path: &[u8]) -> bool {
+    target_at(process, directory, Path::of(&parent_of(path))).is_some()
 }
 
 /// The path (NUL-terminated) of the directory that the last name of `path` lies in, by text.
@@ -27,20 +27,19 @@ pub fn parent_of(path: &[u8]) -> Vec<u8> {
 }
 
 /// The mount whose target the kernel finds at `path` below `directory`.
-pub fn target_at(directory: i32, path: Path<'_>) -> Option<MountId> {
+pub fn target_at(process: &Process, directory: i32, path: Path<'_>) -> Option<MountId> {
     let found = stat_at(directory, path, 0).ok()?;
-    process::get().mounts.is_target(found.st_dev, found.st_ino)
+    process.mounts.is_target(found.st_dev, found.st_ino)
 }
 
 /// Makes descriptor `fd`, which the kernel opened on the empty directory under `mount`, one of the
 /// mount's root.
-pub fn adopt_target(fd: i32, mount: MountId) -> Result<(), Errno> {
+pub fn adopt_target(process: &Process, fd: i32, mount: MountId) -> Result<(), Errno> {
     use crate::description::Description;
     use culvert_sys::raw::general::{O_ACCMODE, O_NONBLOCK};
-    let process = process::get();
     let file_system = process::file_system(mount)?;
     if let Some(backing) = file_system.backing() {
-        return take_over(fd, mount, backing);
+        return take_over(process, fd, mount, backing);
     }
     let root = file_system.root();
     let flags = culvert_sys::fd::fcntl(

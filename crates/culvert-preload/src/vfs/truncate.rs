@@ -1,32 +1,27 @@
 //! Changing a file's length, and giving and taking its space: what is checked, what of the file is
 //! cached follows, and who is told.
 
-use super::busy;
+use super::node::On;
 use super::path::existing;
-use super::setattr::{Right, change_found};
+use super::setattr::{Right, change};
+use crate::answer::Answer;
 use crate::description::{Held, Object, report};
 use crate::paging;
-use crate::paging::change::{self, Place};
+use crate::paging::change::{Place, before, before_giving};
+use crate::process::Process;
 use crate::process::limits;
 use crate::resolver::Inside;
-use crate::run::ShadowName;
 use crate::watch::Event;
 use culvert::{Errno, FileKind, SetAttributes};
 use culvert_sys::raw::general::FALLOC_FL_KEEP_SIZE;
 
-/// truncate(2) (`vfs_truncate`, fs/open.c: EISDIR and EINVAL before EROFS).
-pub fn by_path(found: &Inside<'_>, length: u64) -> Result<(), Errno> {
-    let attributes = existing(found)?;
-    match attributes.kind {
-        FileKind::Regular => {}
-        FileKind::Directory => return Err(Errno::EISDIR),
-        _ => return Err(Errno::EINVAL),
+/// truncate(2) (`vfs_truncate`, fs/open.c: EISDIR and EINVAL, EROFS, EACCES, ETXTBSY, EFBIG).
+pub fn by_path(process: &Process, found: &Inside<'_>, length: u64) -> Answer {
+    match existing(found)?.kind {
+        FileKind::Regular => change(process, On::Found(found), Ok((to(length), Right::Write))),
+        FileKind::Directory => Err(Errno::EISDIR),
+        _ => Err(Errno::EINVAL),
     }
-    busy::may_write(ShadowName {
-        mount: found.mount.0,
-        node: attributes.node,
-    })?;
-    change_found(found, &to(length), Right::Write).map(|_| ())
 }
 
 fn to(length: u64) -> SetAttributes {
@@ -55,7 +50,7 @@ pub fn by_descriptor(held: &Held, length: i64) -> Result<(), Errno> {
     let _lock = held.lock_node();
     // Under the lock nothing becomes of it any more.
     let file = held.writable().map_err(refused)?;
-    let change = change::before_giving(&**held, Place::Unknown).map_err(failed)?;
+    let change = before_giving(&**held, Place::Unknown).map_err(failed)?;
     file.set_attributes(&to(length)).map_err(failed)?;
     if let Some(change) = change {
         change.after((length, length)).map_err(failed)?;
@@ -93,8 +88,8 @@ pub fn allocate(held: &Held, mode: u32, offset: usize, length: usize) -> Result<
     let operation = mode & !FALLOC_FL_KEEP_SIZE;
     let change = match operation {
         // Nothing of the file need be read for these.
-        0 | UNSHARE_RANGE | PUNCH_HOLE => change::before_giving(&**held, Place::Unknown),
-        _ => change::before(&**held, None),
+        0 | UNSHARE_RANGE | PUNCH_HOLE => before_giving(&**held, Place::Unknown),
+        _ => before(&**held, None),
     }
     .map_err(failed)?;
     let (offset, length) = (offset as u64, length as u64);

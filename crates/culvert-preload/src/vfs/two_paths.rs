@@ -6,7 +6,7 @@ use super::path::{Found, existing, find, find_by_walking, look_again};
 use super::remove::parent_of_target;
 use super::targets::parent_is_target;
 use crate::memory::Path;
-use crate::process;
+use crate::process::{self, Process};
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind};
@@ -96,13 +96,14 @@ impl<'p> Given<'p> {
         if path.is_empty() {
             return Err(Errno::ENOENT);
         }
-        let mut found = find(directory, path, last, Restrictions(0))?;
+        let mut found = find(process::get(), directory, path, last, Restrictions(0))?;
         if walking && matches!(&found, Found::Backed(place) if !place.is_resolved()) {
-            found = find_by_walking(directory, path, last, Restrictions(0))?;
+            found = find_by_walking(process::get(), directory, path, last, Restrictions(0))?;
         }
         if matches!(found, Found::Kernel) {
             // Nothing natively by that name: a link outside may lead into a mount.
-            let certain = process::get().targets_open && parent_is_target(directory, path.bytes());
+            let certain = process::get().targets_open
+                && parent_is_target(process::get(), directory, path.bytes());
             let follows = match last {
                 LastStep::Follow => 0,
                 _ => AT_SYMLINK_NOFOLLOW,
@@ -112,8 +113,15 @@ impl<'p> Given<'p> {
                 matches!(found, Err(Errno::ENOENT | Errno::ENOTDIR))
             };
             if certain || missing() {
-                found = look_again(directory, path, last, Restrictions(0), certain)
-                    .unwrap_or(Found::Kernel);
+                found = look_again(
+                    process::get(),
+                    directory,
+                    path,
+                    last,
+                    Restrictions(0),
+                    certain,
+                )
+                .unwrap_or(Found::Kernel);
             }
         }
         Ok(match found {
@@ -128,11 +136,11 @@ impl<'p> Given<'p> {
 /// The same for what lies outside by its text, where the other path lies in a mount: a link outside
 /// may lead there, even where the kernel finds a file on the way because the mount is bound in its
 /// place.
-pub fn beside<'p>(side: Side<'p>, other: &Side<'_>, last: LastStep) -> Side<'p> {
+pub fn beside<'p>(process: &Process, side: Side<'p>, other: &Side<'_>, last: LastStep) -> Side<'p> {
     let (Side::Host(directory, path), Side::Backed(_) | Side::Inside(_)) = (&side, other) else {
         return side;
     };
-    match look_again(*directory, *path, last, Restrictions(0), true) {
+    match look_again(process, *directory, *path, last, Restrictions(0), true) {
         Ok(Found::Inside(found)) => Side::Inside(found),
         Ok(Found::Backed(place)) => Side::Backed(place),
         _ => side,
@@ -169,7 +177,12 @@ impl Side<'_> {
             return (mount, None);
         }
         let found = match self.target() {
-            Some(target) => stat_at(AT_FDCWD, Path::of(&parent_of_target(target)), 0).ok(),
+            Some(target) => stat_at(
+                AT_FDCWD,
+                Path::of(&parent_of_target(process::get(), target)),
+                0,
+            )
+            .ok(),
             None => self.host().and_then(|(directory, path)| {
                 stat_at(directory, Path::of(&searched_parent(path)), 0).ok()
             }),

@@ -3,7 +3,7 @@
 //! the same for all of them.
 
 use crate::memory::c_string;
-use crate::process;
+use crate::process::{self, Process};
 use crate::resolver::MountId;
 use crate::run::{ShadowName, read_link};
 use alloc::format;
@@ -18,12 +18,12 @@ use culvert_sys::{nr, syscall};
 const FAR: &str = "far";
 
 /// The socket that stands for inode `inode` of `mount`.
-pub fn stand_in(mount: MountId, inode: u64) -> Vec<u8> {
+pub fn stand_in(process: &Process, mount: MountId, inode: u64) -> Vec<u8> {
     let name = ShadowName {
         mount: mount.0,
         node: Node(inode),
     };
-    process::get().run.file(&format!("sockets/{}", name.text()))
+    process.run.file(&format!("sockets/{}", name.text()))
 }
 
 /// A short way to a directory in which a socket is bound, in the run directory.
@@ -80,23 +80,22 @@ pub fn name_of(path: &[u8]) -> Vec<u8> {
 }
 
 /// Some socket of the run has a name that is not the one that the kernel tells.
-pub fn has_names() {
-    if let Some(notes) = process::get().node_locks.notes() {
+pub fn has_names(process: &Process) {
+    if let Some(notes) = process.node_locks.notes() {
         notes.sockets.store(1, Relaxed);
     }
 }
 
 /// Whether a socket of the run may have one.
-pub fn are_named() -> bool {
-    let notes = process::get().node_locks.notes();
+pub fn are_named(process: &Process) -> bool {
+    let notes = process.node_locks.notes();
     notes.is_some_and(|notes| notes.sockets.load(Relaxed) != 0)
 }
 
 /// What the program calls the socket that the kernel knows at `path`; none for those outside of
 /// mounts.
-pub fn known_as(path: &[u8]) -> Option<Vec<u8>> {
+pub fn known_as(process: &Process, path: &[u8]) -> Option<Vec<u8>> {
     let path = &path[..path.iter().position(|&b| b == 0).unwrap_or(path.len())];
-    let process = process::get();
     let sockets = process.run.file("sockets/");
     if path.starts_with(sockets.strip_suffix(b"\0")?) {
         return read_link(&name_of(path)).ok();

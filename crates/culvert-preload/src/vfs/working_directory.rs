@@ -5,7 +5,7 @@ use super::native::open_restricted;
 use super::permission::granted;
 use crate::answer::Answer;
 use crate::memory::Path;
-use crate::process::{self, Here, Keeper};
+use crate::process::{self, Here, Keeper, Process};
 use crate::resolver::{MountId, Place};
 use crate::run::{self, ShadowName};
 use alloc::vec;
@@ -14,13 +14,12 @@ use culvert::{Attributes, Errno, FileKind};
 use culvert_sys::{nr, syscall};
 
 /// Goes to directory `attributes` of `mount`, which `keeper` keeps valid.
-pub fn enter(mount: MountId, attributes: &Attributes, keeper: Keeper) -> Answer {
+pub fn enter(process: &Process, mount: MountId, attributes: &Attributes, keeper: Keeper) -> Answer {
     if attributes.kind != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
     let file_system = process::file_system(mount)?;
     granted(file_system, &process::caller(), attributes, 1)?;
-    let process = process::get();
     let stand_in = process.run.working_directory(ShadowName {
         mount: mount.0,
         node: attributes.node,
@@ -42,7 +41,7 @@ pub fn enter(mount: MountId, attributes: &Attributes, keeper: Keeper) -> Answer 
 
 /// Goes to a directory of a backing tree: the kernel's working directory becomes the real one.
 /// None: the path must be walked first.
-pub fn enter_backed(place: &Backed<'_>) -> Option<Answer> {
+pub fn enter_backed(process: &Process, place: &Backed<'_>) -> Option<Answer> {
     const O_PATH_DIRECTORY: u64 = 0o10200000;
     const RESOLVE_BENEATH: u64 = 8;
     let path = match place.path() {
@@ -61,7 +60,7 @@ pub fn enter_backed(place: &Backed<'_>) -> Option<Answer> {
     };
     let answer = culvert_sys::fs::fchdir(culvert_sys::BorrowedFd::number(opened.raw()));
     Some(answer.map(|_| {
-        process::get().set_working_directory(Some((Here::Backed(place.mount), Keeper::nothing())));
+        process.set_working_directory(Some((Here::Backed(place.mount), Keeper::nothing())));
         INSIDE
     }))
 }

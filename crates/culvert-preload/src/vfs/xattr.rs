@@ -1,58 +1,12 @@
 //! Extended attributes: who may see and change which (`xattr_permission`, fs/xattr.c), and who is
 //! told.
 
+use super::node::On;
 use super::permission::allowed;
-use crate::description::Held;
 use crate::process;
-use crate::resolver::{Inside, MountId};
-use crate::watch::{self, Event};
+use crate::watch::Event;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind, FileSystem, Node, Rights};
-
-/// What has extended attributes, and how it was found.
-#[derive(Clone, Copy)]
-pub enum On<'a> {
-    /// Node, by a path.
-    Found(&'a Inside<'a>, Node),
-    /// By a descriptor.
-    Held(&'a Held),
-    /// By being the working directory.
-    Node(MountId, Node),
-}
-
-impl On<'_> {
-    fn node(self) -> (MountId, Node) {
-        match self {
-            Self::Found(found, node) => (found.mount, node),
-            Self::Held(held) => (held.mount, held.node),
-            Self::Node(mount, node) => (mount, node),
-        }
-    }
-
-    /// Tells who watches that an attribute was changed.
-    fn tell(self) {
-        match self {
-            Self::Found(found, node) => {
-                watch::tell(found.mount, node, found.at(), Event::Attributes);
-            }
-            Self::Held(held) => held.tell(Event::Attributes),
-            Self::Node(mount, node) => watch::tell(mount, node, None, Event::Attributes),
-        }
-    }
-
-    fn file_system(self) -> Result<&'static dyn FileSystem, Errno> {
-        process::file_system(self.node().0)
-    }
-
-    /// The same for a change: EROFS.
-    fn to_be_changed(self) -> Result<&'static dyn FileSystem, Errno> {
-        let file_system = self.file_system()?;
-        match file_system.capabilities().read_only {
-            true => Err(Errno::EROFS),
-            false => Ok(file_system),
-        }
-    }
-}
 
 /// Whether the caller may not see attributes of this name (`xattr_permission`, fs/xattr.c;
 /// `simple_xattr_list` leaves them out).
@@ -114,13 +68,13 @@ fn permitted(
 
 /// listxattr(2): the names, each ending in NUL.
 pub fn list(on: On<'_>) -> Result<Vec<u8>, Errno> {
-    let names = on.file_system()?.list_xattr(on.node().1);
+    let names = on.file_system()?.list_xattr(on.name()?.node);
     names.map(visible).map_err(|error| error.errno())
 }
 
 /// getxattr(2)
 pub fn get(on: On<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
-    let (file_system, node) = (on.file_system()?, on.node().1);
+    let (file_system, node) = (on.file_system()?, on.name()?.node);
     if is_hidden(name) {
         return Err(Errno::ENODATA);
     }
@@ -131,7 +85,7 @@ pub fn get(on: On<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
 }
 
 /// What setxattr(2) is given.
-pub struct Given<'n> {
+pub struct NewValue<'n> {
     /// The name.
     pub name: &'n [u8],
     /// The value.
@@ -141,26 +95,29 @@ pub struct Given<'n> {
 }
 
 /// setxattr(2) of what `given` says, which is asked for it where the mount can be written.
-pub fn set<'n>(on: On<'_>, given: impl FnOnce() -> Result<Given<'n>, Errno>) -> Result<(), Errno> {
-    let (file_system, node) = (on.to_be_changed()?, on.node().1);
-    let Given { name, value, flags } = given()?;
+pub fn set<'n>(
+    on: On<'_>,
+    given: impl FnOnce() -> Result<NewValue<'n>, Errno>,
+) -> Result<(), Errno> {
+    let (file_system, node) = (on.to_be_changed()?, on.name()?.node);
+    let NewValue { name, value, flags } = given()?;
     may_change(file_system, node, name)?;
     file_system
         .set_xattr(&process::caller(), node, name, &value, flags)
         .map_err(|error| error.errno())?;
-    on.tell();
+    on.tell(Event::Attributes);
     Ok(())
 }
 
 /// removexattr(2) of the name that `name` says, likewise.
 pub fn remove<'n>(on: On<'_>, name: impl FnOnce() -> Result<&'n [u8], Errno>) -> Result<(), Errno> {
-    let (file_system, node) = (on.to_be_changed()?, on.node().1);
+    let (file_system, node) = (on.to_be_changed()?, on.name()?.node);
     let name = name()?;
     may_change(file_system, node, name)?;
     file_system
         .remove_xattr(&process::caller(), node, name)
         .map_err(|error| error.errno())?;
-    on.tell();
+    on.tell(Event::Attributes);
     Ok(())
 }
 

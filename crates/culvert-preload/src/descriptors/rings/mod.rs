@@ -8,13 +8,11 @@ pub mod restrictions;
 
 use super::RING;
 use crate::run::{descriptor_path, stat_descriptor};
-use crate::task::{self, tables};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 pub use awaited::{await_descriptor, is_awaited};
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
-use culvert_intercept::descriptors as classes;
 use culvert_sys::sync::Mutex;
 use memory::RingMemory;
 use restrictions::Restrictions;
@@ -72,15 +70,15 @@ pub struct State {
 }
 
 /// A number that is known to be a ring.
-struct Known {
+struct KnownRing {
     fd: i32,
     ring: Arc<Ring>,
 }
 
-static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+static KNOWN: Mutex<Vec<KnownRing>> = Mutex::new(Vec::new());
 
 /// What a descriptor is.
-pub enum Found {
+pub enum DescriptorKind {
     Ring(Arc<Ring>),
     /// One that was not made here: from another process, or before exec.
     Stranger,
@@ -88,35 +86,34 @@ pub enum Found {
 }
 
 /// What `fd` is.
-pub fn find(fd: i32) -> Found {
-    let told = (0..=0xffff).contains(&fd) && classes::get(fd) == RING;
-    if told && !task::tables_differ() && !tables::are_asked_for() {
+pub fn find(fd: i32) -> DescriptorKind {
+    if super::class(fd) == RING {
         let known = KNOWN.lock();
         if let Some(known) = known.iter().find(|known| known.fd == fd) {
-            return Found::Ring(known.ring.clone());
+            return DescriptorKind::Ring(known.ring.clone());
         }
     }
     look(fd)
 }
 
 #[cold]
-pub fn look(fd: i32) -> Found {
+pub fn look(fd: i32) -> DescriptorKind {
     let Ok(found) = stat_descriptor(fd) else {
-        return Found::Other;
+        return DescriptorKind::Other;
     };
     let identity = (found.st_dev, found.st_ino);
     let known = KNOWN.lock();
     if let Some(known) = known.iter().find(|known| known.ring.identity == identity) {
-        return Found::Ring(known.ring.clone());
+        return DescriptorKind::Ring(known.ring.clone());
     }
     drop(known);
     // Neither file nor socket: a device's st_mode has a kind.
     if found.st_mode & 0o170000 != 0 {
-        return Found::Other;
+        return DescriptorKind::Other;
     }
     match descriptor_path(fd) {
-        Ok(path) if path == b"anon_inode:[io_uring]" => Found::Stranger,
-        _ => Found::Other,
+        Ok(path) if path == b"anon_inode:[io_uring]" => DescriptorKind::Stranger,
+        _ => DescriptorKind::Other,
     }
 }
 
@@ -126,7 +123,7 @@ pub fn duplicated(old: i32, new: i32) {
     if let Some(ring) = known.iter().find(|known| known.fd == old) {
         let ring = ring.ring.clone();
         known.retain(|known| known.fd != new);
-        known.push(Known { fd: new, ring });
+        known.push(KnownRing { fd: new, ring });
     }
 }
 
@@ -144,7 +141,7 @@ pub fn forget(fd: i32) {
 pub fn note(fd: i32, ring: Ring) {
     let mut known = KNOWN.lock();
     known.retain(|known| known.fd != fd);
-    known.push(Known {
+    known.push(KnownRing {
         fd,
         ring: Arc::new(ring),
     });

@@ -1,0 +1,165 @@
+//! Which program a path or a descriptor leads to.
+
+use super::Program;
+use crate::memory::{Path, c_string};
+use crate::process::{self, Process};
+use crate::resolver::{Inside, LastStep, MountId, References, Restrictions};
+use crate::run::{ShadowName, stat_descriptor, stat_path};
+use crate::vfs::backed::Backed;
+use crate::vfs::native::{AT_SYMLINK_NOFOLLOW, stat_at};
+use crate::vfs::path::{Found, existing, find, find_by_walking, look_again};
+use crate::vfs::permission::granted;
+use alloc::format;
+use culvert::{Attributes, Errno, FileKind};
+use culvert_sys::own_descriptors;
+use culvert_sys::raw::general::AT_FDCWD;
+
+fn may_be_executed(mount: MountId, attributes: &Attributes) -> Result<(), Errno> {
+    const EXECUTE: u32 = 1;
+    match attributes.kind {
+        FileKind::Regular => {
+            let file_system = process::file_system(mount)?;
+            granted(file_system, &process::caller(), attributes, EXECUTE)
+        }
+        FileKind::Symlink => Err(Errno::ELOOP),
+        _ => Err(Errno::EACCES),
+    }
+}
+
+fn of_mount(process: &Process, mut found: Inside<'_>) -> Result<Program, Errno> {
+    let attributes = *existing(&found)?;
+    may_be_executed(found.mount, &attributes)?;
+    let path = process
+        .mounts
+        .path_of_node(found.mount, attributes.node)
+        .map_err(|error| error.errno())?;
+    Ok(Program::Mount {
+        path,
+        name: ShadowName {
+            mount: found.mount.0,
+            node: attributes.node,
+        },
+        keeper: found.references.take_all(process.mounts),
+    })
+}
+
+/// A program in the backing tree of a mount, which the kernel starts from the source.
+fn backed_program(place: &Backed<'_>) -> Result<Program, Errno> {
+    let mut path = crate::run::descriptor_path(place.base)?;
+    path.push(b'/');
+    path.extend_from_slice(place.path().bytes());
+    let seen = crate::backing::seen(place.mount, &path);
+    path.push(0);
+    Ok(Program::Backed { host: path, seen })
+}
+
+/// Where the program at `path` is, for a caller in `directory`.
+pub fn locate(
+    process: &Process,
+    directory: i32,
+    path: &[u8],
+    last: LastStep,
+) -> Result<Program, Errno> {
+    if path.is_empty() {
+        return Err(Errno::ENOENT);
+    }
+    let host = || {
+        let absolute = path[0] == b'/' || directory == AT_FDCWD;
+        Program::Host(if absolute {
+            c_string(path)
+        } else {
+            [
+                format!("{}{directory}/", own_descriptors::directory()).as_bytes(),
+                path,
+                b"\0",
+            ]
+            .concat()
+        })
+    };
+    let owned = c_string(path);
+    let text = Path::of(&owned);
+    let mut found = find(process, directory, text, last, Restrictions(0))?;
+    if matches!(&found, Found::Backed(place) if !place.is_resolved()) {
+        found = find_by_walking(process, directory, text, last, Restrictions(0))?;
+    }
+    match found {
+        Found::Inside(found) => of_mount(process, found),
+        Found::Backed(place) => backed_program(&place),
+        Found::Outside(path) => Ok(Program::Host(path)),
+        Found::MagicLink(_) | Found::Kernel => {
+            let host = host();
+            let Program::Host(full) = &host else {
+                return Ok(host);
+            };
+            if !matches!(stat_path(full), Err(Errno::ENOENT | Errno::ENOTDIR)) {
+                return Ok(host);
+            }
+            match look_again(process, directory, text, last, Restrictions(0), false)? {
+                Found::Inside(found) => of_mount(process, found),
+                Found::Backed(place) => backed_program(&place),
+                Found::Outside(path) => Ok(Program::Host(path)),
+                _ => Ok(host),
+            }
+        }
+    }
+}
+
+/// The program behind descriptor `fd`.
+pub fn of_descriptor(process: &Process, fd: i32) -> Result<Program, Errno> {
+    let Some(held) = process.table.get(fd) else {
+        let host = c_string(format!("{}{fd}", own_descriptors::directory()).as_bytes());
+        let table = &process.table;
+        let mount = table.backed(fd).or_else(|| table.opened_through(fd));
+        return Ok(match mount {
+            Some(mount) => Program::Backed {
+                host,
+                seen: crate::backing::seen(mount, &crate::run::descriptor_path(fd)?),
+            },
+            None => Program::Host(host),
+        });
+    };
+    let attributes = crate::description::described(&held)?;
+    may_be_executed(held.mount, &attributes)?;
+    Ok(Program::Mount {
+        path: crate::vfs::shown::shown_path(process, &held)?,
+        name: ShadowName {
+            mount: held.mount.0,
+            node: held.node,
+        },
+        // The description keeps it.
+        keeper: References::default(),
+    })
+}
+
+/// Whether the kernel's own descriptor `fd` is one that execveat(2) of `path` can start from
+/// (`path_init`, fs/namei.c, and `do_open_execat`, fs/exec.c).
+pub fn may_start_below(process: &Process, fd: i32, path: Path<'_>) -> Result<(), Errno> {
+    if fd == AT_FDCWD {
+        return match path.is_empty() {
+            true => Err(Errno::EACCES), // a directory
+            false => Ok(()),
+        };
+    }
+    if path.bytes().first() == Some(&b'/') {
+        return Ok(());
+    }
+    if process.run.is_internal(fd) {
+        return Err(Errno::EBADF);
+    }
+    let mode = stat_descriptor(fd)?.st_mode;
+    match FileKind::of_mode(mode) == Some(FileKind::Directory) || path.is_empty() {
+        true => Ok(()),
+        false => Err(Errno::ENOTDIR),
+    }
+}
+
+impl Program {
+    /// Whether the kernel would find a symbolic link there, and follow it.
+    pub fn is_link(&self) -> bool {
+        let (Self::Host(host) | Self::Backed { host, .. }) = self else {
+            return false;
+        };
+        let found = stat_at(AT_FDCWD, Path::of(host), AT_SYMLINK_NOFOLLOW);
+        found.is_ok_and(|found| FileKind::of_mode(found.st_mode) == Some(FileKind::Symlink))
+    }
+}

@@ -1,0 +1,115 @@
+//! Processes that are made: what is done before, in the parent and in the child.
+
+use super::{credentials, exit};
+use crate::descriptors::with_more;
+use crate::process;
+use crate::process::tables;
+use culvert::Errno;
+use culvert_intercept::{CloneFlags, ForkHooks, descriptors as classes};
+use culvert_sys::sync::Mutex;
+
+/// What happens around the making of processes.
+pub const HOOKS: ForkHooks = ForkHooks {
+    before,
+    parent,
+    child,
+};
+
+/// What makes the heap smaller.
+static TRIM: Mutex<Option<fn()>> = Mutex::new(None);
+
+/// Before memory is copied for another process, `trim` gives back what the heap does not need.
+pub fn trim_with(trim: fn()) {
+    *TRIM.lock() = Some(trim);
+}
+
+fn before(flags: CloneFlags) {
+    let vfork = flags.vm() && flags.vfork();
+    let process = process::get();
+    if flags.vm() && !flags.vfork() && !flags.thread() {
+        exit::shares_memory();
+    }
+    if !flags.vm()
+        && let Some(trim) = *TRIM.lock()
+    {
+        trim();
+    }
+    if flags.new_user() {
+        credentials::before_entering(process);
+    }
+    if vfork {
+        process.before_vfork();
+    }
+    if flags.fs() && !flags.vm() {
+        process.share_working_directory();
+        process::limits::umask_is_shared();
+    }
+    // The child shares open file descriptions, so the kernel must keep them from here on.
+    let promoted = match process.table.promote_all(false) {
+        // A full table is no reason to lose what a child inherits.
+        Err(Errno::EMFILE) => {
+            let promote = || process.table.promote_all(false);
+            with_more(promote)
+                .or_else(|| process.run.without_placeholder(promote))
+                .unwrap_or(Err(Errno::EMFILE))
+        }
+        promoted => promoted,
+    };
+    if let Err(error) = promoted {
+        crate::log!("fork: some descriptors of mounts will not be shared with the child: {error}");
+    }
+    process.table.before_fork(flags.files(), flags.vm(), vfork);
+    if flags.files() && !flags.vm() {
+        crate::paging::nodes::lend();
+        if let Err(error) = classes::share() {
+            crate::log!("fork: a child may close descriptors that Culvert holds: {error}");
+        }
+    }
+    if vfork {
+        process::enter_vfork(flags.files());
+    }
+}
+
+fn parent(flags: CloneFlags, _result: isize) {
+    if flags.vm() && flags.vfork() {
+        process::leave_vfork();
+    }
+}
+
+fn child(flags: CloneFlags) {
+    if flags.new_user() {
+        process::enter_user_namespace();
+    }
+    if flags.vm() {
+        if !flags.vfork() && !flags.files() {
+            tables::thread_has_own();
+        }
+        return;
+    }
+    let process = process::get();
+    process::forget_pid();
+    exit::forked();
+    if culvert_intercept::forked_beside_others() {
+        crate::run::node_locks::NodeLocks::forget_lent();
+        process
+            .table
+            .each(|_, description| description.forget_turn());
+    }
+    process.run.posix_locks.forget_all(flags.files());
+    let other_table = process.table.forked(flags.files());
+    let mounts = &process.mounts;
+    for driver in mounts
+        .ids()
+        .filter_map(|mount| mounts.driver_if_open(mount))
+    {
+        driver.forked(flags.files());
+    }
+    if other_table {
+        process.table.forget_all();
+    }
+    crate::paging::pager_forked::forked(flags.files());
+    // With a connection of its own.
+    crate::paging::stores::forked();
+    crate::paging::stores::rewatch_absent();
+    crate::paging::pager_forked::settle();
+}

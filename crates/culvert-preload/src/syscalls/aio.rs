@@ -1,0 +1,276 @@
+//! io_submit(2) on files that a driver serves.
+//!
+//! Only the kernel can put an event into a context's ring, so it gets something to do that ends as
+//! the operation did: the operation is done first, by the driver, as pread(2) or its kin would do
+//! it (as it is natively for a file in the page cache: before io_submit returns), and then the
+//! program's own control block is submitted as a write of as many bytes to `/dev/null`, of which
+//! only the count matters (`write_iter_null`, drivers/char/mem.c). Event, eventfd and order are the
+//! kernel's.
+
+use super::{done, file, io, unbuffered};
+use crate::descriptors::dup_high;
+use crate::memory;
+use crate::process::Process;
+use crate::run::stat_descriptor;
+use crate::shadow::{self, OwnedFd};
+use culvert::Errno;
+use culvert_intercept::{Call, Outcome};
+use culvert_sys::{nr, syscall};
+
+const PREAD: u32 = 0;
+const PWRITE: u32 = 1;
+const FSYNC: u32 = 2;
+const FDSYNC: u32 = 3;
+const PREADV: u32 = 7;
+const PWRITEV: u32 = 8;
+/// The operation's bits beside the priority's.
+const OPERATION: u32 = 0xffff;
+const RESFD: u32 = 1;
+const O_RDWR: usize = 2;
+/// Where no memory is, and none is looked for.
+const NOWHERE: u64 = 4096;
+
+/// `struct iocb` (linux/aio_abi.h), without `aio_key`, which is the kernel's.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Block {
+    data: u64,
+    key: u32,
+    rw_flags: u32,
+    operation: u32,
+    fd: u32,
+    buffer: u64,
+    length: u64,
+    offset: i64,
+    reserved: u64,
+    flags: u32,
+    eventfd: u32,
+}
+
+impl Block {
+    fn read(at: usize) -> Result<Self, Errno> {
+        Ok(Self {
+            data: memory::get(at)?,
+            key: 0,
+            rw_flags: memory::get(at + 12)?,
+            operation: memory::get(at + 16)?,
+            fd: memory::get(at + 20)?,
+            buffer: memory::get(at + 24)?,
+            length: memory::get(at + 32)?,
+            offset: memory::get(at + 40)?,
+            reserved: memory::get(at + 48)?,
+            flags: memory::get(at + 56)?,
+            eventfd: memory::get(at + 60)?,
+        })
+    }
+
+    /// What says what is to be done, into the program's block.
+    fn write(&self, at: usize) -> Result<(), Errno> {
+        memory::put(at + 12, self.rw_flags)?;
+        memory::put(at + 16, self.operation)?;
+        memory::put(at + 20, self.fd)?;
+        memory::put(at + 24, self.buffer)?;
+        memory::put(at + 32, self.length)?;
+        memory::put(at + 40, self.offset)
+    }
+
+    /// Submits a copy that cannot succeed: its error is the first that the kernel finds.
+    fn probe(self, context: usize) -> Errno {
+        let pointer = &raw const self;
+        let list = (&raw const pointer) as usize;
+        // SAFETY: block and list outlive the call, and the kernel begins nothing.
+        unsafe { syscall::call(nr::IO_SUBMIT, [context, 1, list]) }
+            .err()
+            .unwrap_or(Errno::EINVAL)
+    }
+
+    /// The errors that io_submit has before it begins anything (`io_submit_one`, `__io_submit_one`,
+    /// fs/aio.c): a full context must be known before bytes are appended.
+    fn check(&self, context: usize) -> Result<(), Errno> {
+        let nobody = Self {
+            fd: u32::MAX,
+            ..*self
+        };
+        match nobody.probe(context) {
+            Errno::EBADF => {}
+            errno => return Err(errno),
+        }
+        if self.flags & RESFD != 0 {
+            let null = device(b"/dev/null\0", 3)?;
+            let nothing = Self {
+                fd: null.raw() as u32,
+                operation: self.operation | OPERATION,
+                ..*self
+            };
+            match nothing.probe(context) {
+                Errno::EINVAL => {}
+                errno => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what the block asks for, as the ordinary call would.
+    fn perform(&self, process: &Process) -> Outcome {
+        let (fd, buffer) = (self.fd as usize, self.buffer as usize);
+        let (length, offset) = (self.length as usize, self.offset as usize);
+        let operation = self.operation & OPERATION;
+        let nothing_else = buffer == 0 && length == 0 && offset == 0 && self.rw_flags == 0;
+        let flags = self.rw_flags as usize;
+        let (number, handler): (_, fn(&Process, &mut Call) -> Outcome) = match operation {
+            // Only the vectored calls have flags.
+            PREAD | PWRITE if flags != 0 => return done(Err(Errno::EOPNOTSUPP)),
+            // `aio_prep_rw`; preadv2 would take -1 for the description's own offset.
+            PREADV | PWRITEV if self.offset < 0 => return done(Err(Errno::EINVAL)),
+            PREAD => (nr::PREAD64, io::pread64),
+            PWRITE => (nr::PWRITE64, io::pwrite64),
+            PREADV => (nr::PREADV2, io::preadv2),
+            PWRITEV => (nr::PWRITEV2, io::pwritev2),
+            FSYNC if nothing_else => (nr::FSYNC, file::sync),
+            FDSYNC if nothing_else => (nr::FDATASYNC, file::sync),
+            _ => return done(Err(Errno::EINVAL)),
+        };
+        let mut call = Call {
+            number,
+            args: match operation {
+                FSYNC | FDSYNC => [fd, 0, 0, 0, 0, 0],
+                _ => [fd, buffer, length, offset, 0, flags],
+            },
+        };
+        handler(process, &mut call)
+    }
+
+    /// Whether it reads round the page cache into a mapped file.
+    fn reads_unbuffered(&self) -> bool {
+        let number = match self.operation & OPERATION {
+            PREAD => nr::PREAD64,
+            PREADV => nr::PREADV2,
+            _ => return false,
+        };
+        let (fd, buffer, length) = (self.fd as usize, self.buffer as usize, self.length as usize);
+        unbuffered::concerns(&Call {
+            number,
+            args: [fd, buffer, length, 0, 0, 0],
+        })
+    }
+
+    /// The block that ends as the operation did, and what it is done on: none for an error that
+    /// nothing can be made to end with.
+    fn ending(&self, result: isize) -> Option<(Self, OwnedFd)> {
+        const ENOSPC: isize = -(Errno::ENOSPC.raw() as isize);
+        const EFAULT: isize = -(Errno::EFAULT.raw() as isize);
+        let (path, minor): (&[u8], _) = match result {
+            0.. => (b"/dev/null\0", 3),
+            ENOSPC => (b"/dev/full\0", 7),
+            EFAULT => (b"/dev/zero\0", 5),
+            _ => return None,
+        };
+        let on = device(path, minor).ok()?;
+        let priority = self.operation & !OPERATION;
+        let mut block = Self {
+            rw_flags: 0,
+            operation: priority | PWRITE,
+            fd: on.raw() as u32,
+            buffer: NOWHERE,
+            length: result.max(1) as u64,
+            offset: 0,
+            ..*self
+        };
+        if result == 0 {
+            block.length = 0;
+        }
+        // Zeroes cannot be put where nothing could be put or taken.
+        if result == EFAULT {
+            block.operation = priority | PREAD;
+            block.buffer = 0;
+        }
+        Some((block, on))
+    }
+}
+
+/// A device of memory's (major number 1), at a number of our own.
+fn device(path: &[u8], minor: u64) -> Result<OwnedFd, Errno> {
+    let opened = shadow::open(path, O_RDWR, 0)?;
+    let found = stat_descriptor(opened.raw())?;
+    if found.st_mode & 0o170000 != 0o020000 || found.st_rdev != 0x100 | minor {
+        return Err(Errno::EINVAL);
+    }
+    dup_high(opened.raw(), true).map(OwnedFd::from_raw)
+}
+
+/// One control block of ours, at `entry` of the program's list.
+fn submit(process: &Process, context: usize, entry: usize) -> Outcome {
+    let at = match memory::get::<usize>(entry) {
+        Ok(at) => at,
+        Err(errno) => return done(Err(errno)),
+    };
+    let ready = Block::read(at).and_then(|block| {
+        block.check(context)?;
+        // `aio_key`, which the kernel sets as well: a block that cannot be written is EFAULT.
+        memory::put(at + 8, 0u32)?;
+        // Without them nothing must have been done.
+        drop(device(b"/dev/null\0", 3)?);
+        Ok(block)
+    });
+    let block = match ready {
+        Ok(block) => block,
+        Err(errno) => return done(Err(errno)),
+    };
+    let Outcome::Return(result) = block.perform(process) else {
+        return Outcome::Restart;
+    };
+    let Some((ending, _on)) = block.ending(result) else {
+        return Outcome::Return(result);
+    };
+    let answer = ending.write(at).and_then(|()| {
+        // SAFETY: the program's own call, for one of its blocks, which now writes nothing to
+        // nowhere.
+        unsafe { syscall::call(nr::IO_SUBMIT, [context, 1, entry]) }
+    });
+    // Who has the event already may have made another request of the block.
+    if memory::get(at + 20) == Ok(ending.fd) {
+        let _ = block.write(at);
+    }
+    done(answer)
+}
+
+/// Whether the entry names a file that a driver serves, or asks for a read that is not left to the
+/// kernel ([`unbuffered`]).
+fn is_ours(process: &Process, entry: usize) -> bool {
+    let Ok(at) = memory::get::<usize>(entry) else {
+        return false;
+    };
+    let fd = memory::get::<u32>(at.wrapping_add(20));
+    let driven =
+        fd.is_ok_and(|fd| super::arguments::kernel_has_not(process, fd as usize).is_some());
+    let may_be_mapped = crate::paging::nodes::any();
+    driven || may_be_mapped && Block::read(at).is_ok_and(|block| block.reads_unbuffered())
+}
+
+/// io_submit(2)
+pub fn io_submit(process: &Process, call: &mut Call) -> Outcome {
+    /// A context holds no more.
+    const MOST: usize = 1 << 16;
+    let [context, count, list, ..] = call.args;
+    let entry = |i: usize| list.wrapping_add(i * 8);
+    if count as isize <= 0 || !(0..count.min(MOST)).any(|i| is_ours(process, entry(i))) {
+        return Outcome::Forward;
+    }
+    if crate::task::is_confined() {
+        crate::log!("io_submit on a file on a mount is refused under a seccomp filter");
+        return done(Err(Errno::EINVAL));
+    }
+    for i in 0..count.min(MOST) {
+        let outcome = match is_ours(process, entry(i)) {
+            true => submit(process, context, entry(i)),
+            // SAFETY: the program's own call, for one of its blocks.
+            false => done(unsafe { syscall::call(nr::IO_SUBMIT, [context, 1, entry(i)]) }),
+        };
+        match outcome {
+            Outcome::Return(1) => {}
+            other if i == 0 => return other,
+            _ => return done(Ok(i)),
+        }
+    }
+    done(Ok(count.min(MOST)))
+}

@@ -1,0 +1,238 @@
+//! chmod, chown, truncate and the setting of times.
+
+use super::arguments::{At, descriptor, is_empty, last_step, on_empty_path};
+use super::done;
+use super::path::on_path;
+use crate::description::Object;
+use crate::memory;
+use crate::process::Process;
+use crate::resolver::LastStep;
+use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
+use crate::vfs::node::On;
+use crate::vfs::setattr::{Right, Wanted, change};
+use crate::vfs::truncate;
+use culvert::{Errno, SetAttributes, Timespec};
+use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::{nr, syscall};
+
+const UTIME_NOW: u64 = 0x3fff_ffff;
+
+const UTIME_OMIT: u64 = 0x3fff_fffe;
+
+fn by_path(process: &Process, call: &mut Call, at: At, wanted: Result<Wanted, Errno>) -> Outcome {
+    on_path(process, call, at, None, |_, found| {
+        change(process, On::Found(found), wanted)
+    })
+}
+
+/// The f-forms: a descriptor that is open for more than its path.
+fn by_descriptor(process: &Process, fd: usize, wanted: Result<Wanted, Errno>) -> Outcome {
+    match descriptor(process, fd) {
+        Some(held) if matches!(held.object, Object::Path) => done(Err(Errno::EBADF)),
+        Some(held) => done(change(process, On::Held(&held), wanted)),
+        None => Outcome::Forward,
+    }
+}
+
+/// The at-forms; an empty path with AT_EMPTY_PATH is the descriptor itself, or the working
+/// directory.
+fn below(
+    process: &Process,
+    call: &mut Call,
+    flags: usize,
+    wanted: Result<Wanted, Errno>,
+) -> Outcome {
+    let [fd, path, ..] = call.args;
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Outcome::Forward;
+    }
+    if flags & AT_EMPTY_PATH == 0 || !is_empty(path) {
+        return by_path(process, call, At::below(0, last_step(flags)), wanted);
+    }
+    on_empty_path(process, fd, |on| change(process, on, wanted)).unwrap_or(Outcome::Forward)
+}
+
+fn permissions(mode: usize) -> Result<Wanted, Errno> {
+    let changes = SetAttributes {
+        permissions: Some(mode as u32 & 0o7777),
+        ..Default::default()
+    };
+    Ok((changes, Right::Owner))
+}
+
+/// chmod(2)
+pub fn chmod(process: &Process, call: &mut Call) -> Outcome {
+    let wanted = permissions(call.args[1]);
+    by_path(process, call, At::new(0, LastStep::Follow), wanted)
+}
+
+/// fchmod(2)
+pub fn fchmod(process: &Process, call: &mut Call) -> Outcome {
+    by_descriptor(process, call.args[0], permissions(call.args[1]))
+}
+
+/// fchmodat(2) and fchmodat2(2)
+pub fn fchmodat(process: &Process, call: &mut Call) -> Outcome {
+    let flags = match call.number {
+        nr::FCHMODAT2 => call.args[3],
+        _ => 0,
+    };
+    below(process, call, flags, permissions(call.args[2]))
+}
+
+fn owners(uid: usize, gid: usize) -> Result<Wanted, Errno> {
+    let given = |id: usize| (id as u32 != u32::MAX).then_some(id as u32);
+    let changes = SetAttributes {
+        uid: given(uid),
+        gid: given(gid),
+        ..Default::default()
+    };
+    Ok((changes, Right::Chown))
+}
+
+/// chown(2)
+pub fn chown(process: &Process, call: &mut Call) -> Outcome {
+    let wanted = owners(call.args[1], call.args[2]);
+    by_path(process, call, At::new(0, LastStep::Follow), wanted)
+}
+
+/// lchown(2)
+pub fn lchown(process: &Process, call: &mut Call) -> Outcome {
+    let wanted = owners(call.args[1], call.args[2]);
+    by_path(process, call, At::new(0, LastStep::NoFollow), wanted)
+}
+
+/// fchown(2)
+pub fn fchown(process: &Process, call: &mut Call) -> Outcome {
+    by_descriptor(process, call.args[0], owners(call.args[1], call.args[2]))
+}
+
+/// fchownat(2)
+pub fn fchownat(process: &Process, call: &mut Call) -> Outcome {
+    let [_, _, uid, gid, flags, _] = call.args;
+    below(process, call, flags, owners(uid, gid))
+}
+
+/// truncate(2)
+pub fn truncate(process: &Process, call: &mut Call) -> Outcome {
+    let length = call.args[1] as i64;
+    if length < 0 {
+        return Outcome::Forward;
+    }
+    on_path(
+        process,
+        call,
+        At::new(0, LastStep::Follow),
+        None,
+        |_, found| truncate::by_path(process, found, length as u64),
+    )
+}
+
+fn now() -> Timespec {
+    let mut time = [0u64; 2];
+    // SAFETY: clock_gettime(CLOCK_REALTIME) writes one timespec.
+    let _ = unsafe { syscall::call(nr::CLOCK_GETTIME, [0, time.as_mut_ptr() as usize]) };
+    Timespec {
+        seconds: time[0] as i64,
+        nanoseconds: time[1] as u32,
+    }
+}
+
+/// Two times as changes; an error as utimensat(2) gives it.
+fn times(access: (i64, u64), modification: (i64, u64)) -> Result<Wanted, Errno> {
+    let one = |(seconds, nanoseconds): (i64, u64)| match nanoseconds {
+        UTIME_NOW => Ok(Some(now())),
+        UTIME_OMIT => Ok(None),
+        0..=999_999_999 => Ok(Some(Timespec {
+            seconds,
+            nanoseconds: nanoseconds as u32,
+        })),
+        _ => Err(Errno::EINVAL),
+    };
+    let both_now = access.1 == UTIME_NOW && modification.1 == UTIME_NOW;
+    let changes = SetAttributes {
+        atime: one(access)?,
+        mtime: one(modification)?,
+        touch: both_now,
+        ..Default::default()
+    };
+    Ok((
+        changes,
+        if both_now {
+            Right::OwnerOrWrite
+        } else {
+            Right::Owner
+        },
+    ))
+}
+
+const NOW: (i64, u64) = (0, UTIME_NOW);
+
+fn read_pair(address: usize) -> Result<(i64, u64), Errno> {
+    Ok((memory::get(address)?, memory::get(address + 8)?))
+}
+
+/// utimensat(2); a null path means the descriptor.
+pub fn utimensat(process: &Process, call: &mut Call) -> Outcome {
+    let [fd, path, pair, flags, ..] = call.args;
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Outcome::Forward;
+    }
+    let pair = if pair == 0 {
+        Ok((NOW, NOW))
+    } else {
+        read_pair(pair).and_then(|first| Ok((first, read_pair(pair + 16)?)))
+    };
+    let Ok((access, modification)) = pair else {
+        return Outcome::Forward;
+    };
+    if access.1 == UTIME_OMIT && modification.1 == UTIME_OMIT {
+        return Outcome::Forward; // nothing to do, whatever the path (utimensat(2))
+    }
+    let times = times(access, modification);
+    if path == 0 && fd as i32 != AT_FDCWD {
+        return match descriptor(process, fd) {
+            // `do_utimes_fd`: a descriptor by itself has no flags.
+            Some(_) if flags != 0 => done(Err(Errno::EINVAL)),
+            None if process.run.is_internal(fd as i32) => done(Err(Errno::EBADF)),
+            _ => by_descriptor(process, fd, times),
+        };
+    }
+    below(process, call, flags, times)
+}
+
+/// utime(2), utimes(2), futimesat(2)
+pub fn old_times(process: &Process, call: &mut Call) -> Outcome {
+    let at = if call.number == nr::FUTIMESAT {
+        At::below(0, LastStep::Follow)
+    } else {
+        At::new(0, LastStep::Follow)
+    };
+    let buffer = call.args[at.path + 1];
+    let pair = (|| {
+        if buffer == 0 {
+            return Ok((NOW, NOW));
+        }
+        if call.number == nr::UTIME {
+            let (access, modification): (i64, i64) =
+                (memory::get(buffer)?, memory::get(buffer + 8)?);
+            return Ok(((access, 0), (modification, 0)));
+        }
+        let micro = |(seconds, micro): (i64, u64)| {
+            if micro < 1_000_000 {
+                Ok((seconds, micro * 1000))
+            } else {
+                Err(Errno::EINVAL)
+            }
+        };
+        Ok((micro(read_pair(buffer)?)?, micro(read_pair(buffer + 16)?)?))
+    })();
+    let Ok(wanted) = pair.and_then(|(access, modification)| times(access, modification)) else {
+        return Outcome::Forward;
+    };
+    if call.number == nr::FUTIMESAT && call.args[1] == 0 {
+        return by_descriptor(process, call.args[0], Ok(wanted));
+    }
+    by_path(process, call, at, Ok(wanted))
+}

@@ -1,0 +1,209 @@
+//! Calls on paths in a mount that is a tree of the kernel's own: the kernel's own call below the
+//! tree's root, in as few calls as path semantics allow.
+//!
+//! What may go wrong with that is a link on the way that leaves the tree: natively it leads out of
+//! the mount's *target*, here it would lead out of the source. So the way to the last component is
+//! walked by openat2(2) with `RESOLVE_BENEATH`, which refuses such links, and the last component is
+//! not followed, or looked at. Whenever a link stands in the way, the path is walked by the
+//! resolver, and the kernel gets what that found, which has none. With `links=backing` the kernel
+//! follows all links in the source, as the user asked.
+
+use super::arguments::At;
+use crate::answer::Answer;
+use crate::memory::{self, Path};
+use crate::process::Process;
+use crate::resolver::{LastStep, Restrictions, last_slash};
+use crate::vfs::backed::{Backed, Name, through_proc};
+use crate::vfs::native::stat_at;
+use culvert::{BackingLinks, Errno};
+use culvert_intercept::Call;
+use culvert_sys::raw::general::{AT_FDCWD, S_IFLNK, S_IFMT};
+use culvert_sys::{nr, syscall};
+
+const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+
+const AT_REMOVEDIR: usize = 0x200;
+
+/// The quickest answer: `path` is one name in a directory of a backing tree that no other mount has
+/// to do with, so that only a link at that name could lead elsewhere. None: it is not.
+/// `Some(None)`: there is a link, and the path must be walked.
+#[inline]
+pub fn by_name(
+    process: &Process,
+    call: &Call,
+    at: At,
+    directory: i32,
+    path: Path<'_>,
+) -> Option<Option<Answer>> {
+    let mount = process.backed_directory(directory)?;
+    let links = process.mounts.direct(mount)?.links;
+    let is_name = !matches!(path.bytes(), b"" | b"..") && last_slash(path.bytes()).is_none();
+    if !is_name
+        || at.restrictions != Restrictions(0)
+        || call.number == nr::CHDIR
+        || crate::task::has_left()
+    {
+        return None;
+    }
+    if at.last == LastStep::Follow && links == BackingLinks::Mount {
+        return Some(follow(call, at, &Name::plain(directory, path)));
+    }
+    let follow = at.last != LastStep::NoFollow;
+    Some(Some(execute(call, at, directory, path, follow)))
+}
+
+/// Answers a call on a path. None: the path must be walked by the resolver.
+#[inline]
+pub fn perform(process: &Process, call: &Call, at: At, place: &Backed<'_>) -> Option<Answer> {
+    if place.is_resolved() {
+        return Some(perform_resolved(process, call, at, place));
+    }
+    if call.number == nr::CHDIR {
+        return crate::vfs::working_directory::enter_backed(process, place);
+    }
+    let path = place.path();
+    if path.is_empty() {
+        return Some(on_root(process, call, at, place));
+    }
+    let name = Name::of(place)?;
+    if place.is_left_to_kernel() {
+        let follow = at.last != LastStep::NoFollow;
+        return Some(execute(call, at, name.directory, name.name, follow));
+    }
+    if at.last == LastStep::Parent {
+        return Some(execute(call, at, name.directory, name.name, true));
+    }
+    if path.last() == Some(&b'/') {
+        return None; // a link with a slash behind it is followed
+    }
+    if at.last == LastStep::Follow {
+        return follow(call, at, &name);
+    }
+    Some(execute(call, at, name.directory, name.name, false))
+}
+
+/// The same for a path that a walk has found.
+#[cold]
+pub fn perform_resolved(process: &Process, call: &Call, at: At, place: &Backed<'_>) -> Answer {
+    if call.number == nr::CHDIR {
+        return crate::vfs::working_directory::enter_backed(process, place)
+            .unwrap_or(Err(Errno::ELOOP));
+    }
+    if place.path().is_empty() {
+        return on_root(process, call, at, place);
+    }
+    let follow = at.last != LastStep::NoFollow;
+    execute(call, at, place.base, place.path(), follow)
+}
+
+/// A call on the mount's root.
+#[cold]
+pub fn on_root(process: &Process, call: &Call, at: At, place: &Backed<'_>) -> Answer {
+    let removes_directory = match call.number {
+        nr::RMDIR => true,
+        nr::UNLINKAT => call.args[2] & AT_REMOVEDIR != 0,
+        _ => false,
+    };
+    if removes_directory {
+        return Err(crate::vfs::remove::of_target(
+            process,
+            place.mount,
+            Errno::EBUSY,
+        ));
+    }
+    // `.` is answered as a mount point would be: EEXIST, EISDIR, EBUSY.
+    execute(call, at, place.base, Path::of(b".\0"), true)
+}
+
+/// A call that follows a link at the end. None: there is one.
+fn follow(call: &Call, at: At, name: &Name<'_>) -> Option<Answer> {
+    let run = || execute(call, at, name.directory, name.name, false);
+    match call.number {
+        nr::STAT | nr::NEWFSTATAT => {
+            let answer = run();
+            let buffer = call.args[if call.number == nr::STAT { 1 } else { 2 }];
+            let mode = || memory::get::<u32>(buffer + 24).unwrap_or(0);
+            (answer.is_err() || mode() & S_IFMT != S_IFLNK).then_some(answer)
+        }
+        nr::STATX => {
+            let answer = run();
+            let mode = || memory::get::<u32>(call.args[4] + 28).unwrap_or(0);
+            (answer.is_err() || mode() & S_IFMT != S_IFLNK).then_some(answer)
+        }
+        nr::ACCESS | nr::FACCESSAT | nr::FACCESSAT2 => {
+            let mode = call.args[if call.number == nr::ACCESS { 1 } else { 2 }];
+            if mode == 0 {
+                return match stat_at(name.directory, name.name, AT_SYMLINK_NOFOLLOW) {
+                    Ok(found) if found.st_mode & S_IFMT == S_IFLNK => None,
+                    other => Some(other.map(|_| 0)),
+                };
+            }
+            match run() {
+                Err(Errno::ENOSYS) => None,
+                Err(errno) => Some(Err(errno)),
+                Ok(_) => (!name.is_link()).then_some(Ok(0)),
+            }
+        }
+        nr::CHMOD | nr::FCHMODAT | nr::FCHMODAT2 => match run() {
+            Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => None,
+            answer => Some(answer),
+        },
+        _ => (!name.is_link()).then(run),
+    }
+}
+
+/// The program's call with `directory` and `name` in place of its path; a link at the end is
+/// followed only with `follow`.
+pub fn execute(call: &Call, at: At, directory: i32, name: Path<'_>, follow: bool) -> Answer {
+    let [a, b, c, d, e, _] = call.args;
+    let (base, name_at) = (directory as usize, name.address());
+    let stay = if follow { 0 } else { AT_SYMLINK_NOFOLLOW };
+    let (number, args) = match call.number {
+        nr::STAT | nr::LSTAT => (nr::NEWFSTATAT, [base, name_at, b, stay, 0, 0]),
+        nr::NEWFSTATAT => (call.number, [base, name_at, c, d | stay, 0, 0]),
+        nr::STATX => (call.number, [base, name_at, c | stay, d, e, 0]),
+        nr::ACCESS if follow => (nr::FACCESSAT, [base, name_at, b, 0, 0, 0]),
+        nr::FACCESSAT if follow => (nr::FACCESSAT, [base, name_at, c, 0, 0, 0]),
+        nr::ACCESS => (nr::FACCESSAT2, [base, name_at, b, stay, 0, 0]),
+        nr::FACCESSAT => (nr::FACCESSAT2, [base, name_at, c, stay, 0, 0]),
+        nr::FACCESSAT2 => (call.number, [base, name_at, c, d | stay, 0, 0]),
+        nr::CHMOD if follow => (nr::FCHMODAT, [base, name_at, b, 0, 0, 0]),
+        nr::FCHMODAT if follow => (nr::FCHMODAT, [base, name_at, c, 0, 0, 0]),
+        nr::CHMOD => (nr::FCHMODAT2, [base, name_at, b, stay, 0, 0]),
+        nr::FCHMODAT => (nr::FCHMODAT2, [base, name_at, c, stay, 0, 0]),
+        nr::FCHMODAT2 => (call.number, [base, name_at, c, d | stay, 0, 0]),
+        nr::CHOWN | nr::LCHOWN => (nr::FCHOWNAT, [base, name_at, b, c, stay, 0]),
+        nr::FCHOWNAT => (call.number, [base, name_at, c, d, e | stay, 0]),
+        nr::UTIMENSAT => (call.number, [base, name_at, c, d | stay, 0, 0]),
+        nr::UTIMES => (nr::FUTIMESAT, [base, name_at, b, 0, 0, 0]),
+        nr::MKDIR => (nr::MKDIRAT, [base, name_at, b, 0, 0, 0]),
+        nr::MKNOD => (nr::MKNODAT, [base, name_at, b, c, 0, 0]),
+        nr::UNLINK => (nr::UNLINKAT, [base, name_at, 0, 0, 0, 0]),
+        nr::RMDIR => (nr::UNLINKAT, [base, name_at, AT_REMOVEDIR, 0, 0, 0]),
+        nr::READLINK => (nr::READLINKAT, [base, name_at, b, c, 0, 0]),
+        nr::SYMLINK => (nr::SYMLINKAT, [a, base, name_at, 0, 0, 0]),
+        _ => return execute_other(call, at, directory, name),
+    };
+    // SAFETY: the program's own call, its path replaced by one that ends in NUL.
+    unsafe { syscall::call(number, args) }
+}
+
+/// The same for calls whose own form is kept, and those without a form with a directory: these get
+/// a path through `/proc/self/fd`.
+fn execute_other(call: &Call, at: At, directory: i32, name: Path<'_>) -> Answer {
+    let mut args = call.args;
+    let path;
+    match at.directory {
+        Some(index) => {
+            args[index] = directory as usize;
+            args[at.path] = name.address();
+        }
+        None if directory == AT_FDCWD => args[at.path] = name.address(),
+        None => {
+            path = through_proc(directory, name.bytes());
+            args[at.path] = path.as_ptr() as usize;
+        }
+    }
+    // SAFETY: the program's own call, its path replaced by one that ends in NUL.
+    unsafe { syscall::call(call.number, args) }
+}

@@ -1,0 +1,213 @@
+//! The working directory.
+//!
+//! One in a mount is kept here by node; the kernel's is then an empty directory of the run
+//! directory that stands for it, so that it survives fork and exec. In a mount that is a tree of
+//! the kernel's own, the kernel's is the real one.
+
+use super::arguments::{At, descriptor, native};
+use super::done;
+use super::path::on_path;
+use crate::process::{self, Here, Keeper, Process};
+use crate::resolver::{LastStep, Place};
+use crate::run::stat_path;
+use crate::vfs::path::existing;
+use crate::vfs::working_directory::{INSIDE, backed_path, enter};
+use alloc::vec;
+use alloc::vec::Vec;
+use culvert::Errno;
+use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::raw::general::{STATX_INO, STATX_MNT_ID};
+use culvert_sys::{nr, syscall};
+
+/// The identity of the working directory that the kernel has gone to.
+fn identity_of_here(process: &Process, _: &Call) -> Option<(u64, u64)> {
+    if !process.targets_exist {
+        return None;
+    }
+    stat_path(b".\0")
+        .ok()
+        .map(|found| (found.st_dev, found.st_ino))
+}
+
+/// chdir(2)
+pub fn chdir(process: &Process, call: &mut Call) -> Outcome {
+    let outcome = on_path(
+        process,
+        call,
+        At::new(0, LastStep::Follow),
+        Some(identity_of_here),
+        |_, found| {
+            let attributes = *existing(found)?;
+            let mounts = &process.mounts;
+            let node = attributes.node;
+            let reference = found.references.take(mounts, found.mount, node);
+            let keeper = Keeper::node(found.mount, node, reference);
+            enter(process, found.mount, &attributes, keeper)?;
+            Ok(INSIDE)
+        },
+    );
+    match outcome {
+        Outcome::Return(INSIDE_RESULT) => done(Ok(0)),
+        Outcome::Return(0) => {
+            process.set_working_directory(None);
+            done(Ok(0))
+        }
+        other => other,
+    }
+}
+
+const INSIDE_RESULT: isize = INSIDE as isize;
+
+/// fchdir(2)
+pub fn fchdir(process: &Process, call: &mut Call) -> Outcome {
+    if let Some(held) = descriptor(process, call.args[0]) {
+        return done(crate::description::described(&held).and_then(|attributes| {
+            let fd = call.args[0] as i32;
+            let description = process.table.reference(fd).ok_or(Errno::EBADF)?;
+            enter(
+                process,
+                held.mount,
+                &attributes,
+                Keeper::Description(description),
+            )
+        }));
+    }
+    let answer = native(call);
+    if answer.is_ok() {
+        if let Some(mount) = process.table.backed(call.args[0] as i32) {
+            process.set_working_directory(Some((Here::Backed(mount), Keeper::nothing())));
+            return done(answer);
+        }
+        process.set_working_directory(None);
+        let mount = identity_of_here(process, call)
+            .and_then(|(dev, ino)| process.mounts.is_target(dev, ino));
+        if let Some(mount) = mount {
+            if let Some(backing) = crate::backing::of(mount) {
+                let entered =
+                    culvert_sys::fs::fchdir(culvert_sys::BorrowedFd::number(backing.root));
+                process.set_working_directory(Some((Here::Backed(mount), Keeper::nothing())));
+                return done(entered.map(|()| 0));
+            }
+            let root = process::file_system(mount)
+                .and_then(|fs| fs.attributes(fs.root()).map_err(|error| error.errno()));
+            return done(
+                root.and_then(|attributes| enter(process, mount, &attributes, Keeper::nothing())),
+            );
+        }
+    }
+    done(answer)
+}
+
+/// getcwd(2)
+pub fn getcwd(process: &Process, call: &mut Call) -> Outcome {
+    let [buffer, size, ..] = call.args;
+    let here = process.with_working_directory(|here| match here {
+        Some(here @ (Here::Place(Place::Mount { .. }) | Here::Backed(_))) => Some(here.clone()),
+        _ => None,
+    });
+    let Some(here) = here else {
+        return Outcome::Forward;
+    };
+    done((|| {
+        let mut path = match here {
+            Here::Place(place) => process
+                .mounts
+                .path_of(&place)
+                .map_err(|error| error.errno())?,
+            Here::Backed(mount) => backed_path(mount)?,
+        };
+        path.push(0);
+        // As fs/d_path.c: glibc builds a longer name itself, and takes ERANGE for its own mistake.
+        if path.len() > LONGEST_WITH_NUL {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        if path.len() > size {
+            return Err(Errno::ERANGE);
+        }
+        user::copy_out(buffer, &path)
+            .map(|()| path.len())
+            .map_err(|_| Errno::EFAULT)
+    })())
+}
+
+/// PATH_MAX: what the kernel can say of a directory, its NUL counted.
+const LONGEST_WITH_NUL: usize = 4096;
+
+/// chroot(2): a root in a mount cannot be had; after one outside, mounts are out of reach. The root
+/// that the process has already changes nothing.
+pub fn chroot(process: &Process, call: &mut Call) -> Outcome {
+    let root = root_to_be(call.args[0]);
+    crate::strangers::before_leaving();
+    let before = root_now();
+    let outcome = super::path::refuse_inside(
+        process,
+        call,
+        At::new(0, LastStep::Follow),
+        Errno::EOPNOTSUPP,
+    );
+    if outcome == Outcome::Return(0) && (before.is_none() || before != root_now()) {
+        crate::task::leave();
+        let reason = "it has changed its root directory, and is out of their reach from here on";
+        // Elsewhere it would not see mounts of the kernel's either.
+        let below = |path: &[u8]| {
+            let root = root
+                .as_deref()
+                .map(|root| root.strip_suffix(b"/").unwrap_or(root));
+            root.is_some_and(|root| {
+                path.strip_prefix(root)
+                    .is_some_and(|rest| rest.starts_with(b"/"))
+            })
+        };
+        if process
+            .mounts
+            .ids()
+            .any(|mount| below(process.mounts.target(mount)))
+        {
+            let own = crate::run::read_link(b"/proc/self/exe\0");
+            let name = own.as_deref().unwrap_or(b"this program");
+            crate::notice::mounts_are_lost(
+                name,
+                reason,
+                "`culvert mount` shows the same files below every root",
+            );
+        } else {
+            crate::log!("chroot: {reason}");
+        }
+    }
+    outcome
+}
+
+/// pivot_root(2): likewise, but that the mounts stay where they were.
+pub fn pivot_root(process: &Process, call: &mut Call) -> Outcome {
+    crate::strangers::before_leaving();
+    super::path::refuse_inside(process, call, At::new(0, LastStep::Follow), Errno::EINVAL)
+}
+
+/// Which directory is the root, on which mount; none where the kernel does not say.
+fn root_now() -> Option<[u64; 3]> {
+    const WANTED: u32 = STATX_INO | STATX_MNT_ID;
+    if crate::task::is_confined() {
+        return None;
+    }
+    // `struct statx`: the mask of what is known at byte 0, the inode at 32, the device at 136, the
+    // mount at 144.
+    let mut found = [0u64; 32];
+    let (path, buffer) = (c"/".as_ptr() as usize, found.as_mut_ptr() as usize);
+    let arguments = [0, path, 0, WANTED as usize, buffer];
+    // SAFETY: the path is absolute and ends in NUL, the buffer has the size of the structure.
+    unsafe { syscall::call(nr::STATX, arguments) }.ok()?;
+    (found[0] as u32 & WANTED == WANTED).then_some([found[4], found[17], found[18]])
+}
+
+/// The path of the directory that the program's `address` names, where the kernel sees one.
+fn root_to_be(address: usize) -> Option<Vec<u8>> {
+    const O_PATH_DIRECTORY: usize = 0o10000000 | 0o200000;
+    if crate::task::is_confined() {
+        return None;
+    }
+    let mut path = vec![0u8; 4096];
+    let length = culvert_intercept::user::string_in(address, &mut path).ok()?;
+    path.truncate(length);
+    let root = crate::shadow::open(&crate::memory::c_string(&path), O_PATH_DIRECTORY, 0).ok()?;
+    crate::run::descriptor_path(root.raw()).ok()
+}

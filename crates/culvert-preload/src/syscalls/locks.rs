@@ -1,0 +1,113 @@
+//! Locks and leases: the kernel keeps them, on the shadow or on the file itself.
+
+use super::arguments::kernel_has_not;
+use super::done;
+use crate::answer::Answer;
+use crate::description::{Held, Object, report};
+use crate::process::Process;
+use culvert::Errno;
+use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::nr;
+pub use culvert_sys::raw::general::{
+    F_GETLEASE, F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_SETLK, F_SETLKW,
+};
+
+const F_UNLCK: u16 = 2;
+
+/// `struct flock`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Flock {
+    kind: u16,
+    whence: u16,
+    start: i64,
+    length: i64,
+    pid: i32,
+}
+
+/// `F_GETLK`, `F_SETLK`, `F_SETLKW` and those of open file descriptions.
+pub fn record(process: &Process, held: &Held, fd: i32, command: u32, argument: usize) -> Answer {
+    // SAFETY: any bytes make a `struct flock`.
+    let mut lock: Flock = unsafe { user::read(argument) }.map_err(|_| Errno::EFAULT)?;
+    let table = &process.table;
+    table.promote(fd)?;
+    const SEEK_SET: u16 = 0;
+    const SEEK_END: u16 = 2;
+    // The offset is the shadow's too, its length is not the file's.
+    if lock.whence == SEEK_END && !held.is_direct() {
+        let size = match &held.object {
+            Object::File(_) | Object::Directory => {
+                held.attributes()
+                    .map_err(|error| report(held, "lock", &error))?
+                    .size
+            }
+            _ => 0,
+        };
+        lock.start = lock
+            .start
+            .checked_add_unsigned(size)
+            .ok_or(Errno::EOVERFLOW)?;
+        lock.whence = SEEK_SET;
+    }
+    let call = [
+        fd as usize,
+        command as usize,
+        (&raw mut lock) as usize,
+        0,
+        0,
+        0,
+    ];
+    let sets = matches!(command, F_SETLK | F_SETLKW) && lock.kind != F_UNLCK;
+    // Before it is there, or another thread could close a descriptor of Culvert's in between.
+    if sets {
+        process
+            .run
+            .posix_locks
+            .note(held.name(), held.own_file(), fd);
+    }
+    // SAFETY: a `struct flock` of ours. The wait ends with signals, as natively.
+    let result = unsafe { culvert_intercept::wait::interruptible(nr::FCNTL, call) };
+    let answer = Errno::check(result.map_err(|_| crate::answer::RESTART)?)?;
+    match command {
+        F_GETLK | F_OFD_GETLK if lock.kind == F_UNLCK => {
+            // The rest of the structure stays as it was (fcntl(2)).
+            user::write(argument, &lock.kind).map_err(|_| Errno::EFAULT)?;
+        }
+        F_GETLK | F_OFD_GETLK => user::write(argument, &lock).map_err(|_| Errno::EFAULT)?,
+        // Once more: another thread may have closed a descriptor of the file's meanwhile.
+        F_SETLK | F_SETLKW if sets => {
+            process
+                .run
+                .posix_locks
+                .note(held.name(), held.own_file(), fd)
+        }
+        _ => {}
+    }
+    Ok(answer)
+}
+
+/// A lease would have to be broken by opens that the kernel does not see: EINVAL, as on file
+/// systems without leases (`simple_nosetlease`, fs/libfs.c). Where it sees them, the kernel keeps
+/// the lease.
+pub fn lease(process: &Process, fd: usize, command: u32) -> Outcome {
+    match kernel_has_not(process, fd) {
+        None => Outcome::Forward,
+        Some(_) if command == F_GETLEASE => done(Ok(usize::from(F_UNLCK))),
+        Some(_) => done(Err(Errno::EINVAL)),
+    }
+}
+
+/// flock(2): of the description, kept by the kernel.
+pub fn flock(process: &Process, call: &mut Call) -> Outcome {
+    let fd = call.args[0] as i32;
+    let Some(held) = super::arguments::descriptor(process, call.args[0]) else {
+        return Outcome::Forward;
+    };
+    if matches!(held.object, Object::Path) {
+        return done(Err(Errno::EBADF));
+    }
+    match process.table.promote(fd) {
+        Ok(()) => Outcome::Forward,
+        Err(error) => done(Err(error)),
+    }
+}

@@ -1,0 +1,76 @@
+//! mmap of driven files: of the driver's own file of the kernel's where there is one, else of the
+//! shadow (paging/).
+
+use super::arguments::kernel_has_not;
+use super::{done, mappings};
+use crate::description::Object;
+use crate::paging::{nodes, pager};
+use crate::process::Process;
+use crate::vfs::map::{Asked, MAP_ANONYMOUS, MAP_FIXED, map};
+use culvert::Errno;
+use culvert_intercept::{Call, Outcome};
+
+const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
+
+/// mmap(2)
+pub fn mmap(process: &Process, call: &mut Call) -> Outcome {
+    let [address, length, protection, flags, fd, offset] = call.args;
+    let asked = Asked {
+        address,
+        length,
+        protection,
+        flags,
+        offset,
+    };
+    let held = match flags & MAP_ANONYMOUS {
+        0 if process.run.is_internal(fd as i32) => return done(Err(Errno::EBADF)),
+        0 => kernel_has_not(process, fd),
+        _ => None,
+    };
+    // The descriptor is looked at before the length (`ksys_mmap_pgoff`, mm/mmap.c), and the offset
+    // before both.
+    let is_path = held
+        .as_ref()
+        .is_some_and(|held| matches!(held.object, Object::Path));
+    if length == 0 && (!is_path || !call.args[5].is_multiple_of(4096)) {
+        return Outcome::Forward;
+    }
+    let replaces = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) == MAP_FIXED
+        && (nodes::any() || pager::is_lazy(call.args[0], length));
+    if held.is_none() && !replaces {
+        return Outcome::Forward;
+    }
+    let _changing = nodes::changing();
+    let run = || {
+        let mut region = None;
+        let lazy = match replaces {
+            true => pager::between(call.args[0], nodes::pages(length)),
+            false => alloc::vec::Vec::new(),
+        };
+        if replaces {
+            pager::unmapped(call.args[0], length);
+        }
+        let start = match &held {
+            Some(held) => map(process, held, fd as i32, &asked, &mut region),
+            None => mappings::native(call),
+        };
+        if start.is_err() {
+            mappings::stays(&lazy);
+        }
+        let start = start?;
+        if replaces {
+            nodes::take(start, length);
+        }
+        region.into_iter().for_each(nodes::insert);
+        Ok(start)
+    };
+    let answer = match replaces {
+        true => mappings::replacing(call.args[0], length, run),
+        false => run(),
+    };
+    if answer.is_err() {
+        // Of a node that was entered for this mapping alone.
+        nodes::release();
+    }
+    done(answer)
+}

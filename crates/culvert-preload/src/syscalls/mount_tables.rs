@@ -1,0 +1,71 @@
+//! Waiting for changes of the tables of mounts: /proc/mounts and mountinfo, which are files of ours
+//! ([`crate::vfs::proc_files`]).
+//!
+//! The kernel's own file stays open beside each of them; who waits for ours, waits for that one,
+//! and an event carries the program's own data. The table is made anew when the program goes back
+//! to its start, as the kernel makes it.
+
+use super::done;
+use crate::answer::Answer;
+use crate::descriptors::mount_tables::{are_any, kernels};
+use crate::process::Process;
+use alloc::vec;
+use culvert::Errno;
+use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::nr;
+
+/// epoll_ctl(2)
+pub fn epoll_ctl(_: &Process, call: &mut Call) -> Outcome {
+    let fd = call.args[2] as i32;
+    if let Some(kernels) = kernels(fd) {
+        call.args[2] = kernels as usize;
+    }
+    Outcome::Forward
+}
+
+/// poll(2)
+pub fn poll(_: &Process, call: &mut Call) -> Outcome {
+    if !are_any() {
+        return Outcome::Forward;
+    }
+    match poll_tables(call) {
+        None => Outcome::Forward,
+        Some(answer) => done(answer),
+    }
+}
+
+/// None: the program asks for none of the tables.
+fn poll_tables(call: &Call) -> Option<Answer> {
+    const SIZE: usize = 8;
+    const REVENTS: usize = 6;
+    let [at, count, ..] = call.args;
+    let count = count as u32 as usize;
+    let mut asked = vec![0u8; count.checked_mul(SIZE).filter(|_| count <= 1 << 20)?];
+    user::copy_in(&mut asked, at).ok()?;
+    let mut any = false;
+    for entry in asked.chunks_exact_mut(SIZE) {
+        let fd = i32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]);
+        if let Some(kernels) = kernels(fd) {
+            entry[..4].copy_from_slice(&kernels.to_ne_bytes());
+            any = true;
+        }
+    }
+    if !any {
+        return None;
+    }
+    let mut arguments = call.args;
+    arguments[0] = asked.as_mut_ptr() as usize;
+    // SAFETY: the program's own call, of a copy of its array.
+    let polled = match unsafe { culvert_intercept::wait::interruptible(nr::POLL, arguments) } {
+        Ok(result) => Errno::check(result),
+        // It is not made again after a handler (signal(7)).
+        Err(_) => Err(Errno::EINTR),
+    };
+    let told = |(i, entry): (usize, &[u8])| {
+        user::copy_out(at + i * SIZE + REVENTS, &entry[REVENTS..]).map_err(|_| Errno::EFAULT)
+    };
+    Some(polled.and_then(|ready| {
+        let mut entries = asked.chunks_exact(SIZE).enumerate();
+        entries.try_for_each(told).map(|()| ready)
+    }))
+}

@@ -1,0 +1,117 @@
+//! mount(2) and umount2(2): the kernel mounts on directories of a mount that it has itself, and on
+//! no other.
+
+use super::arguments::At;
+use super::done;
+use super::path::on_path;
+use crate::answer::Answer;
+use crate::memory::PathBuffer;
+use crate::process::{self, Process};
+use crate::resolver::{Inside, Last, LastStep, Restrictions};
+use crate::vfs::backed::through_proc;
+use crate::vfs::path::{Found, existing, find, find_by_walking};
+use alloc::format;
+use alloc::vec::Vec;
+use culvert::{Errno, Node};
+use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::{nr, own_descriptors, syscall};
+
+const MS_BIND: usize = 0x1000;
+const MS_MOVE: usize = 0x2000;
+
+/// mount(2)
+pub fn mount(process: &Process, call: &mut Call) -> Outcome {
+    let source = match call.args[3] & (MS_BIND | MS_MOVE) {
+        0 => Ok(None),
+        _ => source_for_kernel(process, call.args[0]),
+    };
+    let source = match source {
+        Ok(source) => source,
+        Err(errno) => return done(Err(errno)),
+    };
+    if let Some(source) = &source {
+        call.args[0] = source.as_ptr() as usize;
+    }
+    let outcome = on_path(
+        process,
+        call,
+        At::new(1, LastStep::Follow),
+        None,
+        |call, found| mount_on(call, found),
+    );
+    match outcome {
+        // With the path that the kernel finds.
+        Outcome::Forward if source.is_some() => done(super::arguments::native(call)),
+        outcome => outcome,
+    }
+}
+
+/// The path (NUL-terminated) by which the kernel finds what the program at `address` names, if that
+/// is another one.
+fn source_for_kernel(process: &Process, address: usize) -> Result<Option<Vec<u8>>, Errno> {
+    let mut room = PathBuffer::new();
+    let path = room.read(address)?;
+    let last = LastStep::Follow;
+    let mut found = find(process, AT_FDCWD, path, last, Restrictions(0))?;
+    if matches!(&found, Found::Backed(place) if !place.is_resolved()) {
+        found = find_by_walking(process, AT_FDCWD, path, last, Restrictions(0))?;
+    }
+    match found {
+        Found::Inside(found) => {
+            let own = kernel_node(&found, existing(&found)?.node)?.ok_or(Errno::EOPNOTSUPP)?;
+            let mut path = crate::run::descriptor_path(own)?;
+            path.push(0);
+            Ok(Some(path))
+        }
+        Found::Backed(place) => Ok(Some(through_proc(place.base, place.path().bytes()))),
+        Found::Outside(path) => Ok(Some(path)),
+        Found::MagicLink(_) | Found::Kernel => Ok(None),
+    }
+}
+
+/// The descriptor by which the kernel knows `node` of the mount that `found` is in.
+fn kernel_node(found: &Inside<'_>, node: Node) -> Result<Option<i32>, Errno> {
+    Ok(process::file_system(found.mount)?.kernel_node(node))
+}
+
+fn mount_on(call: &Call, found: &Inside<'_>) -> Answer {
+    let node = existing(found)?.node;
+    let own = kernel_node(found, node)?.ok_or(Errno::EOPNOTSUPP)?;
+    let path = format!("{}{own}\0", own_descriptors::directory());
+    let mut args = call.args;
+    args[1] = path.as_ptr() as usize;
+    // SAFETY: the program's own call, its path replaced by one that ends in NUL.
+    unsafe { syscall::call(nr::MOUNT, args) }
+}
+
+/// umount2(2)
+pub fn umount(process: &Process, call: &mut Call) -> Outcome {
+    const UMOUNT_NOFOLLOW: usize = 8;
+    let last = match call.args[1] & UMOUNT_NOFOLLOW {
+        0 => LastStep::Follow,
+        _ => LastStep::NoFollow,
+    };
+    on_path(process, call, At::new(0, last), None, |call, found| {
+        unmount(process, call, found)
+    })
+}
+
+/// By its name in the directory above: a descriptor of it would keep it busy, so ours is given back
+/// first. What the driver alone has, like the mounts of the run, is busy.
+fn unmount(process: &Process, call: &Call, found: &mut Inside<'_>) -> Answer {
+    let node = existing(found)?.node;
+    let above = kernel_node(found, found.parent)?;
+    let (Some(above), Last::Name(name)) = (above, &found.last) else {
+        return Err(Errno::EBUSY);
+    };
+    let mut path = format!("{}{above}/", own_descriptors::directory()).into_bytes();
+    path.extend_from_slice(name);
+    path.push(0);
+    let mounts = &process.mounts;
+    drop(found.references.take(mounts, found.mount, node));
+    let mut args = call.args;
+    args[0] = path.as_ptr() as usize;
+    // SAFETY: the program's own call, its path replaced by one that ends in NUL.
+    unsafe { syscall::call(nr::UMOUNT2, args) }
+}

@@ -1,0 +1,288 @@
+//! open and its relatives.
+
+use super::arguments::At;
+use super::done;
+use super::path::outside;
+use crate::description::O_PATH;
+use crate::memory::{self, Path, PathBuffer};
+use crate::process::Process;
+use crate::resolver::{LastStep, Restrictions};
+use crate::run::stat_descriptor;
+use crate::vfs::backed::Backed;
+use crate::vfs::backed_open;
+use crate::vfs::open::open_inside;
+use crate::vfs::path::{Found, find_by_walking, look_again};
+use culvert::Errno;
+use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::{AT_FDCWD, O_ACCMODE, O_DIRECT, O_DIRECTORY, O_NOFOLLOW};
+pub(super) use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
+use culvert_sys::{nr, syscall};
+
+/// The size of `struct open_how`, which has had no other yet.
+const OPEN_HOW: usize = 24;
+
+/// `VALID_OPEN_FLAGS`: open and openat ignore the rest, openat2 refuses it.
+const VALID: u32 = 0o37777703;
+
+/// What O_PATH leaves of the flags (`O_PATH_FLAGS`).
+const PATH_FLAGS: u32 = O_DIRECTORY | O_NOFOLLOW | O_PATH | O_CLOEXEC;
+
+/// open(2)
+pub fn open(process: &Process, call: &mut Call) -> Outcome {
+    let (flags, mode) = (call.args[1] as u32, call.args[2] as u32);
+    open_at(
+        process,
+        call,
+        At::new(0, LastStep::Follow),
+        flags & VALID,
+        mode,
+    )
+}
+
+/// creat(2)
+pub fn creat(process: &Process, call: &mut Call) -> Outcome {
+    let mode = call.args[1] as u32;
+    open_at(
+        process,
+        call,
+        At::new(0, LastStep::Follow),
+        O_CREAT | O_TRUNC | 1,
+        mode,
+    )
+}
+
+/// openat(2)
+pub fn openat(process: &Process, call: &mut Call) -> Outcome {
+    let (flags, mode) = (call.args[2] as u32, call.args[3] as u32);
+    open_at(
+        process,
+        call,
+        At::below(0, LastStep::Follow),
+        flags & VALID,
+        mode,
+    )
+}
+
+/// openat2(2)
+pub fn openat2(process: &Process, call: &mut Call) -> Outcome {
+    let [_, _, how, size, ..] = call.args;
+    if memory::says_no_more(how, size, OPEN_HOW, OPEN_HOW).is_err() {
+        return Outcome::Forward;
+    }
+    let (Ok(flags), Ok(mode), Ok(resolve)) = (
+        memory::get::<u64>(how),
+        memory::get::<u64>(how + 8),
+        memory::get::<u64>(how + 16),
+    ) else {
+        return Outcome::Forward;
+    };
+    if refused_by_kernel(flags, mode, resolve) {
+        return Outcome::Forward;
+    }
+    let path_only = flags & u64::from(O_PATH) != 0;
+    let creates = flags & u64::from(O_CREAT | O_TMPFILE & !O_DIRECTORY) != 0;
+    if (path_only && flags & !u64::from(PATH_FLAGS) != 0) || (mode != 0 && !creates) {
+        return Outcome::Forward;
+    }
+    let at = At {
+        restrictions: Restrictions(resolve),
+        ..At::below(0, LastStep::Follow)
+    };
+    open_at(process, call, at, flags as u32, mode as u32)
+}
+
+/// Whether the kernel refuses an openat2 before it looks at the path (fs/open.c,
+/// `build_open_flags`).
+fn refused_by_kernel(flags: u64, mode: u64, resolve: u64) -> bool {
+    const TMPFILE_ALONE: u64 = (O_TMPFILE & !O_DIRECTORY) as u64;
+    let has = |flag: u32| flags & u64::from(flag) != 0;
+    let creates = has(O_CREAT) || flags & TMPFILE_ALONE != 0;
+    let scopes = Restrictions::BENEATH | Restrictions::IN_ROOT;
+    flags & !u64::from(VALID | O_PATH) != 0
+        || resolve & !0x3f != 0
+        || resolve & scopes == scopes
+        || mode & if creates { !0o7777 } else { !0 } != 0
+        || (has(O_CREAT) && has(O_DIRECTORY))
+        || (flags & TMPFILE_ALONE != 0 && (!has(O_DIRECTORY) || flags & u64::from(O_ACCMODE) == 0))
+        || (has(O_PATH) && flags & !u64::from(PATH_FLAGS) != 0)
+}
+
+fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
+    let flags = if flags & O_PATH != 0 {
+        flags & PATH_FLAGS
+    } else {
+        flags
+    };
+    let creates = flags & O_CREAT != 0;
+    const TMPFILE_ALONE: u32 = O_TMPFILE & !O_DIRECTORY;
+    // `build_open_flags`, fs/open.c; the first since Linux 6.3.
+    if flags & (O_CREAT | O_DIRECTORY) == O_CREAT | O_DIRECTORY
+        || (flags & TMPFILE_ALONE != 0
+            && (flags & (O_DIRECTORY | O_CREAT) != O_DIRECTORY || flags & O_ACCMODE == 0))
+    {
+        return done(Err(Errno::EINVAL));
+    }
+    let last = match (
+        creates,
+        flags & O_NOFOLLOW != 0 || (creates && flags & O_EXCL != 0),
+    ) {
+        (true, true) => LastStep::CreateNoFollow,
+        (true, false) => LastStep::Create,
+        (false, true) => LastStep::NoFollow,
+        (false, false) => LastStep::Follow,
+    };
+    let at = At { last, ..at };
+    let mut room = PathBuffer::new();
+    let path = match room.read(call.args[at.path]) {
+        Ok(path) => path,
+        Err(errno) => return done(Err(errno)),
+    };
+    let directory = at
+        .directory
+        .map_or(AT_FDCWD, |index| call.args[index] as i32);
+    match crate::vfs::path::find(process, directory, path, last, at.restrictions) {
+        Err(errno) => return done(Err(errno)),
+        Ok(Found::Inside(found)) => return done(open_inside(process, found, flags, mode)),
+        Ok(Found::Backed(place)) => {
+            return open_backed(process, call, at, path, &place, flags, mode);
+        }
+        Ok(Found::Outside(path)) => return open_outside(process, call, at, &path),
+        Ok(Found::MagicLink(_) | Found::Kernel) => {}
+    }
+    let given = path;
+    let path = given.bytes();
+    if let Some(answer) = crate::vfs::proc_files::open(process, path, flags) {
+        return done(answer);
+    }
+    if path.is_empty() {
+        return Outcome::Forward;
+    }
+    if last == LastStep::Create
+        && process.targets_open
+        && crate::vfs::path::is_link(directory, given)
+    {
+        // The kernel would make a file where the link leads: in the empty directory under a mount,
+        // if it leads into one.
+        match look_again(process, directory, given, last, at.restrictions, true) {
+            Ok(Found::Inside(found)) => return done(open_inside(process, found, flags, mode)),
+            Ok(Found::Backed(place)) => {
+                return open_backed(process, call, at, given, &place, flags, mode);
+            }
+            Ok(Found::Outside(path)) => return open_outside(process, call, at, &path),
+            Ok(Found::MagicLink(_) | Found::Kernel) => {}
+            Err(errno) => return done(Err(errno)),
+        }
+    }
+    let certain = creates
+        && process.targets_open
+        && crate::vfs::targets::parent_is_target(process, directory, path);
+    let answer = if certain {
+        Err(Errno::ENOENT)
+    } else {
+        // SAFETY: the program's own call with its own arguments. It may wait (a FIFO), and signals
+        // must end that.
+        match unsafe { culvert_intercept::wait::interruptible(call.number, call.args) } {
+            Ok(result) => Errno::check(result),
+            Err(_) => return Outcome::Restart,
+        }
+    };
+    match answer {
+        Ok(fd) => {
+            let fd = process
+                .table
+                .opened_by_kernel(fd as i32, flags & O_CLOEXEC != 0) as usize;
+            if flags & O_DIRECT != 0 {
+                process.table.note_unbuffered(fd as i32);
+            }
+            // Another process's descriptor may be a shadow.
+            if path.starts_with(b"/proc/") && path.windows(4).any(|part| part == b"/fd/") {
+                process.table.forget(fd as i32);
+            }
+            if flags & (O_DIRECTORY | O_PATH) != 0
+                && process.targets_exist
+                && let Some(mount) = stat_descriptor(fd as i32)
+                    .ok()
+                    .and_then(|found| process.mounts.is_target(found.st_dev, found.st_ino))
+            {
+                return match crate::vfs::targets::adopt_target(process, fd as i32, mount) {
+                    Ok(()) => done(Ok(fd)),
+                    Err(errno) => done(Err(errno)),
+                };
+            }
+            done(Ok(fd))
+        }
+        Err(Errno::ENOENT | Errno::ENOTDIR) => {
+            match look_again(process, directory, given, last, at.restrictions, certain) {
+                Ok(Found::Inside(found)) => done(open_inside(process, found, flags, mode)),
+                Ok(Found::Backed(place)) => {
+                    open_backed(process, call, at, given, &place, flags, mode)
+                }
+                Ok(Found::Outside(path)) => open_outside(process, call, at, &path),
+                Err(errno) => done(Err(errno)),
+                _ => done(answer),
+            }
+        }
+        Err(_) => done(answer),
+    }
+}
+
+/// Opens something in the backing tree of a mount: the program gets the kernel's own descriptor.
+fn open_backed(
+    process: &Process,
+    call: &Call,
+    at: At,
+    path: Path<'_>,
+    place: &Backed<'_>,
+    flags: u32,
+    mode: u32,
+) -> Outcome {
+    let mut opened = crate::vfs::backed_open::open(process, place, at.restrictions, flags, mode);
+    if let Err(backed_open::Failure::MustWalk) = opened {
+        let directory = at.directory_of(call);
+        opened = match find_by_walking(process, directory, path, at.last, at.restrictions) {
+            Err(errno) => return done(Err(errno)),
+            Ok(Found::Inside(found)) => return done(open_inside(process, found, flags, mode)),
+            Ok(Found::Outside(path)) => return open_outside(process, call, at, &path),
+            Ok(Found::Backed(place)) => {
+                crate::vfs::backed_open::open(process, &place, at.restrictions, flags, mode)
+            }
+            Ok(Found::MagicLink(_) | Found::Kernel) => return Outcome::Forward,
+        };
+    }
+    match opened {
+        Ok(fd) => done(Ok(fd as usize)),
+        Err(backed_open::Failure::Errno(errno)) => done(Err(errno)),
+        Err(backed_open::Failure::Restart) => Outcome::Restart,
+        Err(backed_open::Failure::MustWalk) => done(Err(Errno::ELOOP)),
+    }
+}
+
+/// The open with an absolute path that leaves the mounts.
+fn open_outside(process: &Process, call: &Call, at: At, path: &[u8]) -> Outcome {
+    if let Some(answer) = crate::vfs::proc_files::open(
+        process,
+        &path[..path.len() - 1],
+        call.args[if at.directory.is_some() { 2 } else { 1 }] as u32,
+    ) {
+        return done(answer);
+    }
+    if call.number != nr::OPENAT2 {
+        return outside(call, at, path);
+    }
+    // BENEATH and IN_ROOT have been obeyed and would refuse the absolute path.
+    let Ok(flags) = memory::get::<u64>(call.args[2]) else {
+        return Outcome::Forward;
+    };
+    let mode = memory::get::<u64>(call.args[2] + 8).unwrap_or(0);
+    let how = [flags, mode, at.restrictions.0 & !0x18];
+    let args = [
+        AT_FDCWD as usize,
+        path.as_ptr() as usize,
+        how.as_ptr() as usize,
+        24,
+        0,
+        0,
+    ];
+    // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given.
+    done(unsafe { syscall::call(nr::OPENAT2, args) })
+}

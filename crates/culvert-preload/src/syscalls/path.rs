@@ -1,0 +1,155 @@
+//! What all calls that take a path have in common: something in a mount answers them, or the
+//! kernel, with a second look where it finds nothing.
+
+use super::arguments::{At, native};
+use super::{backed, done};
+use crate::answer::Answer;
+use crate::memory::PathBuffer;
+use crate::process::Process;
+use crate::resolver::{Inside, LastStep};
+use crate::vfs::path::{Found, errno_of, find_by_text, find_by_walking, find_straight, look_again};
+use crate::vfs::targets::{parent_is_target, target_at};
+use culvert::Errno;
+use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::syscall;
+
+/// Tells the `(st_dev, st_ino)` of what a successful native call has found.
+pub type Identity = fn(&Process, &Call) -> Option<(u64, u64)>;
+
+/// Answers a call on a path: `inside` when it is something in a mount, else the kernel, with a
+/// second look when that finds nothing.
+///
+/// `identity` tells the `(st_dev, st_ino)` of what a successful native call has found, where the
+/// call reports it.
+pub fn on_path(
+    process: &Process,
+    call: &mut Call,
+    at: At,
+    identity: Option<Identity>,
+    inside: impl FnOnce(&Call, &mut Inside<'_>) -> Answer,
+) -> Outcome {
+    let mut room = PathBuffer::new();
+    let path = match room.read(call.args[at.path]) {
+        Ok(path) => path,
+        Err(errno) => return done(Err(errno)),
+    };
+    let directory = at.directory_of(call);
+    let by_name = match path.first() {
+        Some(b'/') => None,
+        _ => backed::by_name(process, call, at, directory, path),
+    };
+    let mut found = match by_name {
+        Some(Some(answer)) => return done(answer),
+        Some(None) => find_by_walking(process, directory, path, at.last, at.restrictions),
+        // Used where it lies: it is large.
+        None => match &mut find_straight(process, directory, path, at.last, at.restrictions) {
+            Some(Ok(found)) => return done(inside(call, found)),
+            Some(Err(error)) => return done(Err(errno_of(error))),
+            None => find_by_text(process, directory, path, at.last, at.restrictions),
+        },
+    };
+    if let Ok(Found::Backed(place)) = &found {
+        if let Some(answer) = backed::perform(process, call, at, place) {
+            return done(answer);
+        }
+        found = find_by_walking(process, directory, path, at.last, at.restrictions);
+    }
+    match &mut found {
+        Err(errno) => return done(Err(*errno)),
+        Ok(Found::Inside(found)) => return done(inside(call, found)),
+        Ok(Found::Backed(place)) => {
+            return done(backed::perform_resolved(process, call, at, place));
+        }
+        Ok(Found::Outside(path)) => return outside(call, at, path),
+        Ok(Found::MagicLink(_) | Found::Kernel) => {}
+    }
+    if path.is_empty() {
+        return Outcome::Forward;
+    }
+    let changes = !matches!(at.last, LastStep::Follow | LastStep::NoFollow);
+    let mut certain =
+        changes && process.targets_open && parent_is_target(process, directory, path.bytes());
+    let answer = if certain {
+        Err(Errno::ENOENT)
+    } else {
+        native(call)
+    };
+    if identity.is_none()
+        && !changes
+        && process.targets_open
+        && matches!(answer, Ok(_) | Err(Errno::EACCES | Errno::EPERM))
+    {
+        // A link to the directory under a mount: what it says of itself is not what the mount says.
+        certain = target_at(process, directory, path).is_some();
+    } else if answer.is_ok() {
+        certain = identity
+            .and_then(|identity| identity(process, call))
+            .is_some_and(|(dev, ino)| process.mounts.is_target(dev, ino).is_some());
+    }
+    if !certain && !matches!(answer, Err(Errno::ENOENT | Errno::ENOTDIR)) {
+        return done(answer);
+    }
+    match look_again(process, directory, path, at.last, at.restrictions, certain) {
+        Ok(Found::Inside(mut found)) => done(inside(call, &mut found)),
+        Ok(Found::Backed(place)) => done(backed::perform_resolved(process, call, at, &place)),
+        Ok(Found::Outside(path)) => outside(call, at, &path),
+        Err(errno) if answer.is_err() => done(Err(errno)),
+        _ => done(answer),
+    }
+}
+
+/// The call with `path` (NUL-terminated, absolute) in place of its own.
+pub fn outside(call: &Call, at: At, path: &[u8]) -> Outcome {
+    let mut args = call.args;
+    args[at.path] = path.as_ptr() as usize;
+    if let Some(directory) = at.directory {
+        args[directory] = AT_FDCWD as usize;
+    }
+    // SAFETY: the program's own call, its path replaced by one that ends in NUL.
+    done(unsafe { syscall::call(call.number, args) })
+}
+
+/// Answers a call that Culvert has no way to do on a mount (quotas, mounting over it): `errno` for
+/// paths in mounts and, where the call takes one by itself, for descriptors of theirs, else the
+/// kernel. What is wrong with the call's other arguments comes first.
+pub fn refuse_inside(process: &Process, call: &mut Call, at: At, errno: Errno) -> Outcome {
+    let at = at.turned(call);
+    // Without AT_EMPTY_PATH that is an error of the kernel's, too.
+    let path = call.args[at.path];
+    let is_empty = || path == 0 || crate::memory::get::<u8>(path) == Ok(0);
+    if let Some(directory) = at.directory
+        && is_empty()
+        && super::arguments::descriptor(process, call.args[directory]).is_some()
+    {
+        return done(Err(wrong_before_path(call, at).unwrap_or(errno)));
+    }
+    // No path: it is about the descriptor (fanotify_mark(2)), or about none (acct(2)).
+    if path == 0 {
+        let names = at.directory.map(|directory| call.args[directory] as i32);
+        let hidden = names.is_some_and(|fd| process.run.is_internal(fd));
+        return match hidden {
+            true => done(Err(Errno::EBADF)),
+            false => Outcome::Forward,
+        };
+    }
+    on_path(process, call, at, None, |call, found| {
+        Err(match (wrong_before_path(call, at), &found.entry) {
+            (Some(wrong), _) => wrong,
+            (None, Some(_)) => errno,
+            (None, None) => Errno::ENOENT,
+        })
+    })
+}
+
+/// What the kernel finds wrong with `call` before it looks at the path: it is asked with one that
+/// nothing can have.
+fn wrong_before_path(call: &Call, at: At) -> Option<Errno> {
+    let mut args = call.args;
+    args[at.path] = c"/proc/self/culvert".as_ptr() as usize;
+    // SAFETY: the program's own call, of a path that does not exist: all it does is fail.
+    match unsafe { syscall::call(call.number, args) } {
+        Err(Errno::ENOENT | Errno::ENOTDIR) | Ok(_) => None,
+        Err(wrong) => Some(wrong),
+    }
+}

@@ -1,0 +1,187 @@
+//! Processes: exec, exit, and what they share.
+
+use super::arguments::{descriptor, native};
+use super::done;
+use crate::descriptors::with_own_table;
+use crate::exec::{self, Loader, Why, program};
+use crate::lifecycle::{credentials, exit as end};
+use crate::memory::PathBuffer;
+use crate::process::{self, Process};
+use crate::resolver::LastStep;
+use alloc::format;
+use culvert::Errno;
+use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::syscall;
+
+/// execve(2), execveat(2) below another root: the program is the kernel's to find, and does not
+/// join.
+fn execute_elsewhere(process: &Process) -> Outcome {
+    match exec::hand_down(process, &Loader::None(Why::NoLibrary)) {
+        Ok(()) => Outcome::Forward,
+        Err(errno) => done(Err(errno)),
+    }
+}
+
+/// execve(2)
+pub fn execve(process: &Process, call: &mut Call) -> Outcome {
+    let [path, arguments, environment, ..] = call.args;
+    let mut path_room = PathBuffer::new();
+    let path = match path_room.read(path) {
+        Ok(path) => path,
+        Err(errno) => return done(Err(errno)),
+    };
+    if crate::task::has_left() {
+        return execute_elsewhere(process);
+    }
+    crate::paging::executes();
+    done(Err(exec::execute(
+        process,
+        path.bytes(),
+        arguments,
+        environment,
+        &|path| program::locate(process, AT_FDCWD, path, LastStep::Follow),
+    )))
+}
+
+/// execveat(2)
+pub fn execveat(process: &Process, call: &mut Call) -> Outcome {
+    const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+    const AT_EMPTY_PATH: usize = 0x1000;
+    const AT_EXECVE_CHECK: usize = 0x10000;
+    let [fd, path, arguments, environment, flags, _] = call.args;
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_EXECVE_CHECK) != 0 {
+        return Outcome::Forward;
+    }
+    if crate::task::has_left() {
+        return execute_elsewhere(process);
+    }
+    let mut path_room = PathBuffer::new();
+    let path = match path_room.read(path) {
+        Ok(path) => path,
+        Err(errno) => return done(Err(errno)),
+    };
+    let fd = fd as i32;
+    let ours = descriptor(process, fd as usize);
+    if flags & AT_EXECVE_CHECK != 0 {
+        return if ours.is_some() {
+            done(Err(Errno::EINVAL))
+        } else {
+            Outcome::Forward
+        };
+    }
+    if path.is_empty() && flags & AT_EMPTY_PATH == 0 {
+        return done(Err(Errno::ENOENT));
+    }
+    if ours.is_none()
+        && let Err(errno) = program::may_start_below(process, fd, path)
+    {
+        return done(Err(errno));
+    }
+    crate::paging::executes();
+    if path.is_empty() {
+        // As the kernel calls it, for scripts (`alloc_bprm`, fs/exec.c).
+        let shown = format!("/dev/fd/{fd}");
+        return done(Err(exec::execute(
+            process,
+            shown.as_bytes(),
+            arguments,
+            environment,
+            &|path| {
+                if path != shown.as_bytes() {
+                    return program::locate(process, AT_FDCWD, path, LastStep::Follow);
+                }
+                program::of_descriptor(process, fd)
+            },
+        )));
+    }
+    let last = if flags & AT_SYMLINK_NOFOLLOW != 0 {
+        LastStep::NoFollow
+    } else {
+        LastStep::Follow
+    };
+    let text = path.bytes();
+    // As the kernel calls it, for scripts (`alloc_bprm`, fs/exec.c).
+    let first = match text.first() {
+        Some(b'/') => text.to_vec(),
+        _ if fd == AT_FDCWD => text.to_vec(),
+        _ => [format!("/dev/fd/{fd}/").as_bytes(), text].concat(),
+    };
+    done(Err(exec::execute(
+        process,
+        &first,
+        arguments,
+        environment,
+        &|path| {
+            if path == first {
+                let program = program::locate(process, fd, text, last)?;
+                match last == LastStep::NoFollow && program.is_link() {
+                    // The kernel is told a path without a flag.
+                    true => Err(Errno::ELOOP),
+                    false => Ok(program),
+                }
+            } else {
+                program::locate(process, AT_FDCWD, path, LastStep::Follow)
+            }
+        },
+    )))
+}
+
+/// umask(2)
+pub fn umask(_: &Process, call: &mut Call) -> Outcome {
+    process::limits::set_umask(call.args[0] as u32);
+    Outcome::Forward
+}
+
+/// setrlimit(2), prlimit64(2): the limit of a file's length may change.
+pub fn limits(_: &Process, call: &mut Call) -> Outcome {
+    let answer = native(call);
+    process::limits::forget_file_size();
+    done(answer)
+}
+
+/// unshare(2)
+pub fn unshare(process: &Process, call: &mut Call) -> Outcome {
+    // CLONE_FS, and CLONE_NEWNS and CLONE_NEWUSER, which imply it (`ksys_unshare`, kernel/fork.c).
+    const OWN_UMASK: usize = 0x200 | 0x2_0000 | 0x1000_0000;
+    const CLONE_FILES: usize = 0x400;
+    const CLONE_NEWUSER: usize = 0x1000_0000;
+    if call.args[0] & OWN_UMASK != 0 {
+        process::limits::split_umask();
+    }
+    let flags = call.args[0];
+    if flags & (CLONE_FILES | CLONE_NEWUSER) == 0 {
+        return Outcome::Forward;
+    }
+    done(credentials::entering(process, flags, || {
+        match flags & CLONE_FILES {
+            0 => native(call),
+            _ => with_own_table(|| native(call)).unwrap_or_else(|| native(call)),
+        }
+    }))
+}
+
+/// exit_group(2): what children that were not intercepted have written is not left to chance, and
+/// what is open is closed.
+pub fn exit_group(process: &Process, call: &mut Call) -> Outcome {
+    // A filter that lets a program end may forbid the calls for this.
+    if !crate::task::is_confined() {
+        crate::looked_at::bring_all();
+    }
+    crate::paging::ends();
+    if end::exits(process) {
+        // Here, for no handler of the program's may find its descriptors gone.
+        // SAFETY: the program's own call.
+        unsafe { syscall::raw(call.number, call.args) };
+    }
+    Outcome::Forward
+}
+
+/// exit(2): that of the last thread ends the process.
+pub fn exit(process: &Process, call: &mut Call) -> Outcome {
+    let may_ask = process::vfork_child().is_none() && !crate::task::is_confined();
+    match may_ask && culvert_intercept::is_last_thread() {
+        true => exit_group(process, call),
+        false => Outcome::Forward,
+    }
+}

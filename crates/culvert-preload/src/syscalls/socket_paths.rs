@@ -1,0 +1,157 @@
+//! Calls of sockets whose address is a path in a mount (unix(7)).
+
+use super::{done, unix_sockets};
+use crate::answer::Answer;
+use crate::memory::{Path, c_string};
+use crate::process::{self, Process};
+use crate::resolver::{Inside, Last, LastStep, Restrictions};
+use crate::vfs::backed::through_proc;
+use crate::vfs::create;
+use crate::vfs::native::{AT_SYMLINK_NOFOLLOW, stat_at};
+use crate::vfs::path::{Found, existing, find, find_by_walking, is_link, look_again};
+use crate::vfs::permission::granted;
+use crate::vfs::targets::{parent_is_target, parent_of};
+use culvert::{Errno, FileKind};
+use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::nr;
+use culvert_sys::raw::general::AT_FDCWD;
+
+/// bind(2) of a socket to a path in a mount.
+pub fn bind_path(process: &Process, call: &mut Call) -> Outcome {
+    on_socket_path(process, call, 1, LastStep::Parent, |call, found, given| {
+        let made = create::socket(&found).map_err(in_use)?;
+        unix_sockets::bind(process, call, found.mount, made.inode, given).inspect_err(|_| {
+            if let (Ok(file_system), Last::Name(name)) =
+                (process::file_system(found.mount), &found.last)
+            {
+                let _ = file_system.unlink(&process::caller(), found.parent, name);
+            }
+        })
+    })
+}
+
+/// connect(2) to a path in a mount.
+pub fn connect_path(process: &Process, call: &mut Call) -> Outcome {
+    on_socket_path(process, call, 1, LastStep::Follow, |call, found, _| {
+        reach_at(process, call, 1, &found)
+    })
+}
+
+/// sendto(2) to a path in a mount.
+pub fn sendto(process: &Process, call: &mut Call) -> Outcome {
+    if call.args[4] == 0 {
+        return Outcome::Forward;
+    }
+    on_socket_path(process, call, 4, LastStep::Follow, |call, found, _| {
+        reach_at(process, call, 4, &found)
+    })
+}
+
+/// sendmsg(2) to a path in a mount.
+pub fn send_message(process: &Process, call: &Call) -> Outcome {
+    on_socket_path(process, call, 1, LastStep::Follow, |call, found, _| {
+        reach_at(process, call, 1, &found)
+    })
+}
+
+/// `unix_find_bsd`, net/unix/af_unix.c
+fn reach_at(process: &Process, call: &Call, at: usize, found: &Inside<'_>) -> Answer {
+    let attributes = existing(found)?;
+    let file_system = process::file_system(found.mount)?;
+    granted(file_system, &process::caller(), attributes, 2)?;
+    if attributes.kind != FileKind::Socket {
+        return Err(Errno::ECONNREFUSED);
+    }
+    unix_sockets::reach(process, call, at, found.mount, attributes.inode)
+}
+
+/// A call whose arguments `at` and `at + 1` are the address of a socket.
+fn on_socket_path(
+    process: &Process,
+    call: &Call,
+    at: usize,
+    last: LastStep,
+    inside: impl FnOnce(&Call, Inside<'_>, &[u8]) -> Answer,
+) -> Outcome {
+    let (address, length) = unix_sockets::given_address(call, at);
+    let mut bytes = [0u8; 110];
+    let length = length.min(bytes.len());
+    const AF_UNIX: [u8; 2] = [1, 0];
+    if length <= 2
+        || user::copy_in(&mut bytes[..length], address).is_err()
+        || bytes[..2] != AF_UNIX
+        || bytes[2] == 0
+    {
+        return Outcome::Forward;
+    }
+    let given = &bytes[2..length];
+    let given = &given[..given.iter().position(|&b| b == 0).unwrap_or(given.len())];
+    let (path, binds) = (c_string(given), call.number == nr::BIND);
+    let path = Path::of(&path);
+    let mut found = find(process, AT_FDCWD, path, last, Restrictions(0));
+    if let Ok(Found::Backed(place)) = &found {
+        // A plain name in the working directory means the same to the kernel, and is not made
+        // longer: `sun_path` is short.
+        if place.base == AT_FDCWD && !path.contains(&b'/') && (binds || !is_link(AT_FDCWD, path)) {
+            return Outcome::Forward;
+        }
+        found = find_by_walking(process, AT_FDCWD, path, last, Restrictions(0));
+    }
+    if matches!(found, Ok(Found::Kernel)) && !path.is_empty() {
+        // Nothing by that name natively, or only the empty directory under a mount: a link outside
+        // may lead into one.
+        let certain = process.targets_open && parent_is_target(process, AT_FDCWD, path.bytes());
+        let missing = || {
+            let found = stat_at(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW);
+            matches!(found, Err(Errno::ENOENT | Errno::ENOTDIR))
+        };
+        if certain || missing() {
+            found = look_again(process, AT_FDCWD, path, last, Restrictions(0), certain);
+        }
+    }
+    let answer = match found {
+        Ok(Found::Inside(found)) => inside(call, found, given),
+        Ok(Found::Backed(place)) => {
+            let there = (place.base, place.path());
+            if means_the_same(path, there, binds) {
+                return Outcome::Forward;
+            }
+            let whole = through_proc(place.base, place.path().bytes());
+            unix_sockets::by_kernel(process, call, at, given, &whole, there)
+        }
+        Ok(Found::Outside(whole)) => {
+            let there = (AT_FDCWD, Path::of(&whole));
+            if means_the_same(path, there, binds) {
+                return Outcome::Forward;
+            }
+            unix_sockets::by_kernel(process, call, at, given, &whole, there)
+        }
+        Ok(Found::MagicLink(_) | Found::Kernel) => return Outcome::Forward,
+        Err(errno) => Err(errno),
+    };
+    done(answer)
+}
+
+/// Whether the kernel finds at `given` what is to be found at `there`, a path below a directory:
+/// the socket, or where one is to be bound its directory. Then the address may stay as it is, which
+/// is never too long, and is what getsockname(2) tells.
+fn means_the_same(given: Path<'_>, (base, there): (i32, Path<'_>), binds: bool) -> bool {
+    let identity = |directory: i32, path: Path<'_>| {
+        let above = match binds {
+            true => parent_of(&path),
+            false => c_string(&path),
+        };
+        let found = stat_at(directory, Path::of(&above), 0).ok()?;
+        Some((found.st_dev, found.st_ino))
+    };
+    let found = identity(AT_FDCWD, given);
+    found.is_some() && found == identity(base, there)
+}
+
+/// EEXIST as bind(2) says it.
+fn in_use(errno: Errno) -> Errno {
+    match errno {
+        Errno::EEXIST => super::unix_sockets::EADDRINUSE,
+        errno => errno,
+    }
+}

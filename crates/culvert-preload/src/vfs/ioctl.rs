@@ -1,0 +1,35 @@
+//! Requests that every file has (ioctl(2)).
+
+use crate::description::{Held, may_read, may_write, report};
+use culvert::{Errno, FileKind};
+use culvert_sys::raw::general::O_APPEND;
+
+/// FIONREAD: what is left to be read behind the offset of `fd`.
+pub fn bytes_left(held: &Held, fd: i32) -> Result<i32, Errno> {
+    let file = held.file().map_err(|_| Errno::ENOTTY)?;
+    let attributes = file.attributes();
+    let size = attributes
+        .map_err(|error| report(held, "ioctl", &error))?
+        .size;
+    held.at_offset(fd, |offset| size.wrapping_sub(*offset) as i32)
+}
+
+/// Why nothing is cloned from `source` into `to`, in the kernel's order (fs/remap_range.c,
+/// `vfs_clone_file_range`).
+pub fn clone_refused((to, target): (&Held, i32), (from, source): (Option<&Held>, i32)) -> Errno {
+    if let Err(errno) = crate::descriptors::close_on_exec(source) {
+        return errno;
+    }
+    let Some(from) = from.filter(|from| from.mount == to.mount) else {
+        return Errno::EXDEV;
+    };
+    if from.kind == FileKind::Directory || to.kind == FileKind::Directory {
+        return Errno::EISDIR;
+    }
+    let flags = |held: &Held, fd| held.flags(fd).unwrap_or(1);
+    let (source, target) = (flags(from, source), flags(to, target));
+    if !may_read(source) || !may_write(target) || target & O_APPEND != 0 {
+        return Errno::EBADF;
+    }
+    Errno::EOPNOTSUPP
+}
