@@ -75,6 +75,14 @@ impl At {
         }
     }
 
+    /// [`At::below`] for a call with a directory, [`At::new`] for its older form without.
+    pub const fn of(has_directory: bool, first: usize, last: LastStep) -> Self {
+        match has_directory {
+            true => Self::below(first, last),
+            false => Self::new(first, last),
+        }
+    }
+
     /// The same, but a link at the end is followed where it would not be, or not where it would be,
     /// by a call with `bit` in argument `argument`.
     pub const fn turned_by(self, argument: usize, bit: usize) -> Self {

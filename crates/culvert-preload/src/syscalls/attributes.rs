@@ -204,11 +204,7 @@ pub fn utimensat(process: &Process, call: &mut Call) -> Outcome {
 
 /// utime(2), utimes(2), futimesat(2)
 pub fn old_times(process: &Process, call: &mut Call) -> Outcome {
-    let at = if call.number == nr::FUTIMESAT {
-        At::below(0, LastStep::Follow)
-    } else {
-        At::new(0, LastStep::Follow)
-    };
+    let at = At::of(call.number == nr::FUTIMESAT, 0, LastStep::Follow);
     let buffer = call.args[at.path + 1];
     let pair = (|| {
         if buffer == 0 {

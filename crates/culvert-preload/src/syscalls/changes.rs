@@ -15,11 +15,7 @@ use culvert_sys::nr;
 
 /// mkdir(2), mkdirat(2)
 pub fn mkdir(process: &Process, call: &mut Call) -> Outcome {
-    let at = if call.number == nr::MKDIRAT {
-        At::below(0, LastStep::Parent)
-    } else {
-        At::new(0, LastStep::Parent)
-    };
+    let at = At::of(call.number == nr::MKDIRAT, 0, LastStep::Parent);
     let mode = call.args[at.path + 1];
     on_path(process, call, at, None, |_, found| {
         create::directory(found, mode as u32).map(|()| 0)
@@ -28,11 +24,7 @@ pub fn mkdir(process: &Process, call: &mut Call) -> Outcome {
 
 /// mknod(2), mknodat(2)
 pub fn mknod(process: &Process, call: &mut Call) -> Outcome {
-    let at = if call.number == nr::MKNODAT {
-        At::below(0, LastStep::Parent)
-    } else {
-        At::new(0, LastStep::Parent)
-    };
+    let at = At::of(call.number == nr::MKNODAT, 0, LastStep::Parent);
     let (mode, device) = (call.args[at.path + 1], call.args[at.path + 2]);
     // `may_mknod`: what no file system makes.
     match mode as u32 & 0o170000 {
@@ -46,11 +38,7 @@ pub fn mknod(process: &Process, call: &mut Call) -> Outcome {
 
 /// symlink(2), symlinkat(2)
 pub fn symlink(process: &Process, call: &mut Call) -> Outcome {
-    let at = if call.number == nr::SYMLINKAT {
-        At::below(1, LastStep::Parent)
-    } else {
-        At::new(1, LastStep::Parent)
-    };
+    let at = At::of(call.number == nr::SYMLINKAT, 1, LastStep::Parent);
     let mut target_room = PathBuffer::new();
     let target = match target_room.read(call.args[0]) {
         Ok(target) => target,

@@ -1,6 +1,6 @@
 //! Processes: exec, exit, and what they share.
 
-use super::arguments::{descriptor, native};
+use super::arguments::{descriptor, last_step, native};
 use super::done;
 use crate::descriptors::with_own_table;
 use crate::exec::{self, Loader, Why, program};
@@ -95,11 +95,7 @@ pub fn execveat(process: &Process, call: &mut Call) -> Outcome {
             },
         )));
     }
-    let last = if flags & AT_SYMLINK_NOFOLLOW != 0 {
-        LastStep::NoFollow
-    } else {
-        LastStep::Follow
-    };
+    let last = last_step(flags);
     let text = path.bytes();
     // As the kernel calls it, for scripts (`alloc_bprm`, fs/exec.c).
     let first = match text.first() {

@@ -1,6 +1,6 @@
 //! Extended attributes.
 
-use super::arguments::{At, descriptor, on_empty_path};
+use super::arguments::{At, descriptor, is_empty, last_step, on_empty_path};
 use super::done;
 use super::path::on_path;
 use crate::answer::Answer;
@@ -94,14 +94,9 @@ fn of_number(number: usize) -> Request {
 
 /// getxattr(2), listxattr(2), setxattr(2), removexattr(2) and their l-forms.
 pub fn by_path(process: &Process, call: &mut Call) -> Outcome {
-    let follow = matches!(
-        call.number,
-        nr::GETXATTR | nr::LISTXATTR | nr::SETXATTR | nr::REMOVEXATTR
-    );
-    let last = if follow {
-        LastStep::Follow
-    } else {
-        LastStep::NoFollow
+    let last = match call.number {
+        nr::GETXATTR | nr::LISTXATTR | nr::SETXATTR | nr::REMOVEXATTR => LastStep::Follow,
+        _ => LastStep::NoFollow,
     };
     on_path(process, call, At::new(0, last), None, |call, found| {
         existing(found)?;
@@ -179,7 +174,7 @@ pub fn at(process: &Process, call: &mut Call) -> Outcome {
             [call.args[3], value, size as usize, flags as usize]
         }
     };
-    if flags & AT_EMPTY_PATH != 0 && (path == 0 || memory::get::<u8>(path) == Ok(0)) {
+    if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
         // As fgetxattr(2) and its kin (`path_getxattrat`, fs/xattr.c).
         return on_empty_path(process, fd, |on| match on {
             On::Held(held) => by_held(held, request, &arguments),
@@ -187,11 +182,7 @@ pub fn at(process: &Process, call: &mut Call) -> Outcome {
         })
         .unwrap_or(Outcome::Forward);
     }
-    let last = if flags & AT_SYMLINK_NOFOLLOW != 0 {
-        LastStep::NoFollow
-    } else {
-        LastStep::Follow
-    };
+    let last = last_step(flags);
     on_path(process, call, At::below(0, last), None, |_, found| {
         existing(found)?;
         perform(On::Found(found), request, &arguments)

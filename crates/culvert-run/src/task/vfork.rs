@@ -55,11 +55,6 @@ impl VforkChild {
         state.descriptors.push((fd, known));
     }
 
-    /// All descriptors that the child has changed.
-    pub fn changes(&self) -> Vec<(i32, Option<Known>)> {
-        self.state.lock().descriptors.clone()
-    }
-
     /// The working directory that the child has chosen.
     pub fn directory(&self) -> Option<&'static (dyn Any + Send + Sync)> {
         self.state.lock().working_directory
