@@ -61,24 +61,9 @@ impl Default for Clock {
 
 /// Where the vDSO is mapped: AT_SYSINFO_EHDR of the auxiliary vector (getauxval(3)).
 fn vdso() -> Option<*const u8> {
-    const PR_GET_AUXV: usize = 0x4155_5856; // Linux 6.4
     const AT_SYSINFO_EHDR: usize = 33;
-    let mut vector = [0usize; 128];
-    let length = size_of_val(&vector);
-    // SAFETY: the kernel fills at most the bytes given.
-    let read = unsafe {
-        let address = vector.as_mut_ptr() as usize;
-        syscall::call(nr::PRCTL, [PR_GET_AUXV, address, length, 0, 0]).or_else(|_| {
-            let flags = crate::flags::OFlags::CLOEXEC;
-            let file = crate::fs::open(c"/proc/self/auxv", flags, 0)?;
-            syscall::call(nr::READ, [file.raw() as usize, address, length])
-        })
-    };
-    let words = read.ok()?.min(length) / size_of::<usize>();
-    vector[..words]
-        .chunks_exact(2)
-        .find(|pair| pair[0] == AT_SYSINFO_EHDR && pair[1] != 0)
-        .map(|pair| pair[1] as *const u8)
+    let found = crate::process::auxiliary(AT_SYSINFO_EHDR)?;
+    (found != 0).then_some(found as *const u8)
 }
 
 /// # Safety

@@ -173,6 +173,8 @@ impl Word for LockCommand {
 }
 
 calls! {
+    /// dup3(2): what `number` was is closed.
+    pub fn replace(from: impl AsFd, number: i32, flags: u32) -> () = DUP3[from.as_fd(), number, flags];
     /// fcntl(2) with a number.
     pub fn fcntl(fd: impl AsFd, command: Command, argument: usize) -> usize
         = FCNTL[fd.as_fd(), command, argument];
@@ -181,6 +183,15 @@ calls! {
         = FCNTL[fd.as_fd(), command, core::ptr::from_mut(lock)];
     /// flock(2).
     pub fn flock(fd: impl AsFd, operation: u32) -> () = FLOCK[fd.as_fd(), operation];
+    /// close_range(2): of descriptors that nobody's [`OwnedFd`] is left of.
+    pub fn close_range(first: u32, last: u32, flags: u32) -> () = CLOSE_RANGE[first, last, flags];
+    /// unshare(2): a table of descriptors of its own for this thread (`CLONE_FILES`).
+    pub fn unshare() -> () = UNSHARE[linux::CLONE_FILES];
+    /// userfaultfd(2).
+    pub fn userfaultfd(flags: u32) -> OwnedFd = USERFAULTFD[flags];
+    /// ioctl(2) of `/dev/userfaultfd`, `USERFAULTFD_IOC_NEW`.
+    pub fn userfaultfd_of(device: impl AsFd, flags: u32) -> OwnedFd
+        = IOCTL[device.as_fd(), 0xaa00u32, flags];
     /// memfd_create(2).
     pub fn memfd_create(name: &core::ffi::CStr, flags: u32) -> OwnedFd
         = MEMFD_CREATE[name.as_ptr(), flags];
@@ -192,18 +203,13 @@ pub fn duplicate(fd: impl AsFd, lowest: i32) -> Result<OwnedFd, Errno> {
     fcntl(fd, Command::DUPFD_CLOEXEC, lowest as usize).map(OwnedFd::answer)
 }
 
+calls! {
+    fn pipe_into(ends: &mut [i32; 2], flags: u32) -> () = PIPE2[ends.as_mut_ptr(), flags];
+}
+
 /// pipe2(2): its end for reading, its end for writing.
 pub fn pipe(flags: u32) -> Result<(OwnedFd, OwnedFd), Errno> {
     let mut ends = [0i32; 2];
-    let arguments = [ends.as_mut_ptr() as usize, flags as usize];
-    // SAFETY: the kernel writes two numbers.
-    unsafe { syscall::call(nr::PIPE2, arguments) }?;
+    pipe_into(&mut ends, flags)?;
     Ok((OwnedFd(ends[0]), OwnedFd(ends[1])))
-}
-
-/// dup3(2): what `number` was is closed.
-pub fn replace(from: impl AsFd, number: i32, flags: u32) -> Result<(), Errno> {
-    let arguments = [from.as_fd().word(), number as usize, flags as usize];
-    // SAFETY: touches no memory.
-    unsafe { syscall::call(nr::DUP3, arguments) }.map(drop)
 }

@@ -2,7 +2,8 @@
 
 use crate::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::flags::{AtFlags, OFlags, RenameFlags, Resolve};
-use crate::table::{Word, calls, filled};
+use crate::plain::filled;
+use crate::table::{Word, calls};
 use crate::{Errno, nr, syscall, waits};
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -52,6 +53,12 @@ calls! {
     /// copy_file_range(2); the offsets are moved on.
     pub fn copy_file_range(from: impl AsFd, at: &mut u64, to: impl AsFd, to_at: &mut u64, length: usize)
         -> usize = COPY_FILE_RANGE[from.as_fd(), from_mut(at), to.as_fd(), from_mut(to_at), length, 0];
+    /// splice(2) between a pipe and what has no offset, or another pipe.
+    pub fn splice(from: impl AsFd, to: impl AsFd, length: usize, flags: u32) -> usize
+        = SPLICE[from.as_fd(), 0, to.as_fd(), 0, length, flags];
+    /// splice(2) of a file from `at` on into a pipe; `at` is moved on.
+    pub fn splice_from(file: impl AsFd, at: &mut u64, to: impl AsFd, length: usize, flags: u32)
+        -> usize = SPLICE[file.as_fd(), from_mut(at), to.as_fd(), 0, length, flags];
     /// ioctl(2), `FICLONE`: shares all of a file.
     pub fn clone_file(to: impl AsFd, from: impl AsFd) -> ()
         = IOCTL[to.as_fd(), linux_raw_sys::ioctl::FICLONE, from.as_fd()];
@@ -123,6 +130,12 @@ calls! {
     /// fchdir(2).
     pub fn fchdir(fd: impl AsFd) -> () = FCHDIR[fd.as_fd()];
 
+    /// open_tree(2), Linux 5.2.
+    pub fn open_tree(directory: impl AsFd, path: &CStr, flags: u32) -> OwnedFd
+        = OPEN_TREE[directory.as_fd(), path.as_ptr(), flags];
+    /// mount_setattr(2), Linux 5.12.
+    pub fn mount_setattr(directory: impl AsFd, path: &CStr, flags: AtFlags, change: &linux::mount_attr)
+        -> () = MOUNT_SETATTR[directory.as_fd(), path.as_ptr(), flags, from_ref(change), size_of::<linux::mount_attr>()];
     /// inotify_init1(2).
     pub fn inotify_init(flags: OFlags) -> OwnedFd = INOTIFY_INIT1[flags];
     /// inotify_add_watch(2).
@@ -155,6 +168,8 @@ calls! {
         = NEWFSTATAT[directory, path.as_ptr(), from_mut(into), flags];
     fn statx_into(directory: BorrowedFd<'_>, path: &CStr, flags: AtFlags, mask: u32, into: &mut Statx)
         -> () = STATX[directory, path.as_ptr(), flags, mask, from_mut(into)];
+    fn cachestat_into(fd: BorrowedFd<'_>, range: &[u64; 2], into: &mut linux::cachestat) -> ()
+        = CACHESTAT[fd, from_ref(range), from_mut(into), 0];
     fn fstatfs_into(fd: BorrowedFd<'_>, into: &mut StatFs) -> () = FSTATFS[fd, from_mut(into)];
     fn statfs_into(path: &CStr, into: &mut StatFs) -> () = STATFS[path.as_ptr(), from_mut(into)];
 }
@@ -232,6 +247,21 @@ pub mod waiting {
     }
 }
 
+calls! {
+    fn write_vector(fd: BorrowedFd<'_>, vector: &[usize; 2], offset: i64, flags: u32) -> usize
+        = PWRITEV2[fd, from_ref(vector), 1usize, offset, 0, flags];
+}
+
+/// pwritev2(2) with flags, where the description's offset is.
+pub fn write_with(fd: impl AsFd, bytes: &[u8], flags: u32) -> Result<usize, Errno> {
+    write_vector(
+        fd.as_fd(),
+        &[bytes.as_ptr() as usize, bytes.len()],
+        -1,
+        flags,
+    )
+}
+
 /// fstat(2).
 #[inline]
 pub fn fstat(fd: impl AsFd) -> Result<Stat, Errno> {
@@ -253,6 +283,11 @@ pub fn statx(directory: impl AsFd, path: &CStr, flags: AtFlags, mask: u32) -> Re
     filled(|into| statx_into(directory.as_fd(), path, flags, mask, into))
 }
 
+/// cachestat(2), Linux 6.5, of `length` bytes from `at` on.
+pub fn cachestat(fd: impl AsFd, at: u64, length: u64) -> Result<linux::cachestat, Errno> {
+    filled(|into| cachestat_into(fd.as_fd(), &[at, length], into))
+}
+
 /// fstatfs(2).
 pub fn fstatfs(fd: impl AsFd) -> Result<StatFs, Errno> {
     filled(|into| fstatfs_into(fd.as_fd(), into))
@@ -266,8 +301,9 @@ pub fn statfs(path: &CStr) -> Result<StatFs, Errno> {
 calls! {
     fn utimes(directory: BorrowedFd<'_>, path: *const core::ffi::c_char, times: *const Times, flags: AtFlags)
         -> () = UTIMENSAT[directory, path, times, flags];
-    fn how(directory: BorrowedFd<'_>, path: &CStr, how: &linux::open_how) -> OwnedFd
-        = OPENAT2[directory, path.as_ptr(), from_ref(how), size_of::<linux::open_how>()];
+    /// openat2(2), Linux 5.6, as the caller says how.
+    pub fn open_how(directory: impl AsFd, path: &CStr, how: &linux::open_how) -> OwnedFd
+        = OPENAT2[directory.as_fd(), path.as_ptr(), from_ref(how), size_of::<linux::open_how>()];
 }
 
 /// utimensat(2); without a path the times of the descriptor's file, without times the present.
@@ -286,6 +322,19 @@ pub fn utimensat(
     )
 }
 
+/// read(2) into the room that `into` has behind its end: how many bytes were added.
+pub fn read_more(fd: impl AsFd, into: &mut Vec<u8>) -> Result<usize, Errno> {
+    let room = into.spare_capacity_mut();
+    let arguments = [fd.as_fd().word(), room.as_mut_ptr() as usize, room.len()];
+    // SAFETY: the kernel writes at most what there is room for, and says how much, which is
+    // initialised.
+    unsafe {
+        let count = syscall::call(nr::READ, arguments)?;
+        into.set_len(into.len() + count);
+        Ok(count)
+    }
+}
+
 /// openat2(2), Linux 5.6.
 pub fn openat2(
     directory: impl AsFd,
@@ -299,7 +348,7 @@ pub fn openat2(
         mode: mode.into(),
         resolve: resolve.bits().into(),
     };
-    how(directory.as_fd(), path, &asked)
+    open_how(directory, path, &asked)
 }
 
 /// The target of a symbolic link (readlinkat(2)), at most 4095 bytes.

@@ -4,7 +4,7 @@
 //! through the program's malloc, nothing touches `errno`, nothing calls libc, so nothing can
 //! re-enter the hook.
 //!
-//! Calls are typed: [`fs`], [`fd`], [`process`] and [`memory`] need no `unsafe` where they are
+//! Calls are typed: [`fs`], [`fd`], [`net`], [`process`] and [`memory`] need no `unsafe` where they are
 //! called. They are our own and not rustix's, whose Linux back end is as free of libc, because each
 //! call has to pass one place: the gate of [`syscall::ask_first`] stops what a seccomp filter of
 //! the program's would punish, and [`waits`] lets other threads fork beside a call that waits.
@@ -24,9 +24,11 @@ pub mod fs;
 pub mod ioctl;
 pub mod log;
 pub mod memory;
+pub mod net;
 pub mod nr;
 pub mod own_descriptors;
 pub mod place;
+pub mod plain;
 pub mod process;
 pub mod sync;
 pub mod syscall;

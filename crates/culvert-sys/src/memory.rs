@@ -2,8 +2,10 @@
 
 use crate::fd::{AsFd, BorrowedFd};
 use crate::flags::Protection;
+use crate::sync::AtomicRef;
 use crate::table::{Word, calls};
 use crate::{Errno, nr, place, syscall};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use linux_raw_sys::general as linux;
 
 /// A mapping, removed when dropped. Its bytes are reached by addresses alone: who makes a reference
@@ -117,6 +119,65 @@ impl Mapping {
     }
 }
 
+/// What lies in memory that other processes change at any time.
+///
+/// # Safety
+/// All of it is atomic words, which any bytes make, and their padding.
+pub unsafe trait Shared {}
+
+// SAFETY: one atomic word.
+unsafe impl Shared for AtomicU32 {}
+// SAFETY: one atomic word.
+unsafe impl Shared for AtomicU64 {}
+// SAFETY: of such elements.
+unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
+
+/// Where a `T` is mapped for good: made at first need, by whoever comes first.
+pub struct Placed<T: 'static>(AtomicRef<T>);
+
+impl<T: Shared> Placed<T> {
+    /// Nowhere yet.
+    pub const fn new() -> Self {
+        Self(AtomicRef::new())
+    }
+
+    /// It, if it is mapped.
+    #[inline]
+    pub fn get(&self) -> Option<&'static T> {
+        self.0.get()
+    }
+
+    /// It, mapped from the file that `open` gives, which is long enough.
+    pub fn get_or_map<F: AsFd>(
+        &self,
+        open: impl FnOnce() -> Result<F, Errno>,
+    ) -> Result<&'static T, Errno> {
+        if let Some(known) = self.0.get() {
+            return Ok(known);
+        }
+        let file = open()?;
+        let made = Mapping::new(
+            Of::file(&file),
+            size_of::<T>(),
+            Protection::READ | Protection::WRITE,
+        )?;
+        // SAFETY: a whole mapping of this length, of words that others may change; it goes below
+        // only if nobody has seen it.
+        let value = unsafe { &*made.start().cast::<T>() };
+        match self.0.set_first(value) {
+            Ok(()) => made.leak(),
+            Err(first) => return Ok(first),
+        };
+        Ok(value)
+    }
+}
+
+impl<T: Shared> Default for Placed<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's alone, and nothing borrows from it any more.
@@ -143,4 +204,6 @@ calls! {
     /// madvise(2), with advice that changes no byte that is there.
     pub fn advise(start: *mut u8, length: usize, advice: Advice) -> ()
         = MADVISE[start, length, advice.0];
+    /// msync(2), `MS_ASYNC`, which only says whether something is mapped at each address (ENOMEM).
+    pub fn ask(start: usize, length: usize) -> () = MSYNC[start, length, linux::MS_ASYNC];
 }

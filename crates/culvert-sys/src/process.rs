@@ -1,8 +1,10 @@
 //! Calls about this process and its threads.
 
 use crate::fd::{AsFd, OwnedFd};
-use crate::table::{calls, filled};
+use crate::plain::{Packed, Plain, filled};
+use crate::table::calls;
 use crate::{Errno, nr, syscall};
+use core::ffi::CStr;
 use core::ptr::{from_mut, from_ref, null};
 use linux_raw_sys::general as linux;
 
@@ -77,17 +79,26 @@ calls! {
     pub fn setsid() -> i32 = SETSID[];
     /// clock_gettime(2).
     fn clock(clock: u32, into: &mut linux::timespec) -> () = CLOCK_GETTIME[clock, from_mut(into)];
+    /// wait4(2) of child `id`, without its status.
+    fn wait4(id: u32, status: usize, options: u32, usage: usize) -> u32
+        = WAIT4[id, status, options, usage];
+    fn sysinfo_into(into: &mut SysInfo) -> () = SYSINFO[from_mut(into)];
     /// getrandom(2): how many bytes were filled.
     pub fn getrandom(into: &mut [u8], flags: u32) -> usize
         = GETRANDOM[into.as_mut_ptr(), into.len(), flags];
     /// poll(2); the time in milliseconds, none for -1.
     pub fn poll(waited: &mut [linux::pollfd], time: i32) -> usize
         = POLL[waited.as_mut_ptr(), waited.len(), time];
+    fn pending_into(into: &mut u64) -> () = RT_SIGPENDING[from_mut(into), 8usize];
+    fn wait_for_signal(set: &u64, info: usize, time: &linux::timespec) -> u32
+        = RT_SIGTIMEDWAIT[from_ref(set), info, from_ref(time), 8usize];
     fn signals(how: u32, new: *const u64, old: *mut u64) -> () = RT_SIGPROCMASK[how, new, old, 8usize];
     /// pidfd_getfd(2): a duplicate of a descriptor of another process.
     pub fn pidfd_getfd(process: impl AsFd, number: i32) -> OwnedFd
         = PIDFD_GETFD[process.as_fd(), number, 0];
     fn sleep(time: *const linux::timespec, left: *mut linux::timespec) -> () = NANOSLEEP[time, left];
+    fn vector_into(option: u32, into: *mut u8, length: usize) -> usize
+        = PRCTL[option, into, length, 0, 0];
     fn number_option(option: u32, argument: usize) -> usize = PRCTL[option, argument, 0, 0, 0];
 }
 
@@ -146,6 +157,18 @@ pub fn blocked_signals() -> Result<u64, Errno> {
     Ok(old)
 }
 
+/// rt_sigpending(2).
+pub fn pending_signals() -> Result<u64, Errno> {
+    let mut set = 0;
+    pending_into(&mut set).map(|()| set)
+}
+
+/// Takes one signal of `set` that is pending, all blocked ones (rt_sigtimedwait(2)): its number.
+/// EAGAIN: there is none.
+pub fn take_signal(set: u64) -> Result<u32, Errno> {
+    wait_for_signal(&set, 0, &of_nanoseconds(0))
+}
+
 /// nanosleep(2): what is left of the time when a signal came.
 pub fn nanosleep(nanoseconds: u64) -> Result<(), Errno> {
     let time = of_nanoseconds(nanoseconds);
@@ -162,6 +185,56 @@ fn of_nanoseconds(nanoseconds: u64) -> linux::timespec {
 /// prctl(2), `PR_GET_SECUREBITS`.
 pub fn securebits() -> Result<usize, Errno> {
     number_option(linux_raw_sys::prctl::PR_GET_SECUREBITS, 0)
+}
+
+/// prctl(2), `PR_SET_NAME`: of this thread, cut to 15 bytes.
+pub fn set_name(name: &CStr) -> Result<(), Errno> {
+    number_option(linux_raw_sys::prctl::PR_SET_NAME, name.as_ptr() as usize).map(drop)
+}
+
+/// wait4(2) of child `id`, whose status nobody wants: waits.
+pub fn reap(id: u32, options: u32) -> Result<u32, Errno> {
+    wait4(id, 0, options, 0)
+}
+
+/// What the auxiliary vector says of `kind` (getauxval(3)).
+pub fn auxiliary(kind: usize) -> Option<usize> {
+    const PR_GET_AUXV: u32 = 0x4155_5856; // Linux 6.4
+    let mut vector = [[0usize; 2]; 64];
+    let bytes = vector.bytes_mut();
+    let read = vector_into(PR_GET_AUXV, bytes.as_mut_ptr(), bytes.len()).or_else(|_| {
+        let file = crate::fs::open(c"/proc/self/auxv", crate::flags::OFlags::CLOEXEC, 0)?;
+        crate::fs::read(&file, bytes)
+    });
+    let known = vector
+        .get(..read.ok()? / size_of::<[usize; 2]>())
+        .unwrap_or(&vector);
+    known
+        .iter()
+        .find(|[found, _]| *found == kind)
+        .map(|[_, value]| *value)
+}
+
+/// What the machine has: the part of `struct sysinfo` that is asked for (sysinfo(2)).
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SysInfo {
+    uptime: [u64; 4],
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Memory of other kinds, free, shared and buffers.
+    other: [u64; 3],
+    /// Bytes of swap space, in all.
+    pub swap: u64,
+    rest: [u64; 5],
+}
+
+// SAFETY: integers.
+unsafe impl Plain for SysInfo {}
+
+/// sysinfo(2).
+pub fn sysinfo() -> Result<SysInfo, Errno> {
+    filled(sysinfo_into)
 }
 
 /// exit_group(2).

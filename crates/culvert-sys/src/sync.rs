@@ -5,14 +5,20 @@
 //! ([`waits`]): so no lock is ever copied held.
 
 use crate::table::calls;
-use crate::waits;
-use core::ptr::null;
-use core::sync::atomic::{AtomicU32, Ordering::*};
+use crate::{Errno, waits};
+use core::marker::PhantomData;
+use core::ptr::{from_ref, null, null_mut};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use linux_raw_sys::general as linux;
 
 /// A three-state futex lock: 0 free, 1 held, 2 held with waiters (Drepper, "Futexes are tricky",
 /// mutex 2).
 pub struct RawFutex(AtomicU32);
+
+calls! { waiting:
+    fn wait_elsewhere(word: *mut u32, operation: u32, expected: u32, limit: *const linux::timespec)
+        -> () = FUTEX[word, operation, expected, limit];
+}
 
 calls! {
     fn wait(word: *mut u32, operation: u32, expected: u32, limit: *const linux::timespec) -> ()
@@ -30,6 +36,12 @@ pub fn futex_wait(word: &AtomicU32, expected: u32) {
     );
 }
 
+/// The same, while other threads may fork ([`waits`]).
+pub fn futex_wait_outside(word: &AtomicU32, expected: u32) {
+    let operation = linux::FUTEX_WAIT | linux::FUTEX_PRIVATE_FLAG;
+    let _ = wait_elsewhere(word.as_ptr(), operation, expected, null());
+}
+
 /// Wakes up to `count` threads that sleep on `word`.
 pub fn futex_wake(word: &AtomicU32, count: usize) {
     let _ = wake(
@@ -42,11 +54,26 @@ pub fn futex_wake(word: &AtomicU32, count: usize) {
 /// Sleeps while `*word == expected`, at most so many nanoseconds (less than a second); also between
 /// processes.
 pub fn shared_wait(word: &AtomicU32, expected: u32, nanoseconds: u32) {
-    let limit = linux::timespec {
+    let limit = within_a_second(nanoseconds);
+    let _ = wait(word.as_ptr(), linux::FUTEX_WAIT, expected, &raw const limit);
+}
+
+/// The same, while other threads may fork ([`waits`]). ETIMEDOUT: the time has passed.
+pub fn shared_wait_outside(word: &AtomicU32, expected: u32, nanoseconds: u32) -> Result<(), Errno> {
+    let limit = within_a_second(nanoseconds);
+    wait_elsewhere(word.as_ptr(), linux::FUTEX_WAIT, expected, &raw const limit)
+}
+
+fn within_a_second(nanoseconds: u32) -> linux::timespec {
+    linux::timespec {
         tv_sec: 0,
         tv_nsec: nanoseconds.into(),
-    };
-    let _ = wait(word.as_ptr(), linux::FUTEX_WAIT, expected, &raw const limit);
+    }
+}
+
+/// Wakes one who sleeps on `word`, in any process.
+pub fn shared_wake_one(word: &AtomicU32) {
+    let _ = wake(word.as_ptr(), linux::FUTEX_WAKE, 1);
 }
 
 /// Wakes all who sleep on `word`, in any process.
@@ -105,6 +132,64 @@ pub unsafe fn release_of_another<T>(lock: &Mutex<T>) {
 pub type Mutex<T> = lock_api::Mutex<RawFutex, T>;
 /// The guard of a [`Mutex`].
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFutex, T>;
+
+/// An `Option<&'static T>` that is read and replaced at once, without a lock.
+pub struct AtomicRef<T: 'static>(AtomicPtr<T>, PhantomData<&'static T>);
+
+impl<T> AtomicRef<T> {
+    /// None.
+    pub const fn new() -> Self {
+        Self(AtomicPtr::new(null_mut()), PhantomData)
+    }
+
+    #[inline]
+    fn pointer(value: Option<&'static T>) -> *mut T {
+        value.map_or(null_mut(), |value| from_ref(value).cast_mut())
+    }
+
+    #[inline]
+    fn reference(pointer: *mut T) -> Option<&'static T> {
+        // SAFETY: null, or made of such a reference: nothing else is stored.
+        unsafe { pointer.as_ref() }
+    }
+
+    /// What was stored last.
+    #[inline]
+    pub fn get(&self) -> Option<&'static T> {
+        Self::reference(self.0.load(Acquire))
+    }
+
+    /// Whether there is any, without looking at it.
+    #[inline]
+    pub fn is_some(&self) -> bool {
+        !self.0.load(Relaxed).is_null()
+    }
+
+    /// Stores `value`.
+    pub fn set(&self, value: Option<&'static T>) {
+        self.0.store(Self::pointer(value), Release);
+    }
+
+    /// Stores `value`: what was there.
+    pub fn replace(&self, value: Option<&'static T>) -> Option<&'static T> {
+        Self::reference(self.0.swap(Self::pointer(value), AcqRel))
+    }
+
+    /// Stores `value` if there is none; else what somebody was faster to store.
+    pub fn set_first(&self, value: &'static T) -> Result<(), &'static T> {
+        let new = Self::pointer(Some(value));
+        match self.0.compare_exchange(null_mut(), new, AcqRel, Acquire) {
+            Ok(_) => Ok(()),
+            Err(first) => Err(Self::reference(first).unwrap_or(value)),
+        }
+    }
+}
+
+impl<T> Default for AtomicRef<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// A value made on first use, once.
 pub struct OnceCell<T> {

@@ -56,6 +56,13 @@ impl Answer for u64 {
     }
 }
 
+impl Answer for u32 {
+    #[inline]
+    fn answer(result: usize) -> u32 {
+        result as u32
+    }
+}
+
 impl Answer for i32 {
     #[inline]
     fn answer(result: usize) -> i32 {
@@ -93,31 +100,3 @@ macro_rules! calls {
     )* };
 }
 pub(crate) use calls;
-
-/// A structure that the kernel fills: plain data, for which all zeroes are a value.
-///
-/// # Safety
-/// Any bytes make a value of the type.
-pub unsafe trait Plain: Sized {
-    /// All zeroes.
-    #[inline]
-    fn zeroed() -> Self {
-        // SAFETY: any bytes make a value.
-        unsafe { core::mem::zeroed() }
-    }
-}
-
-macro_rules! plain {
-    ($($type:ident),*) => {
-        // SAFETY: integers, and arrays of integers.
-        $(unsafe impl Plain for linux_raw_sys::general::$type {})*
-    };
-}
-plain!(stat, statx, statfs, statfs64, timespec, flock);
-
-/// What `fill` has written, if it says so.
-#[inline]
-pub(crate) fn filled<T: Plain, E>(fill: impl FnOnce(&mut T) -> Result<(), E>) -> Result<T, E> {
-    let mut value = T::zeroed();
-    fill(&mut value).map(|()| value)
-}
