@@ -13,7 +13,8 @@ use culvert::{Errno, File};
 use culvert_mounts::MountId;
 use culvert_run::task;
 use culvert_run::{self as run, ShadowName, stat_descriptor};
-use culvert_sys::{nr, syscall};
+use culvert_sys::raw::general::FALLOC_FL_KEEP_SIZE;
+use culvert_sys::{BorrowedFd, fs};
 
 /// A change of a file whose shadow follows, about to be made.
 pub struct Change<'a> {
@@ -132,16 +133,9 @@ pub fn before_giving(open: &dyn OpenFile, place: Place) -> culvert::Result<Optio
     if start < end {
         // Room that is made for a page that is missing would look like a page of zeroes.
         reader.ensure(file, fd, (start, end))?;
-        const FALLOC_FL_KEEP_SIZE: usize = 1;
-        let arguments = [
-            fd as usize,
-            FALLOC_FL_KEEP_SIZE,
-            start as usize,
-            (end - start) as usize,
-        ];
+        let fd = BorrowedFd::number(fd);
         task::limits::without_file_size(end, || {
-            // SAFETY: touches no memory of ours.
-            match unsafe { syscall::call(nr::FALLOCATE, arguments) } {
+            match fs::fallocate(fd, FALLOC_FL_KEEP_SIZE, start, end - start) {
                 Err(Errno::ENOSPC) => Err(culvert::Error::because(
                     Errno::ENOSPC,
                     "the file is mapped, and the run directory has no room for more of it",

@@ -18,13 +18,14 @@
 
 use super::fill;
 use super::nodes::{self, Mapped, Node};
-use super::pager;
+use super::pager::{self, userfault};
 use super::regions::Watch;
 use crate::shadow;
 use alloc::{sync::Arc, vec::Vec};
 use culvert_run::stat_descriptor;
 use culvert_run::task;
 use culvert_sys::PAGE64;
+use culvert_sys::process::sysinfo;
 use culvert_sys::{Errno, nr, syscall};
 
 /// Bytes of a file that this process may have stored.
@@ -45,8 +46,6 @@ impl Dirty {
     }
 }
 
-const UFFDIO_REGISTER: usize = 0xc020_aa00;
-const UFFDIO_WRITEPROTECT: usize = 0xc018_aa06;
 const MODE_MISSING: u64 = 1;
 const MODE_WP: u64 = 2;
 /// `_IOWR('f', 16, struct pm_scan_arg)`, include/uapi/linux/fs.h; then the categories of pages.
@@ -56,17 +55,6 @@ const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
 /// How many runs of pages one call of it tells.
 const RUNS: usize = 64;
-
-fn control<const N: usize>(
-    fd: i32,
-    request: usize,
-    mut words: [u64; N],
-) -> Result<[u64; N], Errno> {
-    let address = words.as_mut_ptr() as usize;
-    // SAFETY: the structures of these requests are N words long.
-    unsafe { syscall::call(nr::IOCTL, [fd as usize, request, address]) }?;
-    Ok(words)
-}
 
 /// Begins to watch the stores into `length` bytes at `start`, a mapping that nobody has stored into
 /// yet.
@@ -103,14 +91,9 @@ pub fn watch_absent(region: &Mapped) -> Watch {
 /// (`__split_huge_pmd_locked`). Asked at the beginning and at the end: swap that comes and goes
 /// within the life of a child is not thought of.
 fn pages_stay(node: &Node) -> bool {
-    /// `totalswap` of `struct sysinfo`, sysinfo(2).
-    const TOTAL_SWAP: usize = 8;
-    let mut words = [0u64; 14];
-    // SAFETY: the structure is 14 words long.
-    let told = unsafe { syscall::call(nr::SYSINFO, [words.as_mut_ptr() as usize]) };
+    let told = sysinfo();
     let shadow = nodes::open(node.name).map(|(_node, fd)| stat_descriptor(fd));
-    told.is_ok()
-        && words[TOTAL_SWAP] == 0
+    told.is_ok_and(|told| told.swap == 0)
         && shadow.is_some_and(|found| found.is_ok_and(|found| fill::is_fit(&found)))
 }
 
@@ -125,22 +108,18 @@ fn register(start: usize, length: usize) -> Option<i32> {
         true => MODE_MISSING | MODE_WP,
         false => MODE_WP,
     };
-    let (start, length) = (start as u64, length as u64);
-    control(fd, UFFDIO_REGISTER, [start, length, mode, 0]).ok()?;
+    userfault::note(fd, start as u64, length as u64, mode).ok()?;
     Some(fd)
 }
 
 fn protect(fd: i32, start: u64, length: u64) -> Result<(), Errno> {
-    const UFFDIO_WRITEPROTECT_MODE_WP: u64 = 1;
-    let words = [start, length, UFFDIO_WRITEPROTECT_MODE_WP];
-    control(fd, UFFDIO_WRITEPROTECT, words).map(|_| ())
+    userfault::protect(fd, start, length, 1)
 }
 
 /// Takes all marks of [`watch`] away.
 pub fn unwatch(start: usize, length: usize) {
     if let Some(fd) = pager::userfault() {
-        let words = [start as u64, length as u64, 0];
-        let _ = control(fd, UFFDIO_WRITEPROTECT, words);
+        let _ = userfault::protect(fd, start as u64, length as u64, 0);
     }
 }
 
@@ -213,7 +192,7 @@ fn protect_all(regions: &[Mapped], protection: usize) -> bool {
 /// The bytes of the file that were stored through `region`, whose pages are protected again.
 fn stored(region: &Mapped) -> Result<Vec<(u64, u64)>, Errno> {
     let fd = pager::userfault().ok_or(Errno::EBADF)?;
-    let map = shadow::open(b"/proc/self/pagemap\0", 0, 0)?;
+    let map = shadow::open(c"/proc/self/pagemap", 0, 0)?;
     let (start, end) = (region.start as u64, region.end as u64);
     let mut ranges = Vec::new();
     let mut note = |from: u64, to: u64| -> Result<(), Errno> {
@@ -246,7 +225,7 @@ fn stored(region: &Mapped) -> Result<Vec<(u64, u64)>, Errno> {
 fn there(region: &Mapped) -> Result<Vec<(u64, u64)>, Errno> {
     const PM_SCAN_WP_MATCHING: u64 = 1;
     const PM_SCAN_CHECK_WPASYNC: u64 = 2;
-    let map = shadow::open(b"/proc/self/pagemap\0", 0, 0)?;
+    let map = shadow::open(c"/proc/self/pagemap", 0, 0)?;
     let (start, end) = (region.start as u64, region.end as u64);
     let mut ranges = Vec::new();
     // The look and the protection are one, so that no store falls between.

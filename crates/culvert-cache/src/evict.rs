@@ -14,7 +14,9 @@ use alloc::{vec, vec::Vec};
 use culvert::{Errno, File, Result};
 use culvert_run::stat_descriptor;
 use culvert_sys::PAGE64;
-use culvert_sys::{nr, syscall};
+use culvert_sys::fd::{Command, fcntl, pipe};
+use culvert_sys::raw::general::{O_CLOEXEC, O_NONBLOCK};
+use culvert_sys::{BorrowedFd, fs};
 
 /// Bytes at a time, where a pipe may hold so many: pipe(7), `/proc/sys/fs/pipe-max-size`.
 const STEP: usize = 1 << 20;
@@ -29,18 +31,10 @@ struct Pipe {
 
 impl Pipe {
     fn new() -> core::result::Result<Self, Errno> {
-        const O_CLOEXEC_NONBLOCK: usize = 0o2000000 | 0o4000;
         /// Of a pipe that nobody has made larger, pipe(7); of users with many of them, two.
         const USUAL: usize = 2 * PAGE64 as usize;
-        let mut ends = [-1i32; 2];
-        // SAFETY: room for two numbers.
-        unsafe { syscall::call(nr::PIPE2, [ends.as_mut_ptr() as usize, O_CLOEXEC_NONBLOCK]) }?;
-        let (out, into) = (OwnedFd::from_raw(ends[0]), OwnedFd::from_raw(ends[1]));
-        let grown = culvert_sys::fd::fcntl(
-            culvert_sys::BorrowedFd::number(into.raw()),
-            culvert_sys::fd::Command::SETPIPE_SZ,
-            STEP,
-        );
+        let (out, into) = pipe(O_CLOEXEC | O_NONBLOCK)?;
+        let grown = fcntl(&into, Command::SETPIPE_SZ, STEP);
         let room = grown.map_or(USUAL, |_| STEP);
         Ok(Self { out, into, room })
     }
@@ -49,12 +43,8 @@ impl Pipe {
     fn take(&self, file: i32, at: u64, length: usize) -> core::result::Result<usize, Errno> {
         let mut taken = 0;
         while taken < length {
-            let offset = at + taken as u64;
-            let place = core::ptr::from_ref(&offset) as usize;
-            let into = self.into.raw() as usize;
-            let arguments = [file as usize, place, into, 0, length - taken, 0];
-            // SAFETY: the offset outlives the call.
-            match unsafe { syscall::call(nr::SPLICE, arguments) } {
+            let (from, mut at) = (BorrowedFd::number(file), at + taken as u64);
+            match fs::splice_from(from, &mut at, &self.into, length - taken, 0) {
                 Ok(0) | Err(Errno::EAGAIN) => break,
                 Ok(count) => taken += count,
                 Err(Errno::EINTR) => {}
@@ -69,14 +59,7 @@ impl Pipe {
     fn read(&self, buffer: &mut [u8]) -> core::result::Result<(), Errno> {
         let mut done = 0;
         while done < buffer.len() {
-            let left = &mut buffer[done..];
-            let arguments = [
-                self.out.raw() as usize,
-                left.as_mut_ptr() as usize,
-                left.len(),
-            ];
-            // SAFETY: the buffer is given with its length.
-            match unsafe { syscall::call(nr::READ, arguments) } {
+            match fs::read(&self.out, &mut buffer[done..]) {
                 Ok(0) => return Err(Errno::EIO),
                 Ok(count) => done += count,
                 Err(Errno::EINTR) => {}

@@ -9,17 +9,19 @@ pub use crate::shadow::is_partly;
 use alloc::{boxed::Box, vec, vec::Vec};
 use culvert::{Errno, File, OpenFlags, Opened, Whence};
 use culvert_mounts::MountId;
+use culvert_run::files::times;
 use culvert_run::task;
 use culvert_run::{self as run, ShadowName, stat_descriptor};
 use culvert_sys::PAGE64;
-use culvert_sys::raw::general::O_RDWR;
-use culvert_sys::{nr, syscall};
+use culvert_sys::flags::AtFlags;
+use culvert_sys::raw::general::{
+    FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, O_RDWR, SEEK_DATA, SEEK_HOLE,
+};
+use culvert_sys::{BorrowedFd, fs};
 
 /// Bytes that are read from the driver at a time: they are still in a second-level cache when they
 /// are written to the shadow.
 const STEP: u64 = 256 << 10;
-const SEEK_DATA: usize = 3;
-const SEEK_HOLE: usize = 4;
 
 /// Whether the file system of a shadow with this `struct stat` gives pages one at a time: tmpfs
 /// says the size of huge ones where it gives them (`shmem_getattr`, mm/shmem.c).
@@ -212,30 +214,18 @@ pub fn drop_clean(shadow: i32, range: (u64, u64)) -> Result<u64, Errno> {
 /// Makes `length` bytes of the shadow from `at` on a hole, as far as they are whole pages or reach
 /// beyond its end.
 pub(super) fn punch(shadow: i32, at: u64, length: u64) -> Result<(), Errno> {
-    const PUNCH_HOLE_KEEP_SIZE: usize = 3;
     let length = length.checked_next_multiple_of(PAGE64).unwrap_or(length);
-    let arguments = [
-        shadow as usize,
-        PUNCH_HOLE_KEEP_SIZE,
-        at as usize,
-        length as usize,
-    ];
-    // SAFETY: touches no memory of ours.
-    unsafe { syscall::call(nr::FALLOCATE, arguments) }.map(|_| ())
+    let mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    fs::fallocate(BorrowedFd::number(shadow), mode, at, length)
 }
 
 pub(super) fn keep_times(shadow: i32, found: &culvert_sys::raw::general::stat) {
-    let times = [
-        [found.st_atime as usize, found.st_atime_nsec as usize],
-        [found.st_mtime as usize, found.st_mtime_nsec as usize],
-    ];
-    // SAFETY: sets the times of our own file.
-    let _ = unsafe {
-        syscall::call(
-            nr::UTIMENSAT,
-            [shadow as usize, 0, times.as_ptr() as usize, 0],
-        )
-    };
+    let times = times([
+        (found.st_atime as i64, found.st_atime_nsec as u32),
+        (found.st_mtime as i64, found.st_mtime_nsec as u32),
+    ]);
+    let shadow = BorrowedFd::number(shadow);
+    let _ = fs::utimensat(shadow, None, Some(&times), AtFlags::empty());
 }
 
 fn fill_between(
@@ -270,20 +260,18 @@ fn fill_between(
 
 /// The first hole from `at` on that begins before `end`, to its end or `end`.
 pub fn next_hole(fd: i32, at: u64, end: u64) -> Result<Option<(u64, u64)>, Errno> {
-    // SAFETY: plain calls on a descriptor of ours, whose offset nobody uses.
-    let seek = |offset: u64, whence| unsafe {
-        syscall::call(nr::LSEEK, [fd as usize, offset as usize, whence])
-    };
+    // On a descriptor of ours, whose offset nobody uses.
+    let seek = |offset: u64, whence| fs::seek(BorrowedFd::number(fd), offset as i64, whence);
     if at >= end || is_all_there(fd, at, end) {
         return Ok(None);
     }
     let from = match seek(at, SEEK_HOLE) {
-        Ok(from) if (from as u64) < end => from as u64,
+        Ok(from) if from < end => from,
         Ok(_) | Err(Errno::ENXIO) => return Ok(None),
         Err(error) => return Err(error),
     };
     let to = match seek(from, SEEK_DATA) {
-        Ok(to) => (to as u64).min(end),
+        Ok(to) => to.min(end),
         Err(Errno::ENXIO) => end,
         Err(error) => return Err(error),
     };
@@ -298,19 +286,9 @@ fn is_all_there(fd: i32, at: u64, end: u64) -> bool {
         return false;
     }
     let from = at & !(PAGE64 - 1);
-    let range = [from, end - from];
-    // `struct cachestat`: pages in memory, dirty, being written, not in memory (of a tmpfs: swapped
-    // out), those recently.
-    let mut pages = [0u64; 5];
-    let arguments = [
-        fd as usize,
-        range.as_ptr() as usize,
-        pages.as_mut_ptr() as usize,
-        0,
-    ];
-    // SAFETY: both structures have the length that the call knows.
-    let told = unsafe { syscall::call(nr::CACHESTAT, arguments) };
-    told.is_ok() && pages[0] + pages[3] >= (end - from).div_ceil(PAGE64)
+    let told = fs::cachestat(BorrowedFd::number(fd), from, end - from);
+    // Of a tmpfs what is evicted is swapped out.
+    told.is_ok_and(|pages| pages.nr_cache + pages.nr_evicted >= (end - from).div_ceil(PAGE64))
 }
 
 /// Reads until the buffer is full or the file ends.

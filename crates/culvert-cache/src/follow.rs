@@ -19,9 +19,8 @@ use culvert::{Errno, File};
 use culvert_mounts::MountId;
 use culvert_run::{self as run, ShadowName, stat_descriptor};
 use culvert_sys::PAGE64;
+use culvert_sys::raw::general::O_NOATIME;
 use culvert_sys::raw::general::O_RDWR;
-
-const O_NOATIME: usize = 0o1000000;
 
 /// A shadow open for reading and writing.
 pub enum Opened {
@@ -80,7 +79,7 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
     if !may_be_followed(name) {
         return Ok(None);
     }
-    const FLAGS: usize = O_RDWR as usize | O_NOATIME;
+    const FLAGS: u32 = O_RDWR | O_NOATIME;
     let opened = match nodes::open(name) {
         Some((node, fd)) => Opened::Mapped(node, fd),
         None => {

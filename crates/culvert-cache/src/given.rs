@@ -6,14 +6,17 @@
 use super::bytes;
 use super::kept::kept;
 use crate::shadow::{self, OwnedFd};
-use alloc::{format, vec, vec::Vec};
+use alloc::ffi::CString;
+use alloc::{format, vec};
 use core::sync::atomic::Ordering::*;
 use culvert::{Attributes, Errno, File, OpenFlags, Opened, SetAttributes};
 use culvert_mounts::MountId;
+use culvert_run::files::times;
 use culvert_run::task;
 use culvert_run::{self as run, ShadowName, stat_descriptor};
+use culvert_sys::flags::AtFlags;
 use culvert_sys::raw::general::O_RDWR;
-use culvert_sys::{nr, syscall};
+use culvert_sys::{BorrowedFd, fs};
 
 /// Whether a program that is not intercepted may have written to any shadow.
 #[inline]
@@ -33,7 +36,7 @@ pub fn given(name: ShadowName) -> Option<Given> {
     if !any_strangers() {
         return None;
     }
-    let mark = shadow::open(&mark_of(name), O_RDWR as usize, 0).ok()?;
+    let mark = shadow::open(&mark_of(name), O_RDWR, 0).ok()?;
     Some(Given(mark))
 }
 
@@ -126,15 +129,14 @@ impl Given {
 }
 
 /// The file that says that strangers were given the shadow of `name`.
-pub(crate) fn mark_of(name: ShadowName) -> Vec<u8> {
+pub(crate) fn mark_of(name: ShadowName) -> CString {
     run::get().file(&format!("strangers/{}", name.text()))
 }
 
 /// Whether strangers were given the shadow of `name`.
 pub fn strangers_have(name: ShadowName) -> bool {
     let mark = mark_of(name);
-    // SAFETY: the path ends in NUL.
-    let marked = unsafe { syscall::call(nr::ACCESS, [mark.as_ptr() as usize, 0]) }.is_ok();
+    let marked = fs::access(&mark, 0).is_ok();
     // Below another root the mark is not found.
     marked || culvert_run::task::has_left() && kept(name).is_some()
 }
@@ -146,9 +148,7 @@ pub fn disown(name: ShadowName) {
         return;
     }
     let mark = mark_of(name);
-    // SAFETY: the path ends in NUL.
-    let gone = unsafe { syscall::call(nr::UNLINK, [mark.as_ptr() as usize]) };
-    if gone.is_ok()
+    if fs::unlink(&mark).is_ok()
         && let Some(notes) = run::get().node_locks.notes()
     {
         notes.strangers.fetch_sub(1, AcqRel);
@@ -264,13 +264,8 @@ pub fn mark_equal(file: &dyn File, fd: i32) -> culvert::Result<()> {
 /// for them before, so that what somebody outside of the run changes meanwhile is seen the next
 /// time.
 pub fn mark_equal_to(attributes: &Attributes, fd: i32) -> culvert::Result<()> {
-    let modified = attributes.mtime;
-    let accessed = equal_access_time(modified.seconds, modified.nanoseconds);
-    let times = [
-        [accessed.0 as usize, accessed.1 as usize],
-        [modified.seconds as usize, modified.nanoseconds as usize],
-    ];
-    // SAFETY: sets the times of our own file.
-    unsafe { syscall::call(nr::UTIMENSAT, [fd as usize, 0, times.as_ptr() as usize, 0]) }?;
-    Ok(())
+    let modified = (attributes.mtime.seconds, attributes.mtime.nanoseconds);
+    let accessed = equal_access_time(modified.0, modified.1);
+    let (fd, times) = (BorrowedFd::number(fd), times([accessed, modified]));
+    Ok(fs::utimensat(fd, None, Some(&times), AtFlags::empty())?)
 }

@@ -16,9 +16,12 @@ use culvert::{Errno, File, FileSystem};
 use culvert_mounts::MountId;
 use culvert_run::files::dup_high;
 use culvert_run::{self as run, ShadowName, stat_descriptor, stat_path};
-use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::fd::CWD;
+use culvert_sys::flags::AtFlags;
+use culvert_sys::fs;
+use culvert_sys::plain::Plain;
 use culvert_sys::raw::general::O_RDWR;
-use culvert_sys::{nr, syscall};
+use culvert_sys::raw::general::timespec;
 
 /// Makes the shadow of `open` equal to its file from now on; returns a descriptor of it that may
 /// only be read. `on_demand`: as [`follow::start`].
@@ -105,8 +108,7 @@ pub fn give_to_stranger(open: &dyn OpenFile) -> culvert::Result<()> {
             None => {
                 let mark = mark_of(name);
                 let _ = culvert_run::make_directory(&run.file("strangers"));
-                // SAFETY: the path ends in NUL.
-                Some(unsafe { syscall::call(nr::MKNOD, [mark.as_ptr() as usize, 0o100600, 0]) })
+                Some(fs::mknod(&mark, 0o100600, 0))
             }
         }
     };
@@ -149,26 +151,15 @@ fn forget_strangers(name: ShadowName) {
         return;
     }
     let mark = mark_of(name);
-    // SAFETY: the path ends in NUL.
-    let gone = unsafe { syscall::call(nr::UNLINK, [mark.as_ptr() as usize]) };
-    if gone.is_ok() {
+    if fs::unlink(&mark).is_ok() {
         // What others have stored into a mapping of the file is perhaps not in the shadow: it is
         // compared before it is used again.
-        let old = [[0usize; 2]; 2];
+        let old = [timespec::zeroed(); 2];
         let path = run::get().shadow(name);
-        let arguments = [
-            AT_FDCWD as usize,
-            path.as_ptr() as usize,
-            old.as_ptr() as usize,
-            0,
-        ];
-        // SAFETY: the path ends in NUL, and two times are given.
-        let _ = unsafe { syscall::call(nr::UTIMENSAT, arguments) };
-    }
-    if gone.is_ok()
-        && let Some(notes) = run::get().node_locks.notes()
-    {
-        notes.strangers.fetch_sub(1, AcqRel);
+        let _ = fs::utimensat(CWD, Some(&path), Some(&old), AtFlags::empty());
+        if let Some(notes) = run::get().node_locks.notes() {
+            notes.strangers.fetch_sub(1, AcqRel);
+        }
     }
 }
 
@@ -238,7 +229,7 @@ fn bring(name: ShadowName, wait: bool) {
 /// The shadow, if there is one that is kept equal.
 fn open_existing(name: ShadowName) -> Option<OwnedFd> {
     let path = run::get().shadow(name);
-    let opened = match shadow::open(&path, O_RDWR as usize, 0) {
+    let opened = match shadow::open(&path, O_RDWR, 0) {
         Ok(opened) => opened,
         Err(_) => OwnedFd::from_raw(dup_high(kept(name)?.number(), true).ok()?),
     };

@@ -5,16 +5,12 @@ use super::records::Record;
 use super::regions::{Region, Regions, Watch};
 use crate::shadow::OwnedFd;
 use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 use culvert::Errno;
 use culvert_run::task;
 use culvert_run::{self as run, ShadowName};
 use culvert_sys::PAGE;
-use culvert_sys::{
-    nr,
-    sync::{Mutex, MutexGuard},
-    syscall,
-};
+use culvert_sys::sync::{AtomicRef, Mutex, MutexGuard};
 
 /// A node that this process maps.
 pub struct Node {
@@ -26,7 +22,7 @@ pub struct Node {
     /// Where the number of a descriptor of the shadow stands; none where there is no number for it.
     shadow: Option<&'static AtomicI32>,
     /// What says in the run that it can be written; null: it cannot.
-    pub(super) record: AtomicPtr<Record>,
+    pub(super) record: AtomicRef<Record>,
     /// What could not be written back, to be tried again.
     pub(super) failed: Mutex<Vec<(u64, u64)>>,
     /// Its descriptors are another process's, too.
@@ -111,7 +107,7 @@ pub fn enter(open: Arc<dyn OpenFile>, shadow: Option<OwnedFd>) -> Arc<Node> {
         name,
         open,
         shadow: shadow.and_then(|own| run::get().keep_shadow(name, own)),
-        record: AtomicPtr::new(core::ptr::null_mut()),
+        record: AtomicRef::new(),
         failed: Mutex::new(Vec::new()),
         lent: AtomicBool::new(false),
     });
@@ -269,10 +265,7 @@ pub fn some_stay() {
 
 /// Whether something is mapped at every address of the range.
 pub fn is_there(start: usize, length: usize) -> bool {
-    const MS_ASYNC: usize = 1;
-    // SAFETY: only asks whether everything is mapped (msync(2), ENOMEM).
-    let asked = unsafe { syscall::call(nr::MSYNC, [start, length, MS_ASYNC]) };
-    asked != Err(Errno::ENOMEM)
+    culvert_sys::memory::ask(start, length) != Err(Errno::ENOMEM)
 }
 
 /// The parts of a range of whole pages where something is mapped: where each begins, and its

@@ -13,11 +13,11 @@ use alloc::{boxed::Box, format};
 use core::sync::atomic::Ordering::*;
 use culvert::{Attributes, Errno, File, FileKind, Result, Timespec};
 use culvert_mounts::MountId;
+use culvert_run::files::c_string;
 use culvert_run::{self as run, ShadowName, read_link, stat_descriptor, stat_path};
-use culvert_sys::{nr, syscall};
-
-const O_RDWR: usize = 2;
-const O_CREAT: usize = 0o100;
+use culvert_sys::fs;
+use culvert_sys::raw::general::O_CREAT;
+use culvert_sys::raw::general::O_RDWR;
 
 /// A name of a file is about to go.
 pub struct Losing {
@@ -66,7 +66,7 @@ impl Losing {
         let Some(file) = self.file.as_deref() else {
             return;
         };
-        let made = shadow::open_shadow(name, O_RDWR as u32).map_err(culvert::Error::from);
+        let made = shadow::open_shadow(name, O_RDWR).map_err(culvert::Error::from);
         let result = made.and_then(|writable| {
             let locks = &run::get().node_locks;
             let lock = locks.lock(MountId(name.mount), name.node);
@@ -112,7 +112,7 @@ fn become_file(open: &dyn OpenFile, seen: u32) -> Result<()> {
             &*anew
         }
     };
-    let writable = shadow::open_shadow(name, O_RDWR as u32)?;
+    let writable = shadow::open_shadow(name, O_RDWR)?;
     let result = {
         let locks = &run::get().node_locks;
         let _lock = locks.lock(MountId(name.mount), name.node);
@@ -182,27 +182,18 @@ fn take_over(
     };
     let (folder, first) = (run::get().file("gone"), run::get().shadow(name));
     let (second, last) = (path_of(found.st_ino), last_of(name));
-    let text = format!("{:x}\0", found.st_ino);
+    let text = c_string(format!("{:x}", found.st_ino));
     let _ = culvert_run::make_directory(&folder);
     let record = open_record(found.st_ino, O_RDWR | O_CREAT)?;
-    // SAFETY: the paths end in NUL.
-    unsafe {
-        kept.write(&record)?;
-        match syscall::call(
-            nr::LINK,
-            [first.as_ptr() as usize, second.as_ptr() as usize],
-        ) {
-            // Somebody was killed who had begun.
-            Ok(_) | Err(Errno::EEXIST) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        unlink(&last);
-        syscall::call(
-            nr::SYMLINK,
-            [text.as_ptr() as usize, last.as_ptr() as usize],
-        )?;
+    kept.write(&record)?;
+    match fs::link(&first, &second) {
+        // Somebody was killed who had begun.
+        Ok(()) | Err(Errno::EEXIST) => {}
+        Err(errno) => return Err(errno.into()),
     }
-    unlink(&first);
+    let _ = fs::unlink(&last);
+    fs::symlink(&text, &last)?;
+    let _ = fs::unlink(&first);
     if !in_shadow_alone {
         shadow::set_times(writable, &now);
     }
@@ -218,11 +209,6 @@ fn take_over(
     // Groups have one lock, which is held.
     group.followed.fetch_add(1 << COUNT, AcqRel);
     Ok(())
-}
-
-fn unlink(path: &[u8]) {
-    // SAFETY: the path ends in NUL.
-    let _ = unsafe { syscall::call(nr::UNLINK, [path.as_ptr() as usize]) };
 }
 
 /// Removes what nobody has open any more.
@@ -245,10 +231,10 @@ fn sweep() {
         }
         let last = last_of(kept.name);
         if read_link(&last).is_ok_and(|text| number(&text) == Some(inode)) {
-            unlink(&last);
+            let _ = fs::unlink(&last);
         }
-        unlink(&record_of(inode));
-        unlink(&path);
+        let _ = fs::unlink(&record_of(inode));
+        let _ = fs::unlink(&path);
         run::get().posix_locks.close(kept.name, alone);
     }
 }

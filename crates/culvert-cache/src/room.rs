@@ -14,7 +14,9 @@ use culvert::Errno;
 use culvert_mounts::MountId;
 use culvert_run::{self as run, holders};
 use culvert_run::{ShadowName, list, stat_descriptor, stat_path};
-use culvert_sys::{nr, syscall};
+use culvert_sys::fs;
+use culvert_sys::process::sysinfo;
+use culvert_sys::raw::general::O_DIRECTORY;
 
 /// The file of the run directory that holds the bound, in bytes, as decimal digits; without it
 /// three quarters of what the file system or the machine has (`usual`).
@@ -40,22 +42,14 @@ pub fn limit() -> u64 {
 /// Three quarters of the file system that holds the run directory, or of the machine's memory if
 /// that is less.
 fn usual() -> u64 {
-    let path = culvert_run::files::c_string(&run::get().path);
-    // `struct statfs`: type, block size, blocks. `struct sysinfo`: uptime, three loads, totalram in
-    // units of byte 104's `mem_unit` (1 on 64 bit).
-    let (mut file_system, mut memory) = ([0u64; 15], [0u64; 14]);
-    // SAFETY: both structures have these lengths, the path ends in NUL.
-    let told = unsafe {
-        let place = [path.as_ptr() as usize, file_system.as_mut_ptr() as usize];
-        syscall::call(nr::STATFS, place)
-            .and_then(|_| syscall::call(nr::SYSINFO, [memory.as_mut_ptr() as usize]))
+    let told = fs::statfs(&run::get().file("")).and_then(|there| Ok((there, sysinfo()?.memory)));
+    let Ok((there, memory)) = told else {
+        return u64::MAX;
     };
-    let all = file_system[1].saturating_mul(file_system[2]);
-    match told {
-        // One without a size of its own says 0 blocks.
-        Ok(_) if all != 0 => all.min(memory[4]) / 4 * 3,
-        Ok(_) => memory[4] / 4 * 3,
-        Err(_) => u64::MAX,
+    // One without a size of its own says 0 blocks.
+    match (there.f_bsize as u64).saturating_mul(there.f_blocks as u64) {
+        0 => memory / 4 * 3,
+        all => all.min(memory) / 4 * 3,
     }
 }
 
@@ -78,7 +72,7 @@ pub fn slack() -> u64 {
 
 /// All shadows and the bytes that they take.
 fn shadows() -> impl Iterator<Item = (ShadowName, u64)> {
-    let directory = shadow::open(&run::get().file("shadows"), 0o200000, 0);
+    let directory = shadow::open(&run::get().file("shadows"), O_DIRECTORY, 0);
     let names = directory.map_or_else(|_| alloc::vec::Vec::new(), |directory| list(&directory));
     names.into_iter().filter_map(|name| {
         let name = ShadowName::of_text(&name)?;
@@ -179,10 +173,9 @@ pub fn discard(name: ShadowName) -> bool {
         1 => reset(name, alone),
         // It is a program by its other name, and somebody may be about to execute that.
         _ => {
-            // SAFETY: the path ends in NUL.
-            let gone = unsafe { syscall::call(nr::UNLINK, [path.as_ptr() as usize]) };
+            let gone = fs::unlink(&path);
             run::get().posix_locks.close(name, alone);
-            gone.map(|_| ())
+            gone
         }
     };
     if discarded.is_ok() {

@@ -4,11 +4,15 @@
 //! is *filled* with the node's bytes, once for all processes of the run, and marked by the sticky
 //! bit.
 
+use core::ffi::CStr;
 use culvert::{Errno, Sink};
+use culvert_run::files::times;
 use culvert_run::task;
 use culvert_run::{self as run, ShadowName, stat_descriptor};
+use culvert_sys::flags::AtFlags;
+use culvert_sys::raw::general::{O_CREAT, O_WRONLY};
 use culvert_sys::raw::general::{O_DIRECTORY, O_DSYNC, O_SYNC};
-use culvert_sys::{nr, syscall};
+use culvert_sys::{BorrowedFd, fs};
 
 /// Of a shadow's mode: it has its node's bytes.
 pub const FILLED: u32 = 0o1000;
@@ -19,7 +23,6 @@ const FOLLOWED: u32 = 0o040;
 pub const PARTLY: u32 = 0o020;
 /// It is the file (gone/).
 pub const GONE: u32 = 0o004;
-const O_CREAT: usize = 0o100;
 pub use culvert_run::files::{OwnedFd, open, open_descriptors};
 
 /// Whether a shadow with this `struct stat` holds its node's bytes.
@@ -47,7 +50,7 @@ pub fn open_shadow(name: ShadowName, flags: u32) -> Result<OwnedFd, Errno> {
 }
 
 /// One that was opened before and could not be closed.
-pub fn parked(name: ShadowName, flags: usize) -> Option<OwnedFd> {
+pub fn parked(name: ShadowName, flags: u32) -> Option<OwnedFd> {
     let locks = &run::get().posix_locks;
     locks.are_on(name).then(|| locks.parked(name, flags))?
 }
@@ -66,7 +69,7 @@ pub fn open_description(name: ShadowName, flags: u32) -> Result<OwnedFd, Errno> 
 
 /// [`open`] of `path`, which is the shadow of `name`, or was before that became a file itself: at a
 /// number as [`open_description`]'s.
-pub fn open_path(name: ShadowName, path: &[u8], flags: usize) -> Result<OwnedFd, Errno> {
+pub fn open_path(name: ShadowName, path: &CStr, flags: u32) -> Result<OwnedFd, Errno> {
     match run::get().posix_locks.are_on(name) {
         true => run::internal::open_high(&|| open(path, flags, 0)),
         false => open(path, flags, 0),
@@ -87,12 +90,12 @@ pub fn open_lowest(name: ShadowName, flags: u32) -> Result<OwnedFd, Errno> {
 }
 
 /// Those of `flags` that a shadow is opened with.
-pub fn kept_flags(flags: u32) -> usize {
-    (flags & (3 | KEPT | culvert_run::files::O_PATH)) as usize
+pub fn kept_flags(flags: u32) -> u32 {
+    flags & (3 | KEPT | culvert_run::files::O_PATH)
 }
 
-fn create(path: &[u8]) -> Result<OwnedFd, Errno> {
-    open(path, 0o1 | O_CREAT, 0o600)
+fn create(path: &CStr) -> Result<OwnedFd, Errno> {
+    open(path, O_WRONLY | O_CREAT, 0o600)
 }
 
 /// Status flags of the program's that a shadow is opened with, for the next process to find:
@@ -128,19 +131,8 @@ impl ToShadow {
     fn write(&mut self, bytes: &[u8]) -> culvert::Result<usize> {
         let mut done = 0;
         while done < bytes.len() {
-            // SAFETY: the slice is given with its length; a source that vanished makes the kernel
-            // answer EFAULT.
-            match unsafe {
-                syscall::call(
-                    nr::PWRITE64,
-                    [
-                        self.fd as usize,
-                        bytes[done..].as_ptr() as usize,
-                        bytes.len() - done,
-                        self.at as usize,
-                    ],
-                )
-            } {
+            // A source that vanished makes the kernel answer EFAULT.
+            match fs::pwrite(BorrowedFd::number(self.fd), &bytes[done..], self.at) {
                 Ok(n) => {
                     done += n;
                     self.at += n as u64;
@@ -181,11 +173,8 @@ impl Sink for ToShadow {
 
 /// Gives the shadow the times of a file with these attributes.
 pub fn set_times(shadow: &OwnedFd, attributes: &culvert::Attributes) {
-    let times =
-        [attributes.atime, attributes.mtime].map(|t| [t.seconds as usize, t.nanoseconds as usize]);
-    let arguments = [shadow.raw() as usize, 0, times.as_ptr() as usize, 0];
-    // SAFETY: sets the times of our own file.
-    let _ = unsafe { syscall::call(nr::UTIMENSAT, arguments) };
+    let times = times([attributes.atime, attributes.mtime].map(|it| (it.seconds, it.nanoseconds)));
+    let _ = fs::utimensat(shadow, None, Some(&times), AtFlags::empty());
 }
 
 /// Says that a shadow holds the bytes of a file with these attributes.
@@ -196,7 +185,7 @@ pub fn mark_filled(shadow: &OwnedFd, attributes: &culvert::Attributes) -> Result
 /// Says that a shadow that may have holes has none any more.
 pub fn mark_complete(fd: i32) -> Result<(), Errno> {
     let mode = stat_descriptor(fd)?.st_mode & 0o7777 & !PARTLY | FILLED;
-    culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(fd), mode).map(|_| ())
+    fs::fchmod(BorrowedFd::number(fd), mode)
 }
 
 /// Says that a shadow of a file with these attributes may have holes, and follows it where that
@@ -209,11 +198,11 @@ pub fn mark_partly(fd: i32, attributes: &culvert::Attributes, changes: bool) -> 
 pub fn touch(fd: i32) -> Result<(), Errno> {
     let found = stat_descriptor(fd)?;
     let mode = found.st_mode & 0o7777;
-    match culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(fd), mode) {
+    match fs::fchmod(BorrowedFd::number(fd), mode) {
         // Another user by now (setuid(2)), who may still write it: its time of modification is now,
         // too, so that who looks next compares it.
         Err(Errno::EPERM) => task::limits::set_length(fd, found.st_size as u64),
-        touched => touched.map(|_| ()),
+        touched => touched,
     }
 }
 
@@ -232,8 +221,7 @@ fn mark(fd: i32, attributes: &culvert::Attributes, bits: u32) -> Result<(), Errn
         0 => 0,
         _ => 0o100,
     };
-    let mode = (0o600 | bits | executable) as usize;
-    culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(fd), mode as u32).map(|_| ())
+    fs::fchmod(BorrowedFd::number(fd), 0o600 | bits | executable)
 }
 
 /// Lets the kernel execute the shadow of `name` in `fd`: it may have been filled when its file was
@@ -247,7 +235,7 @@ pub fn make_executable(name: ShadowName, fd: i32) -> Result<(), Errno> {
     // The mode is read and written: others mark it under the lock, too.
     let _lock = run::get().node_locks.lock(mount, name.node);
     let mode = stat_descriptor(fd)?.st_mode & 0o7777 | 0o100;
-    culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(fd), mode).map(|_| ())
+    fs::fchmod(BorrowedFd::number(fd), mode)
 }
 
 /// Writes all of `bytes` at `offset` of a shadow.

@@ -26,21 +26,15 @@ impl Node {
     /// node's lock, and after `pager::introduce` (who brings what we have stored to the file if we
     /// are killed; else the next user of the file does).
     pub fn record(&self, range: (u64, u64)) -> Result<(), Errno> {
-        // SAFETY: null, or a record in memory that is mapped for ever.
-        match unsafe { self.record.load(Acquire).as_ref() } {
+        match self.record.get() {
             Some(record) => record.widen(range),
             None => {
                 let found = self.open.file()?.attributes();
                 let identity = found.map_or(0, |found| records::identity(&found));
                 let record = records::add(self.name, range, identity)?;
-                let added = core::ptr::from_ref(record).cast_mut();
-                if let Err(first) =
-                    self.record
-                        .compare_exchange(core::ptr::null_mut(), added, AcqRel, Acquire)
-                {
+                if let Err(first) = self.record.set_first(record) {
                     record.free();
-                    // SAFETY: another thread's record, mapped for ever.
-                    unsafe { first.as_ref() }.inspect(|first| first.widen(range));
+                    first.widen(range);
                 }
             }
         }
@@ -48,14 +42,12 @@ impl Node {
     }
 
     pub(super) fn take_record(&self) -> Option<&'static Record> {
-        let record = self.record.swap(core::ptr::null_mut(), AcqRel);
-        // SAFETY: null, or a record in memory that is mapped for ever.
-        unsafe { record.as_ref() }
+        self.record.replace(None)
     }
 
     /// Whether it can be written.
     pub fn is_recorded(&self) -> bool {
-        !self.record.load(Acquire).is_null()
+        self.record.is_some()
     }
 
     /// Writes what was stored in `dirty` to the file. What fails is tried again the next time.
@@ -177,7 +169,7 @@ pub fn forked() {
         // What stands there is the parent's, and what could not be written back is the parent's to
         // try again.
         node.failed.lock().clear();
-        node.record.store(core::ptr::null_mut(), Release);
+        node.record.set(None);
         let range = {
             let state = STATE.lock();
             let all = state.regions.all();

@@ -3,7 +3,8 @@
 use crate::maps::{Mapping, Name};
 use alloc::vec::Vec;
 use culvert_sys::PAGE64;
-use culvert_sys::{Errno, nr, raw::general as linux, syscall};
+use culvert_sys::fd::memfd_create;
+use culvert_sys::{Errno, OwnedFd, fs, nr, raw::general as linux, syscall};
 
 /// Displacements reach 2 GiB; a MiB is left for stubs, jumps and rounding.
 const REACH: u64 = (1 << 31) - (1 << 20);
@@ -125,7 +126,7 @@ fn map_and_fill(
         size,
         protection,
         linux::MAP_PRIVATE | linux::MAP_ANONYMOUS,
-        usize::MAX,
+        -1,
     )?;
     // SAFETY: mapped a moment ago, ours alone, and no slice when it changes below.
     let memory = unsafe { core::slice::from_raw_parts_mut(address as *mut u8, size as usize) };
@@ -138,19 +139,23 @@ fn map_and_fill(
     }
     let file = memory_file(memory.get(..used).unwrap_or_default());
     unmap(address, size);
-    let file = file?;
-    let result = map(address, size, protection, linux::MAP_PRIVATE, file);
-    close(file);
-    result
+    map(address, size, protection, linux::MAP_PRIVATE, file?.raw())
 }
 
-fn map(address: u64, size: u64, protection: usize, flags: u32, file: usize) -> Result<(), Errno> {
+fn map(address: u64, size: u64, protection: usize, flags: u32, file: i32) -> Result<(), Errno> {
     let flags = (flags | linux::MAP_FIXED_NOREPLACE) as usize;
     // SAFETY: replaces nothing; kernels before 4.17 take the address as a hint.
     let mapped = unsafe {
         syscall::call(
             nr::MMAP,
-            [address as usize, size as usize, protection, flags, file, 0],
+            [
+                address as usize,
+                size as usize,
+                protection,
+                flags,
+                file as usize,
+                0,
+            ],
         )?
     };
     if mapped as u64 == address {
@@ -165,41 +170,19 @@ fn unmap(address: u64, size: u64) {
     let _ = unsafe { syscall::call(nr::MUNMAP, [address as usize, size as usize]) };
 }
 
-fn close(file: usize) {
-    // SAFETY: our own descriptor.
-    let _ = unsafe { syscall::call(nr::CLOSE, [file]) };
-}
-
 /// An executable memory file (memfd_create(2)) with these contents.
-fn memory_file(contents: &[u8]) -> Result<usize, Errno> {
-    let create = |flags: u32| {
-        // SAFETY: the name ends in NUL.
-        unsafe {
-            syscall::call(
-                nr::MEMFD_CREATE,
-                [c"culvert-stubs".as_ptr() as usize, flags as usize],
-            )
-        }
-    };
+fn memory_file(contents: &[u8]) -> Result<OwnedFd, Errno> {
+    let create = |flags| memfd_create(c"culvert-stubs", flags);
     // MFD_EXEC since Linux 6.3, where vm.memfd_noexec may ask for it.
     let file =
         create(linux::MFD_CLOEXEC | linux::MFD_EXEC).or_else(|_| create(linux::MFD_CLOEXEC))?;
     let mut written = 0;
     while let Some(rest) = contents.get(written..).filter(|rest| !rest.is_empty()) {
-        // SAFETY: reads our own slice.
-        match unsafe {
-            syscall::call(
-                nr::PWRITE64,
-                [file, rest.as_ptr() as usize, rest.len(), written],
-            )
-        } {
+        match fs::pwrite(&file, rest, written as u64) {
             Ok(0) => break,
             Ok(count) => written += count,
             Err(Errno::EINTR) => {}
-            Err(errno) => {
-                close(file);
-                return Err(errno);
-            }
+            Err(errno) => return Err(errno),
         }
     }
     Ok(file)
@@ -267,10 +250,10 @@ mod tests {
             PAGE64,
             (linux::PROT_READ | linux::PROT_EXEC) as usize,
             linux::MAP_PRIVATE,
-            file,
+            file.raw(),
         )
         .unwrap();
-        close(file);
+        drop(file);
         // SAFETY: as above.
         let seven: extern "C" fn() -> u32 = unsafe { core::mem::transmute(other as usize) };
         assert_eq!(seven(), 7);
@@ -280,7 +263,7 @@ mod tests {
                 PAGE64,
                 0,
                 linux::MAP_PRIVATE | linux::MAP_ANONYMOUS,
-                usize::MAX
+                -1
             ),
             Err(Errno::EEXIST)
         );

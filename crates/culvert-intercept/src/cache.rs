@@ -15,8 +15,14 @@
 use crate::elf::{Image, array, long, word};
 use crate::functions::Functions;
 use crate::sites::{self, JUMP, Kind, MOVED, REGION, SYSCALL, Site};
+use alloc::ffi::CString;
 use alloc::vec::Vec;
-use culvert_sys::{Errno, nr, raw::general as linux, syscall};
+use core::ffi::CStr;
+use culvert_sys::Errno;
+use culvert_sys::OwnedFd;
+use culvert_sys::fd::CWD;
+use culvert_sys::flags::OFlags;
+use culvert_sys::fs;
 
 const MAGIC: [u8; 8] = *b"culvsit2";
 const HEADER: usize = 8 + 4 + 8 + 8 + 1 + 64;
@@ -53,8 +59,8 @@ impl Key {
         Some(Self { build_id, shape })
     }
 
-    /// `directory/<build-id in hexadecimal><ending>`, with a NUL.
-    fn path(&self, directory: &[u8], ending: &[u8]) -> Vec<u8> {
+    /// `directory/<build-id in hexadecimal><ending>`.
+    fn path(&self, directory: &[u8], ending: &[u8]) -> CString {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut path =
             Vec::with_capacity(directory.len() + 2 * self.build_id.len() + ending.len() + 2);
@@ -67,8 +73,7 @@ impl Key {
             ]
         }));
         path.extend_from_slice(ending);
-        path.push(0);
-        path
+        CString::new(path).unwrap_or_default()
     }
 }
 
@@ -266,34 +271,16 @@ fn is_sound(site: &Site) -> bool {
 }
 
 /// The contents of a file that belongs to root or to us and that nobody else may write.
-fn read_trusted(path: &[u8]) -> Option<Vec<u8>> {
-    let flags =
-        (linux::O_RDONLY | linux::O_CLOEXEC | linux::O_NOFOLLOW | linux::O_NONBLOCK) as usize;
-    // SAFETY: the path ends in NUL.
-    let file = unsafe {
-        syscall::call(
-            nr::OPENAT,
-            [linux::AT_FDCWD as usize, path.as_ptr() as usize, flags],
-        )
-    }
-    .ok()?;
-    let contents = size_if_trusted(file).and_then(|size| {
-        let mut contents = Vec::with_capacity(size);
-        // SAFETY: the kernel writes at most `size` bytes into memory of that size, and says how
-        // many.
-        unsafe {
-            let count =
-                syscall::call(nr::READ, [file, contents.as_mut_ptr() as usize, size]).ok()?;
-            contents.set_len(count.min(size));
-        }
-        Some(contents)
-    });
-    close(file);
-    contents
+fn read_trusted(path: &CStr) -> Option<Vec<u8>> {
+    let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = fs::openat(CWD, path, flags, 0).ok()?;
+    let mut contents = Vec::with_capacity(size_if_trusted(&file)?);
+    fs::read_more(&file, &mut contents).ok()?;
+    Some(contents)
 }
 
-fn size_if_trusted(file: usize) -> Option<usize> {
-    let found = culvert_sys::trust::kept(file as i32).ok()?;
+fn size_if_trusted(file: &OwnedFd) -> Option<usize> {
+    let found = culvert_sys::trust::kept(file.raw()).ok()?;
     let size = usize::try_from(found.st_size).ok()?;
     (size <= HEADER + MOST * (HEAD + BODY)).then_some(size)
 }
@@ -302,50 +289,26 @@ fn write_atomically(directory: &[u8], key: &Key, contents: &[u8]) -> Result<(), 
     // Unique by process and, between processes that see different process numbers, by where the
     // kernel put our stack.
     let mut ending = Vec::from(*b".new-");
-    // SAFETY: has no arguments and no effects.
-    let process = unsafe { syscall::call::<0>(nr::GETPID, []) }? as u64;
+    let process = culvert_sys::process::getpid().into();
     let mut unique = mix(process, &raw const ending as u64);
     for _ in 0..12 {
         ending.push(b'a' + (unique & 15) as u8);
         unique >>= 4;
     }
     let (new, path) = (key.path(directory, &ending), key.path(directory, b".sites"));
-    let flags =
-        (linux::O_WRONLY | linux::O_CREAT | linux::O_EXCL | linux::O_CLOEXEC | linux::O_NOFOLLOW)
-            as usize;
-    // SAFETY: paths end in NUL, the slice is ours, the descriptor is our own.
-    unsafe {
-        let file = syscall::call(
-            nr::OPENAT,
-            [
-                linux::AT_FDCWD as usize,
-                new.as_ptr() as usize,
-                flags,
-                0o644,
-            ],
-        )?;
-        let written = syscall::call(
-            nr::WRITE,
-            [file, contents.as_ptr() as usize, contents.len()],
-        );
-        close(file);
-        let renamed = match written {
-            Ok(count) if count == contents.len() => {
-                syscall::call(nr::RENAME, [new.as_ptr() as usize, path.as_ptr() as usize])
-            }
-            Ok(_) => Err(Errno::ENOSPC),
-            Err(errno) => Err(errno),
-        };
-        if renamed.is_err() {
-            let _ = syscall::call(nr::UNLINK, [new.as_ptr() as usize]);
-        }
-        renamed.map(|_| ())
+    let flags = OFlags::WRONLY | OFlags::CREAT | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = fs::openat(CWD, &new, flags, 0o644)?;
+    let written = fs::write(&file, contents);
+    drop(file);
+    let renamed = match written {
+        Ok(count) if count == contents.len() => fs::rename(&new, &path),
+        Ok(_) => Err(Errno::ENOSPC),
+        Err(errno) => Err(errno),
+    };
+    if renamed.is_err() {
+        let _ = fs::unlink(&new);
     }
-}
-
-fn close(file: usize) {
-    // SAFETY: our own descriptor.
-    let _ = unsafe { syscall::call(nr::CLOSE, [file]) };
+    renamed
 }
 
 #[cfg(test)]

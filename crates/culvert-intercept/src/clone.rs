@@ -55,8 +55,7 @@ fn requested(call: &Call) -> Option<CloneFlags> {
         nr::CLONE => Some(CloneFlags(call.args[0] as u64 & 0xffff_ff00)),
         // CLONE_ARGS_SIZE_VER0
         _ if call.args[1] < 64 => None,
-        // SAFETY: any bytes are flags.
-        _ => unsafe { user::read(call.args[0]) }.ok().map(CloneFlags),
+        _ => user::read(call.args[0]).ok().map(CloneFlags),
     }
 }
 
@@ -87,8 +86,7 @@ pub(crate) fn begin(block: &'static ThreadBlock, call: &Call) -> Verdict {
                 inherit(block, new, frame, flags);
                 frame.child = from_ref(new) as usize;
             }
-            // SAFETY: records live for ever.
-            None => frame.child = unsafe { (*frame.record).resume } | NO_BLOCK,
+            None => frame.child = frame.record().resume | NO_BLOCK,
         }
     }
     if flags.vm() && flags.vfork() && !put_aside(block, frame, progress, flags) {
@@ -218,8 +216,7 @@ pub(crate) extern "C" fn parent(block: &'static ThreadBlock) {
     let (frame, progress) = unsafe { (&mut *block.frame.get(), &mut *block.clone.get()) };
     let result = frame.result;
     end(block, frame, progress, result);
-    // SAFETY: records live for ever.
-    frame.resume = unsafe { (*frame.record).resume };
+    frame.resume = frame.record().resume;
 }
 
 /// Signals came before the system call: everything is undone, and the program makes the call again
@@ -277,6 +274,5 @@ pub(crate) extern "C" fn child(block: &'static ThreadBlock) {
     if flags.is_told() {
         (config().fork.child)(flags);
     }
-    // SAFETY: records live for ever.
-    frame.resume = unsafe { (*frame.record).resume };
+    frame.resume = frame.record().resume;
 }

@@ -25,8 +25,7 @@ pub(crate) extern "C" fn dispatch(block: &'static ThreadBlock) -> usize {
     if quiesce::is_forking() {
         quiesce::wait(block);
     }
-    // SAFETY: records live for ever.
-    let record = unsafe { &*frame.record };
+    let record = frame.record();
     let number = frame.call.number;
     frame.number = number;
     frame.refused = 0;

@@ -7,7 +7,7 @@ use crate::{
     signal::actions,
     thread,
 };
-use culvert_sys::{Errno, nr, syscall};
+use culvert_sys::Errno;
 
 /// Why the engine does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,30 +84,10 @@ fn report(patched: patch::Patched) {
     }
 }
 
-/// AT_HWCAP2 bit 1 (`HWCAP2_FSGSBASE`), from prctl(PR_GET_AUXV) where there is one (Linux 6.4),
-/// else from /proc.
+/// AT_HWCAP2 bit 1 (`HWCAP2_FSGSBASE`).
 fn has_gs_base() -> bool {
-    const PR_GET_AUXV: usize = 0x4155_5856;
     const AT_HWCAP2: usize = 26;
-    let mut vector = [[0usize; 2]; 64];
-    let size = size_of_val(&vector);
-    let at = vector.as_mut_ptr() as usize;
-    // SAFETY: both write at most `size` bytes into the vector.
-    unsafe {
-        if syscall::call(nr::PRCTL, [PR_GET_AUXV, at, size, 0, 0]).is_err() {
-            let Ok(file) = syscall::call(
-                nr::OPEN,
-                [c"/proc/self/auxv".as_ptr() as usize, 0x8_0000, 0],
-            ) else {
-                return false;
-            };
-            let _ = syscall::call(nr::READ, [file, at, size]);
-            let _ = syscall::call(nr::CLOSE, [file]);
-        }
-    }
-    vector
-        .iter()
-        .any(|[kind, value]| *kind == AT_HWCAP2 && value & 2 != 0)
+    culvert_sys::process::auxiliary(AT_HWCAP2).is_some_and(|value| value & 2 != 0)
 }
 
 /// Patches what a handler itself has mapped executable.

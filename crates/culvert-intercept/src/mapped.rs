@@ -7,8 +7,15 @@
 
 use crate::elf::{Image, LOAD, ProgramHeader};
 use crate::maps::Mapping;
+use core::ffi::CStr;
 use culvert_sys::PAGE64;
-use culvert_sys::{Errno, nr, raw::general as linux, syscall};
+use culvert_sys::fd::CWD;
+use culvert_sys::flags::OFlags;
+use culvert_sys::flags::Protection;
+use culvert_sys::fs;
+use culvert_sys::memory;
+use culvert_sys::memory::Of;
+use culvert_sys::{Errno, nr, syscall};
 
 /// Why there is no [`image`] when no mapping shows the ELF header.
 pub const NO_BEGINNING: &str = "the file's first page is not mapped";
@@ -96,37 +103,16 @@ pub unsafe fn image<'a>(mappings: &[Mapping], code: &Mapping) -> Result<Image<'a
 
 /// Calls `read` with the contents of the file at `path`, which ends in NUL.
 pub fn with_file<T>(path: &[u8], read: impl FnOnce(&[u8], (u64, u64)) -> T) -> Option<T> {
-    let flags = (linux::O_RDONLY | linux::O_CLOEXEC | linux::O_NONBLOCK) as usize;
-    path.last().filter(|last| **last == 0)?;
-    // SAFETY: the path ends in NUL; fstat fills the status, for which zeros are valid; the mapping
-    // is a new one.
-    let (start, length, status) = unsafe {
-        let file = syscall::call(
-            nr::OPENAT,
-            [linux::AT_FDCWD as usize, path.as_ptr() as usize, flags],
-        )
-        .ok()?;
-        let mut status: linux::stat = core::mem::zeroed();
-        let length = syscall::call(nr::FSTAT, [file, &raw mut status as usize])
-            .map(|_| status.st_size as usize);
-        let mapped = length.and_then(|length| {
-            let (protection, flags) = (linux::PROT_READ as usize, linux::MAP_PRIVATE as usize);
-            Ok((
-                syscall::call(nr::MMAP, [0, length, protection, flags, file, 0])?,
-                length,
-                status,
-            ))
-        });
-        let _ = syscall::call(nr::CLOSE, [file]);
-        mapped.ok()?
-    };
+    let path = CStr::from_bytes_with_nul(path).ok()?;
+    let file = fs::openat(CWD, path, OFlags::CLOEXEC | OFlags::NONBLOCK, 0).ok()?;
+    let status = fs::fstat(&file).ok()?;
+    let (of, length) = (Of::Private(file.borrow(), 0), status.st_size as usize);
+    let mapping = memory::Mapping::near(0, of, length, Protection::READ).ok()?;
+    drop(file);
     // SAFETY: mapped above. Whoever shortens a program's file while it is started ends the program
     // in any case.
-    let bytes = unsafe { core::slice::from_raw_parts(start as *const u8, length) };
-    let result = read(bytes, (device(status.st_dev), status.st_ino));
-    // SAFETY: mapped above, and the slice is gone.
-    let _ = unsafe { syscall::call(nr::MUNMAP, [start, length]) };
-    Some(result)
+    let bytes = unsafe { core::slice::from_raw_parts(mapping.start(), length) };
+    Some(read(bytes, (device(status.st_dev), status.st_ino)))
 }
 
 /// A device as [`Mapping::file`] has it, from an `st_dev` (`new_encode_dev`,

@@ -2,7 +2,7 @@
 //! libc.
 
 use alloc::vec::Vec;
-use culvert_sys::{Errno, nr, raw::general as linux, syscall};
+use culvert_sys::{Errno, OwnedFd, fd::CWD, flags::OFlags, fs, nr, syscall};
 
 /// A line of `/proc/self/maps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,21 +125,11 @@ impl View {
 const COVERING_OR_NEXT: u64 = 0x10;
 
 /// `/proc/self/maps`, open.
-struct MapsFile(usize);
-
-impl Drop for MapsFile {
-    fn drop(&mut self) {
-        // SAFETY: our own descriptor, not used any more.
-        let _ = unsafe { syscall::call(nr::CLOSE, [self.0]) };
-    }
-}
+struct MapsFile(OwnedFd);
 
 impl MapsFile {
     fn open() -> Result<Self, Errno> {
-        let flags = (linux::O_RDONLY | linux::O_CLOEXEC) as usize;
-        let path = c"/proc/self/maps".as_ptr() as usize;
-        // SAFETY: the path ends in NUL.
-        unsafe { syscall::call(nr::OPENAT, [linux::AT_FDCWD as usize, path, flags]).map(Self) }
+        fs::openat(CWD, c"/proc/self/maps", OFlags::CLOEXEC, 0).map(Self)
     }
 
     /// PROCMAP_QUERY (`include/uapi/linux/fs.h`, `struct procmap_query`): the mapping that holds
@@ -148,28 +138,15 @@ impl MapsFile {
         const PROCMAP_QUERY: usize = 0xc068_6611;
         // Size, flags and address in; start, end, permissions, page size, offset, inode and device
         // out; no name and no build-id wanted.
-        let mut query = [
-            size_of::<[u64; 13]>() as u64,
-            flags,
-            address,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
+        let mut query = [0u64; 13];
+        query[..3].copy_from_slice(&[size_of::<[u64; 13]>() as u64, flags, address]);
+        let arguments = [
+            self.0.raw() as usize,
+            PROCMAP_QUERY,
+            query.as_mut_ptr() as usize,
         ];
         // SAFETY: the kernel reads and writes that many bytes.
-        unsafe {
-            syscall::call(
-                nr::IOCTL,
-                [self.0, PROCMAP_QUERY, query.as_mut_ptr() as usize],
-            )?
-        };
+        unsafe { syscall::call(nr::IOCTL, arguments) }?;
         let [
             _,
             _,
@@ -255,15 +232,9 @@ fn contents(file: &MapsFile) -> Result<Vec<u8>, Errno> {
     let mut text = Vec::with_capacity(AT_ONCE);
     loop {
         text.reserve(AT_ONCE / 4);
-        let room = text.spare_capacity_mut();
-        // SAFETY: the kernel writes into memory that is ours and unused.
-        let read =
-            unsafe { syscall::call(nr::READ, [file.0, room.as_mut_ptr() as usize, room.len()]) };
-        match read {
+        match fs::read_more(&file.0, &mut text) {
             Ok(0) => return Ok(text),
-            // SAFETY: that many bytes have been written behind the old length.
-            Ok(count) => unsafe { text.set_len(text.len() + count) },
-            Err(Errno::EINTR) => {}
+            Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno),
         }
     }

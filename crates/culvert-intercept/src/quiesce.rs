@@ -208,9 +208,7 @@ fn is_left(block: &ThreadBlock, own: &ThreadBlock, others: Others, patience: &mu
 }
 
 fn pause(nanoseconds: u64) {
-    let time = [0u64, nanoseconds];
-    // SAFETY: a timespec of ours.
-    let _ = unsafe { syscall::call(nr::NANOSLEEP, [time.as_ptr() as usize, 0]) };
+    let _ = culvert_sys::process::nanosleep(nanoseconds);
 }
 
 /// Lets the others go on.

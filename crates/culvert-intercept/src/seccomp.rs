@@ -17,6 +17,9 @@ pub(crate) struct Instruction {
     pub k: u32,
 }
 
+// SAFETY: numbers.
+unsafe impl culvert_sys::plain::Plain for Instruction {}
+
 /// `struct seccomp_data` as words.
 type Data = [u32; 16];
 
@@ -61,16 +64,14 @@ impl Filter {
     /// A copy of the filter that the program's `struct sock_fprog` at `address` describes; `None`
     /// for what the kernel refuses.
     pub fn read(address: usize) -> Option<Self> {
-        // SAFETY: any bytes are numbers.
-        let [length, instructions] = unsafe { user::read::<[usize; 2]>(address) }.ok()?;
+        let [length, instructions] = user::read::<[usize; 2]>(address).ok()?;
         let length = length & 0xffff;
         if length == 0 || length > LONGEST {
             return None;
         }
         let mut program = vec![Instruction::default(); length];
         for (index, place) in program.iter_mut().enumerate() {
-            // SAFETY: any bytes are an instruction.
-            *place = unsafe { user::read(instructions + index * size_of::<Instruction>()) }.ok()?;
+            *place = user::read(instructions + index * size_of::<Instruction>()).ok()?;
         }
         Some(Self {
             program: Program::Instructions(program),

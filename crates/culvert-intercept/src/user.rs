@@ -8,6 +8,7 @@
 
 use core::arch::global_asm;
 use core::mem::MaybeUninit;
+use culvert_sys::plain::Plain;
 
 /// The program's memory is not there, or not accessible in the way needed: EFAULT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,14 +323,11 @@ pub fn zero_out(dst: usize, length: usize) -> Result<(), CopyError> {
 }
 
 /// Reads a value from the program's address `src`, which need not be aligned.
-///
-/// # Safety
-/// Every pattern of bytes must be a valid `T`.
 #[inline]
-pub unsafe fn read<T: Copy>(src: usize) -> Result<T, Fault> {
+pub fn read<T: Plain>(src: usize) -> Result<T, Fault> {
     let mut value = MaybeUninit::<T>::uninit();
     copy(value.as_mut_ptr() as usize, src, size_of::<T>(), src)?;
-    // SAFETY: all bytes were written, and the caller promises that any bytes do.
+    // SAFETY: all bytes were written, and any bytes do.
     Ok(unsafe { value.assume_init() })
 }
 

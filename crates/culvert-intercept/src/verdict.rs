@@ -30,11 +30,9 @@ pub(crate) enum Verdict {
 
 /// Makes the way out lead to the site again; `deliver` may change that to EINTR.
 pub(crate) fn restart(block: &ThreadBlock, restart: Restart) {
-    // SAFETY: the thread's own frame; records live for ever.
-    unsafe {
-        let frame = &mut *block.frame.get();
-        frame.restart = restart;
-        frame.resume = (*frame.record).restart;
-        frame.result = frame.number as isize;
-    }
+    // SAFETY: the thread's own frame.
+    let frame = unsafe { &mut *block.frame.get() };
+    frame.restart = restart;
+    frame.resume = frame.record().restart;
+    frame.result = frame.number as isize;
 }

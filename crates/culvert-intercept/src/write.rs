@@ -4,6 +4,9 @@ use crate::maps::Mapping;
 use crate::stub::Edit;
 use alloc::vec::Vec;
 use culvert_sys::PAGE64;
+use culvert_sys::fd::CWD;
+use culvert_sys::flags::OFlags;
+use culvert_sys::fs;
 use culvert_sys::{Errno, nr, raw::general as linux, syscall};
 
 /// Makes all of `edits`, sorted by address and without overlaps, in the mapping `code`; those that
@@ -56,44 +59,18 @@ unsafe fn store(code: &Mapping, edits: &[Edit]) -> Result<(), Errno> {
 }
 
 unsafe fn through_memory_file(edits: &[Edit]) -> Result<(), &'static str> {
-    let flags = (linux::O_RDWR | linux::O_CLOEXEC) as usize;
-    // SAFETY: the path ends in NUL.
-    let file = unsafe {
-        syscall::call(
-            nr::OPENAT,
-            [
-                linux::AT_FDCWD as usize,
-                c"/proc/self/mem".as_ptr() as usize,
-                flags,
-            ],
-        )
-    };
+    let file = fs::openat(CWD, c"/proc/self/mem", OFlags::RDWR | OFlags::CLOEXEC, 0);
     let file = file.map_err(|_| "neither mprotect nor /proc/self/mem may change code")?;
-    let mut result = Ok(());
     for run in runs(edits) {
         // SAFETY: the run is inside of the mapping, which can be read.
         let bytes = unsafe { run.contents() };
-        // SAFETY: writes the same bytes, but for the edits.
-        let written = unsafe {
-            syscall::call(
-                nr::PWRITE64,
-                [
-                    file,
-                    bytes.as_ptr() as usize,
-                    bytes.len(),
-                    run.start as usize,
-                ],
-            )
-        };
-        if written != Ok(bytes.len()) {
+        // The same bytes, but for the edits.
+        if fs::pwrite(&file, &bytes, run.start) != Ok(bytes.len()) {
             // What has been written stays: each site is complete in itself.
-            result = Err("the kernel refuses to change code");
-            break;
+            return Err("the kernel refuses to change code");
         }
     }
-    // SAFETY: our own descriptor.
-    let _ = unsafe { syscall::call(nr::CLOSE, [file]) };
-    result
+    Ok(())
 }
 
 /// Edits in neighbouring pages, to be written in one call.

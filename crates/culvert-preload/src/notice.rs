@@ -12,8 +12,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::*;
-use culvert_sys::raw::general::{S_IFIFO, S_IFMT, S_IFREG, S_IFSOCK};
-use culvert_sys::{Errno, nr, syscall};
+use culvert_sys::process::{exit_group, pending_signals, poll, sigprocmask, take_signal};
+use culvert_sys::raw::general::{
+    O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY, POLLOUT, RWF_NOWAIT, S_IFIFO, S_IFMT, S_IFREG, S_IFSOCK,
+    SIG_SETMASK, pollfd,
+};
+use culvert_sys::raw::net::{MSG_DONTWAIT, MSG_NOSIGNAL};
+use culvert_sys::{BorrowedFd, Errno, fs, net};
 
 /// The mark's name in the run directory.
 pub const MARK: &str = "told";
@@ -53,11 +58,9 @@ pub fn say(run: Option<&[u8]>, program: &[u8], reason: &str, remedy: &str) {
     if SAID.load(Relaxed) || !may_be_written(run) || SAID.swap(true, Relaxed) {
         return;
     }
-    let mark = run.map(|run| c_string(&[run, b"/", MARK.as_bytes()].concat()));
-    const O_WRONLY_CREAT_EXCL_NOFOLLOW: usize = 0o1 | 0o100 | 0o200 | 0o400000;
-    let marked = mark
-        .as_deref()
-        .map(|mark| shadow::open(mark, O_WRONLY_CREAT_EXCL_NOFOLLOW, 0o600));
+    let mark = run.map(|run| c_string([run, b"/", MARK.as_bytes()].concat()));
+    let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+    let marked = mark.as_deref().map(|mark| shadow::open(mark, flags, 0o600));
     if matches!(marked, Some(Err(Errno::EEXIST))) {
         return;
     }
@@ -67,8 +70,7 @@ pub fn say(run: Option<&[u8]>, program: &[u8], reason: &str, remedy: &str) {
         // The next one has better luck.
         SAID.store(false, Relaxed);
         if let (Some(mark), Some(Ok(_))) = (mark, marked) {
-            // SAFETY: the path ends in NUL.
-            let _ = unsafe { syscall::call(nr::UNLINK, [mark.as_ptr() as usize]) };
+            let _ = fs::unlink(&mark);
         }
     }
 }
@@ -92,10 +94,7 @@ pub fn end_without_mounts(program: &[u8], why: &str) -> ! {
     if !descriptor_path(STDERR).is_ok_and(shadow) {
         let _ = write(line.as_bytes());
     }
-    loop {
-        // SAFETY: ends the process.
-        unsafe { syscall::raw(nr::EXIT_GROUP, [125, 0, 0, 0, 0, 0]) };
-    }
+    exit_group(125)
 }
 
 /// `name` for a terminal: control characters and what is no UTF-8 are escaped, and a long one is
@@ -149,86 +148,48 @@ fn may_be_written(run: Option<&[u8]>) -> bool {
 
 /// poll(2): a pipe or terminal that would make us wait, and a pipe that nobody reads, takes none.
 fn takes_a_line() -> bool {
-    const POLLOUT: u64 = 4;
-    // `struct pollfd`: the descriptor, the events asked for, those that are there.
-    let mut asked = STDERR as u64 | POLLOUT << 32;
-    // SAFETY: one structure, which nobody else uses; no time is waited.
-    let found = unsafe { syscall::call(nr::POLL, [&raw mut asked as usize, 1, 0]) };
-    found == Ok(1) && asked >> 48 == POLLOUT
+    let mut asked = [pollfd {
+        fd: STDERR,
+        events: POLLOUT as i16,
+        revents: 0,
+    }];
+    poll(&mut asked, 0) == Ok(1) && asked[0].revents == POLLOUT as i16
 }
 
 /// Writes `line` without waiting, and without a signal that the program sees: those that a write
 /// raises (SIGPIPE, SIGXFSZ, SIGTTOU) are blocked meanwhile, and what has come of them since is
 /// taken.
 fn write(line: &[u8]) -> Result<(), Errno> {
-    const SIG_SETMASK: usize = 2;
     const SIGPIPE: u64 = 1 << 12;
     const SIGXFSZ: u64 = 1 << 24;
-    let all = u64::MAX;
-    let (mut before, mut pending) = (0u64, 0u64);
-    let mask = |new: &u64, old: usize| {
-        // SAFETY: sets of 8 bytes; `old` is 0 or a place for one.
-        unsafe {
-            syscall::call(
-                nr::RT_SIGPROCMASK,
-                [SIG_SETMASK, new as *const u64 as usize, old, 8],
-            )
-        }
-    };
-    mask(&all, &raw mut before as usize)?;
-    // SAFETY: a place for a set of 8 bytes.
-    let asked = unsafe { syscall::call(nr::RT_SIGPENDING, [&raw mut pending as usize, 8]) };
-    let result = match asked {
-        Ok(_) => write_at_once(line),
-        Err(error) => Err(error),
-    };
+    let before = sigprocmask(SIG_SETMASK, u64::MAX)?;
+    let pending = pending_signals();
+    let result = pending.and_then(|_| write_at_once(line));
     let raised = match result {
-        Err(Errno::EPIPE) => SIGPIPE & !pending,
-        Err(Errno::EFBIG) => SIGXFSZ & !pending,
+        Err(Errno::EPIPE) => SIGPIPE,
+        Err(Errno::EFBIG) => SIGXFSZ,
         _ => 0,
     };
+    let raised = raised & !pending.unwrap_or(0);
     if raised != 0 {
-        let now = [0u64; 2];
-        let arguments = [&raw const raised as usize, 0, &raw const now as usize, 8];
-        // SAFETY: a set of 8 bytes and a time of none.
-        let _ = unsafe { syscall::call(nr::RT_SIGTIMEDWAIT, arguments) };
+        let _ = take_signal(raised);
     }
-    let _ = mask(&before, 0);
+    let _ = sigprocmask(SIG_SETMASK, before);
     result.map(|_| ())
 }
 
 /// write(2) of `line`, of a pipe or socket with the flag that it must not wait: others may have
 /// filled it since it was asked. O_NONBLOCK would be everybody's who has the pipe.
 fn write_at_once(line: &[u8]) -> Result<usize, Errno> {
-    const RWF_NOWAIT: usize = 8;
-    const MSG_DONTWAIT_NOSIGNAL: usize = 0x40 | 0x4000;
-    let (fd, at, length) = (STDERR as usize, line.as_ptr() as usize, line.len());
-    // SAFETY: the line is given with its length in each.
-    unsafe {
-        match stat_descriptor(STDERR)?.st_mode & 0o170000 {
-            S_IFSOCK => syscall::call(nr::SENDTO, [fd, at, length, MSG_DONTWAIT_NOSIGNAL, 0, 0]),
-            S_IFIFO => {
-                let part = [at, length];
-                // An offset of -1: at the description's own (pwritev2(2)); as its low and its high
-                // half.
-                let arguments = [
-                    fd,
-                    part.as_ptr() as usize,
-                    1,
-                    usize::MAX,
-                    usize::MAX,
-                    RWF_NOWAIT,
-                ];
-                match syscall::call(nr::PWRITEV2, arguments) {
-                    // Pipes have had it since Linux 6.4.
-                    Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL) => {
-                        syscall::call(nr::WRITE, [fd, at, length])
-                    }
-                    other => other,
-                }
-            }
-            _ => syscall::call(nr::WRITE, [fd, at, length]),
-        }
+    let it = BorrowedFd::number(STDERR);
+    match stat_descriptor(STDERR)?.st_mode & S_IFMT {
+        S_IFSOCK => net::send(it, line, MSG_DONTWAIT | MSG_NOSIGNAL),
+        S_IFIFO => match fs::write_with(it, line, RWF_NOWAIT) {
+            // Pipes have had it since Linux 6.4.
+            Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL) => fs::write(it, line),
+            other => other,
+        },
+        _ => fs::write(it, line),
     }
 }
 

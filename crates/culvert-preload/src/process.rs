@@ -20,10 +20,10 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
+use core::sync::atomic::{AtomicBool, Ordering::*};
 use culvert::Node;
 use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::sync::Mutex;
+use culvert_sys::sync::{AtomicRef, Mutex};
 
 /// A working directory.
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ pub struct Process {
     shared_working_directory: AtomicBool,
 }
 
-static PROCESS: AtomicPtr<Process> = AtomicPtr::new(core::ptr::null_mut());
+static PROCESS: AtomicRef<Process> = AtomicRef::new();
 
 /// This is a new process.
 pub fn forget_pid() {
@@ -122,21 +122,17 @@ pub fn forget_pid() {
 /// The state. Only hooks call this, and hooks exist only after [`set`].
 #[inline]
 pub fn get() -> &'static Process {
-    let process = PROCESS.load(Acquire);
-    debug_assert!(!process.is_null());
-    // SAFETY: set once, before the engine is installed, and never freed.
-    unsafe { &*process }
+    PROCESS.get().expect("set before the engine is installed")
 }
 
 /// The state, if this process has joined a run.
 pub fn joined() -> Option<&'static Process> {
-    // SAFETY: as above.
-    unsafe { PROCESS.load(Acquire).as_ref() }
+    PROCESS.get()
 }
 
 /// Stores the state, once.
 pub fn set(process: Process) {
-    PROCESS.store(Box::into_raw(Box::new(process)), Release);
+    PROCESS.set(Some(Box::leak(Box::new(process))));
 }
 
 /// What is known of all targets together: fields of [`Process`].

@@ -16,9 +16,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_intercept::Config;
+use culvert_sys::BorrowedFd;
 use culvert_sys::raw::general::S_IFREG;
 use culvert_sys::trust::{self, Why as Distrust};
-use culvert_sys::{nr, syscall};
 
 /// What `CULVERT_RUN` says.
 struct Carried<'a> {
@@ -205,7 +205,7 @@ pub unsafe fn start(mut environment: Environment) {
         Ok(()) => static_tls::begin(environment.0 as usize, given),
         Err(lost) if lost.is_promised(&carried) => {
             crate::log!("not started: {}", lost.reason);
-            let own = crate::run::read_link(b"/proc/self/exe\0");
+            let own = crate::run::read_link(c"/proc/self/exe");
             let program = own.as_deref().unwrap_or(b"this program");
             notice::end_without_mounts(program, &format!("{}; {}", lost.reason, lost.remedy()));
         }
@@ -300,7 +300,7 @@ impl Lost {
 /// `remedy`.
 fn lose_mounts(carried: Option<&Carried<'_>>, reason: &str, remedy: &str) {
     crate::log!("this program does not see the mounts: {reason}; {remedy}");
-    let own = crate::run::read_link(b"/proc/self/exe\0");
+    let own = crate::run::read_link(c"/proc/self/exe");
     let program = own.as_deref().unwrap_or(b"this program");
     let run = carried.map(|carried| carried.directory);
     // Nothing is made in a directory that is not ours.
@@ -333,11 +333,8 @@ fn refuse_to_read_nothing(run: &[u8], reason: &str) {
     let message = format!(
         "culvert: descriptor {fd} is a file on a mount, which this program cannot read: {reason}\n"
     );
-    // SAFETY: writes a message of ours to standard error and ends the process.
-    unsafe {
-        let _ = syscall::call(nr::WRITE, [2, message.as_ptr() as usize, message.len()]);
-        syscall::raw(nr::EXIT_GROUP, [125, 0, 0, 0, 0, 0]);
-    }
+    let _ = culvert_sys::fs::write(BorrowedFd::number(2), message.as_bytes());
+    culvert_sys::process::exit_group(125)
 }
 
 /// # Safety

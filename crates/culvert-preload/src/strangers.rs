@@ -4,6 +4,7 @@
 //! in shadows, which are filled before the descriptor goes.
 
 use crate::description::{Description, Object, given_to_strangers};
+use crate::files::c_string;
 use crate::looked_at;
 use crate::process::{self, Process};
 use crate::run::{ShadowName, read_link, stat_descriptor};
@@ -12,7 +13,9 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
-use culvert_sys::{nr, syscall};
+use culvert_sys::BorrowedFd;
+use culvert_sys::net::socket_option;
+use culvert_sys::raw::net::SO_PEERCRED;
 
 /// From here on there is such a process in the run, or what another one hands on may come to one.
 pub fn are_there() {
@@ -45,29 +48,17 @@ pub fn may_receive(socket: i32) -> bool {
 /// Whether who made the other end of `socket` is a process of the run. (Who has it by now may be
 /// another one; if it is none of the run, it was given the socket by somebody who saw that.)
 fn peer_is_of_run(socket: i32) -> bool {
-    const SOL_SOCKET: usize = 1;
-    const SO_PEERCRED: usize = 17;
     // `struct ucred`: process, user, group.
-    let mut peer = [0i32; 3];
-    let mut length = core::mem::size_of_val(&peer) as u32;
-    let arguments = [
-        socket as usize,
-        SOL_SOCKET,
-        SO_PEERCRED,
-        peer.as_mut_ptr() as usize,
-        (&raw mut length) as usize,
-    ];
-    // SAFETY: the kernel writes a `struct ucred`, of the length given.
-    let asked = unsafe { syscall::call(nr::GETSOCKOPT, arguments) };
-    let process = process::get();
-    let own = culvert_sys::process::getpid() as isize;
-    if asked.is_err() || peer[0] <= 0 {
+    let peer: Result<[i32; 3], _> = socket_option(BorrowedFd::number(socket), SO_PEERCRED);
+    let peer = peer.map_or(0, |[process, ..]| process);
+    if peer <= 0 {
         return false;
     }
+    let process = process::get();
     // All of the run hold its lock.
     let lock = process.run.lock_descriptor.load(Relaxed);
-    let link = || read_link(format!("/proc/{}/fd/{lock}\0", peer[0]).as_bytes());
-    peer[0] as isize == own
+    let link = || read_link(&c_string(format!("/proc/{peer}/fd/{lock}")));
+    peer as u32 == culvert_sys::process::getpid()
         || link().is_ok_and(|link| link.strip_suffix(b"/lock") == Some(&process.run.path))
 }
 

@@ -1,8 +1,8 @@
 //! Where the numbers of drivers' descriptors stand: as many as there are, at addresses that stay.
 
 use alloc::boxed::Box;
-use core::ptr;
-use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
+use core::sync::atomic::{AtomicI32, Ordering::*};
+use culvert_sys::sync::AtomicRef;
 
 /// Places in one block.
 const PLACES: usize = 64;
@@ -11,45 +11,30 @@ const PLACES: usize = 64;
 pub(super) struct Adopted {
     first: Block,
     /// Where the last free place was found, null for the first block.
-    near: AtomicPtr<Block>,
+    near: AtomicRef<Block>,
 }
 
 struct Block {
     places: [AtomicI32; PLACES],
-    next: AtomicPtr<Block>,
+    next: AtomicRef<Block>,
 }
 
 impl Block {
     const fn new() -> Self {
         Self {
             places: [const { AtomicI32::new(-1) }; PLACES],
-            next: AtomicPtr::new(ptr::null_mut()),
+            next: AtomicRef::new(),
         }
-    }
-
-    fn next(&self) -> Option<&Self> {
-        // SAFETY: null, or leaked when it was linked.
-        unsafe { self.next.load(Acquire).as_ref() }
     }
 
     /// The next block, made when there is none.
-    fn next_made(&self) -> &Self {
-        if let Some(next) = self.next() {
+    fn next_made(&self) -> &'static Self {
+        if let Some(next) = self.next.get() {
             return next;
         }
-        let made = Box::into_raw(Box::new(Self::new()));
-        match self
-            .next
-            .compare_exchange(ptr::null_mut(), made, AcqRel, Acquire)
-        {
-            // SAFETY: made above, and linked for ever.
-            Ok(_) => unsafe { &*made },
-            // SAFETY: made above and seen by nobody; the one that was faster is linked for ever.
-            Err(first) => unsafe {
-                drop(Box::from_raw(made));
-                &*first
-            },
-        }
+        let made: &'static Self = Box::leak(Box::new(Self::new()));
+        // One made in vain stays: two threads seldom fill a block at once.
+        self.next.set_first(made).err().unwrap_or(made)
     }
 
     fn take(&self, fd: i32) -> Option<&AtomicI32> {
@@ -64,23 +49,22 @@ impl Adopted {
     pub(super) const fn new() -> Self {
         Self {
             first: Block::new(),
-            near: AtomicPtr::new(ptr::null_mut()),
+            near: AtomicRef::new(),
         }
     }
 
     /// A place for `fd`. A driver that is done with it stores -1 there.
     pub(super) fn add(&'static self, fd: i32) -> &'static AtomicI32 {
-        // SAFETY: null, or a block that is linked for ever.
-        let near = unsafe { self.near.load(Acquire).as_ref() };
+        let near = self.near.get();
         let mut block = near.unwrap_or(&self.first);
         // From there to the end; from the start, when drivers have freed places; then a new block.
         let mut again = near.is_some();
         loop {
             if let Some(place) = block.take(fd) {
-                self.near.store(ptr::from_ref(block).cast_mut(), Release);
+                self.near.set(Some(block));
                 return place;
             }
-            block = match block.next() {
+            block = match block.next.get() {
                 Some(next) => next,
                 None if again => {
                     again = false;
@@ -93,7 +77,7 @@ impl Adopted {
 
     /// All places, the free ones among them.
     pub(super) fn places(&self) -> impl Iterator<Item = &AtomicI32> {
-        core::iter::successors(Some(&self.first), |block| block.next())
+        core::iter::successors(Some(&self.first), |block| block.next.get())
             .flat_map(|block| &block.places)
     }
 }

@@ -4,8 +4,10 @@
 use super::ShadowName;
 use crate::files::{self, OwnedFd};
 use crate::task::tables;
+use core::ffi::CStr;
 use culvert::{Errno, Node};
-use culvert_sys::{nr, syscall};
+use culvert_sys::fd::{Command, fcntl};
+use culvert_sys::raw::general::{F_UNLCK, F_WRLCK, O_NONBLOCK, O_WRONLY};
 
 /// Whether any process has the shadow of `name` open or mapped. When in doubt it is held.
 pub fn is_held(mount: u16, node: Node) -> bool {
@@ -19,8 +21,6 @@ pub fn is_held(mount: u16, node: Node) -> bool {
     }
 }
 
-const F_SETLEASE: usize = 1024;
-
 /// The shadow of `name`, open for writing, if nobody else has it open or mapped, and a lease on it:
 /// who opens it waits. A write lease is granted only where nobody else has it (fcntl(2),
 /// F_SETLEASE; `check_conflicting_open`, fs/locks.c). An error: somebody has it; ENOENT: there is
@@ -29,12 +29,9 @@ pub fn alone(name: ShadowName) -> Result<OwnedFd, Errno> {
     alone_at(name, &super::get().shadow(name))
 }
 
-/// The same by another path of it (NUL-terminated).
-pub fn alone_at(name: ShadowName, path: &[u8]) -> Result<OwnedFd, Errno> {
-    const F_WRLCK: usize = 1;
-    const F_SETSIG: usize = 10;
+/// The same by another path of it.
+pub fn alone_at(name: ShadowName, path: &CStr) -> Result<OwnedFd, Errno> {
     const SIGURG: usize = 23;
-    const O_WRONLY_NONBLOCK: usize = 0o1 | 0o4000;
     // To close a descriptor of it would drop this process's record locks, which say enough.
     if super::get().posix_locks.are_on(name) {
         return Err(Errno::EAGAIN);
@@ -44,14 +41,11 @@ pub fn alone_at(name: ShadowName, path: &[u8]) -> Result<OwnedFd, Errno> {
     if tables::are_asked_for() {
         return Err(Errno::EAGAIN);
     }
-    let file = files::open(path, O_WRONLY_NONBLOCK, 0)?;
-    // SAFETY: the lease is on a descriptor of our own, and ends with it. Who opens the shadow
-    // meanwhile makes the kernel send a signal, by default SIGIO, which would end the program;
-    // SIGURG is ignored by default.
-    let leased = unsafe {
-        syscall::call(nr::FCNTL, [file.raw() as usize, F_SETSIG, SIGURG])
-            .and_then(|_| syscall::call(nr::FCNTL, [file.raw() as usize, F_SETLEASE, F_WRLCK]))
-    };
+    let file = files::open(path, O_WRONLY | O_NONBLOCK, 0)?;
+    // The lease ends with its descriptor. Who opens the shadow meanwhile makes the kernel send a
+    // signal, by default SIGIO, which would end the program; SIGURG is ignored by default.
+    let leased = fcntl(&file, Command::SETSIG, SIGURG)
+        .and_then(|_| fcntl(&file, Command::SETLEASE, F_WRLCK as usize));
     match leased {
         Ok(_) => Ok(file),
         Err(error) => {
@@ -63,10 +57,5 @@ pub fn alone_at(name: ShadowName, path: &[u8]) -> Result<OwnedFd, Errno> {
 
 /// Ends the lease of [`alone`].
 pub fn end_lease(file: &OwnedFd) {
-    const F_UNLCK: usize = 2;
-    let _ = culvert_sys::fd::fcntl(
-        culvert_sys::BorrowedFd::number(file.raw()),
-        culvert_sys::fd::Command::SETLEASE,
-        F_UNLCK,
-    );
+    let _ = fcntl(file, Command::SETLEASE, F_UNLCK as usize);
 }

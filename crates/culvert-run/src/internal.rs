@@ -4,13 +4,19 @@
 use super::adopted::Adopted;
 use super::posix_locks::PosixLocks;
 use super::{O_PATH, Run, ShadowName};
-use crate::files::{self, OwnedFd, dup_from, dup_high, lowest_internal};
+use crate::files::{self, OwnedFd, c_string, dup_from, dup_high, lowest_internal};
 use crate::task::{self, VforkChild, tables};
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicI32, Ordering::*};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::BorrowedFd;
+use culvert_sys::fd::{Command, fcntl, memfd_create, replace};
+use culvert_sys::raw::general::{
+    F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE, MFD_ALLOW_SEALING, MFD_CLOEXEC,
+    O_CLOEXEC, O_WRONLY,
+};
+use culvert_sys::sync::Mutex;
 
 /// Held while a free number becomes one of Culvert's own, or the program's by dup2, so that neither
 /// takes what the other has just got. Nothing is waited for under it.
@@ -54,9 +60,9 @@ impl Run {
             return lowest.into_raw();
         }
         while fd > 3 && self.is_internal(fd - 1) && self.move_internal(fd - 1).is_ok() {
-            let flag = if close_on_exec { 0o2000000 } else { 0 };
-            // SAFETY: both numbers are the program's to use: one just made, one just freed.
-            if unsafe { syscall::call(nr::DUP3, [fd as usize, fd as usize - 1, flag]) }.is_err() {
+            let flag = if close_on_exec { O_CLOEXEC } else { 0 };
+            // Both numbers are the program's to use: one just made, one just freed.
+            if replace(BorrowedFd::number(fd), fd - 1, flag).is_err() {
                 break;
             }
             drop(OwnedFd::from_raw(fd));
@@ -397,32 +403,15 @@ fn stand(place: &AtomicI32, make: impl FnOnce() -> Result<i32, Errno>) -> Result
 }
 
 fn make_placeholder() -> Result<i32, Errno> {
-    // SAFETY: plain system calls on a descriptor made here; the name ends in NUL.
-    let made = unsafe {
-        const MFD_CLOEXEC_ALLOW_SEALING: usize = 3;
-        const F_ADD_SEALS: usize = 1033;
-        const SEAL_SEAL_SHRINK_GROW_WRITE: usize = 1 | 2 | 4 | 8;
-        let made = OwnedFd::from_raw(syscall::call(
-            nr::MEMFD_CREATE,
-            [c"culvert".as_ptr() as usize, MFD_CLOEXEC_ALLOW_SEALING],
-        )? as i32);
-        syscall::call(
-            nr::FCNTL,
-            [
-                made.raw() as usize,
-                F_ADD_SEALS,
-                SEAL_SEAL_SHRINK_GROW_WRITE,
-            ],
-        )?;
-        made
-    };
-    open_again(made.raw(), 1 /* O_WRONLY */)
+    let made = memfd_create(c"culvert", MFD_CLOEXEC | MFD_ALLOW_SEALING)?;
+    let seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    fcntl(&made, Command::ADD_SEALS, seals as usize)?;
+    open_again(made.raw(), O_WRONLY)
 }
 
 /// A new description of what `fd` is open on, with `flags`, at a number for internal descriptors.
 fn open_again(fd: i32, flags: u32) -> Result<i32, Errno> {
-    let path = alloc::format!("/proc/self/fd/{fd}\0");
-    let opened = files::open(path.as_bytes(), flags as usize, 0)?;
+    let opened = files::open(&c_string(alloc::format!("/proc/self/fd/{fd}")), flags, 0)?;
     dup_high(opened.raw(), true).or_else(|_| dup_from(opened.raw(), 3, true))
 }
 

@@ -70,20 +70,21 @@ pub mod task;
 
 use crate::files::c_string;
 pub use crate::files::{
-    O_PATH, descriptor_path, list, make_directory, positions, read_file, read_link, read_link_at,
+    O_PATH, descriptor_path, list, make_directory, positions, read_file, read_link,
     stat_descriptor, stat_path,
 };
 use crate::files::{kernel_flags, read_all};
-use alloc::{boxed::Box, format, vec::Vec};
+use alloc::{boxed::Box, ffi::CString, format, vec::Vec};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
+use core::sync::atomic::{AtomicI32, Ordering::*};
 use culvert::Node;
 use culvert::mount::Mount;
 use culvert_mounts::MountTable;
-use culvert_sys::flags::OFlags;
-use culvert_sys::raw::general::{AT_FDCWD, STATX_BTIME, stat};
+use culvert_sys::flags::{AtFlags, OFlags};
+use culvert_sys::raw::general::{AT_FDCWD, O_DIRECTORY, STATX_BTIME, stat};
+use culvert_sys::sync::AtomicRef;
 use culvert_sys::trust::{self, Opened, Why};
-use culvert_sys::{Errno, nr, syscall};
+use culvert_sys::{BorrowedFd, Errno, fs};
 pub use internal::INTERNAL;
 use internal::Internal;
 pub use joining::{Refusal, enter, outside};
@@ -123,16 +124,13 @@ pub struct Run {
     pub posix_locks: PosixLocks,
 }
 
-static JOINED: AtomicPtr<Run> = AtomicPtr::new(core::ptr::null_mut());
+static JOINED: AtomicRef<Run> = AtomicRef::new();
 
 /// The run of this process, which is part of one at most. Only what exists after [`enter`] calls
 /// this.
 #[inline]
 pub fn get() -> &'static Run {
-    let run = JOINED.load(Acquire);
-    debug_assert!(!run.is_null());
-    // SAFETY: set once, before the engine is installed, and never freed.
-    unsafe { &*run }
+    JOINED.get().expect("joined before the engine is installed")
 }
 
 /// This process is part of `run`, whose directory is kept by `lock_descriptor`, from here on.
@@ -148,7 +146,7 @@ fn join(
         lock_descriptor: AtomicI32::new(lock_descriptor),
         ..run
     }));
-    JOINED.store(run, Release);
+    JOINED.set(Some(run));
     run
 }
 
@@ -180,29 +178,17 @@ impl ShadowName {
 /// When what is open in `fd` (`AT_FDCWD`: the working directory) was made, where its file system
 /// knows.
 fn birth(fd: i32) -> Option<alloc::string::String> {
-    const AT_EMPTY_PATH: usize = 0x1000;
-    // `struct statx`: the mask of what is known at byte 0, the time at bytes 80 (seconds) and 88.
-    let mut found = [0u64; 32];
-    let arguments = [
-        fd as usize,
-        c"".as_ptr() as usize,
-        AT_EMPTY_PATH,
-        STATX_BTIME as usize,
-        found.as_mut_ptr() as usize,
-    ];
-    // SAFETY: the path ends in NUL, the buffer has the size of the structure.
-    unsafe { syscall::call(nr::STATX, arguments) }.ok()?;
-    let (known, seconds, nanoseconds) = (found[0] as u32, found[10], found[11] as u32);
-    (known & STATX_BTIME != 0).then(|| format!("{seconds:x}.{nanoseconds:x}"))
+    let fd = BorrowedFd::number(fd);
+    let found = fs::statx(fd, c"", AtFlags::EMPTY_PATH, STATX_BTIME).ok()?;
+    let born = found.stx_btime;
+    (found.stx_mask & STATX_BTIME != 0).then(|| format!("{:x}.{:x}", born.tv_sec, born.tv_nsec))
 }
 
 impl Run {
     /// The run directory at `path`, if it is trusted ([`trust::directory`]), and a descriptor of
     /// it.
     pub fn open(path: &[u8]) -> Result<(Self, Opened), Why> {
-        let name = c_string(path);
-        let name = CStr::from_bytes_with_nul(&name).map_err(|_| Why::Failed(Errno::EINVAL))?;
-        let opened = trust::directory(name, trust::user())?;
+        let opened = trust::directory(&c_string(path), trust::user())?;
         let stat = opened.stat();
         Ok((Self::at(path.to_vec(), stat.st_dev, stat.st_uid), opened))
     }
@@ -234,37 +220,32 @@ impl Run {
         [base, b"/sites"].concat()
     }
 
-    /// The path of `name` in the run directory, NUL-terminated.
-    pub fn file(&self, name: &str) -> Vec<u8> {
-        let mut path = self.path.clone();
-        path.push(b'/');
-        path.extend_from_slice(name.as_bytes());
-        path.push(0);
-        path
+    /// The path of `name` in the run directory.
+    pub fn file(&self, name: &str) -> CString {
+        c_string([&self.path, &b"/"[..], name.as_bytes()].concat())
     }
 
-    /// The path of a shadow file, NUL-terminated.
-    pub fn shadow(&self, name: ShadowName) -> Vec<u8> {
+    /// The path of a shadow file.
+    pub fn shadow(&self, name: ShadowName) -> CString {
         self.file(&format!("shadows/{:x}.{:x}", name.mount, name.node.0))
     }
 
-    /// The path of a link beside a shadow, NUL-terminated, that holds the node's path below its
-    /// mount.
-    pub fn node_path(&self, name: ShadowName) -> Vec<u8> {
+    /// The path of a link beside a shadow that holds the node's path below its mount.
+    pub fn node_path(&self, name: ShadowName) -> CString {
         self.file(&format!("shadows/{:x}.{:x}.path", name.mount, name.node.0))
     }
 
-    /// The path of a working directory, NUL-terminated.
-    pub fn working_directory(&self, name: ShadowName) -> Vec<u8> {
+    /// The path of a working directory.
+    pub fn working_directory(&self, name: ShadowName) -> CString {
         self.file(&format!("cwd/{:x}.{:x}", name.mount, name.node.0))
     }
 
-    /// The path of the copy of a directory, NUL-terminated.
-    pub fn shown(&self, name: ShadowName) -> Vec<u8> {
+    /// The path of the copy of a directory.
+    pub fn shown(&self, name: ShadowName) -> CString {
         self.file(&format!("shown/{}", name.text()))
     }
 
-    fn directory_mark(&self, found: &stat) -> Vec<u8> {
+    fn directory_mark(&self, found: &stat) -> CString {
         self.file(&format!(
             "directories/{:x}.{:x}",
             found.st_dev, found.st_ino
@@ -281,7 +262,7 @@ impl Run {
         if read_link(&path).is_ok_and(|old| old == text.as_bytes()) {
             return Ok(());
         }
-        self.link(&self.file("directories"), &path, &format!("{text}\0"))
+        self.link(&self.file("directories"), &path, &text)
     }
 
     /// The node that the directory `found`, which is open in `fd` (`AT_FDCWD`: the working
@@ -300,35 +281,29 @@ impl Run {
     /// program for which the node of `name` could not be shown. The last one of each node counts.
     pub fn note_nowhere(&self, name: ShadowName, found: &stat) -> Result<(), Errno> {
         let path = self.file(&format!("nowhere/{}", name.text()));
-        let text = format!("{:x}.{:x}\0", found.st_dev, found.st_ino);
+        let text = format!("{:x}.{:x}", found.st_dev, found.st_ino);
         self.link(&self.file("nowhere"), &path, &text)
     }
 
-    /// A symbolic link `path` in `folder`, which is made if need be, to `text`, all ending in NUL.
-    fn link(&self, folder: &[u8], path: &[u8], text: &str) -> Result<(), Errno> {
+    /// A symbolic link `path` in `folder`, which is made if need be, to `text`.
+    fn link(&self, folder: &CStr, path: &CStr, text: &str) -> Result<(), Errno> {
         let _ = make_directory(folder);
-        // SAFETY: all paths end in NUL.
-        unsafe {
-            let _ = syscall::call(nr::UNLINK, [path.as_ptr() as usize]);
-            match syscall::call(
-                nr::SYMLINK,
-                [text.as_ptr() as usize, path.as_ptr() as usize],
-            ) {
-                Ok(_) | Err(Errno::EEXIST) => Ok(()),
-                Err(error) => Err(error),
-            }
+        let _ = fs::unlink(path);
+        match fs::symlink(&c_string(text), path) {
+            Err(Errno::EEXIST) => Ok(()),
+            made => made,
         }
     }
 
     /// The node that the kernel's working directory stands for, where a program that was not
     /// intercepted had it.
     pub fn shown_working_directory(&self) -> Option<ShadowName> {
-        let found = stat_path(b".\0").ok()?;
+        let found = stat_path(c".").ok()?;
         if let Some(name) = self.marked_directory(&found, AT_FDCWD) {
             return Some(name);
         }
         let here = format!("{:x}.{:x}", found.st_dev, found.st_ino);
-        let folder = crate::files::open(&self.file("nowhere"), 0o200000, 0).ok()?;
+        let folder = crate::files::open(&self.file("nowhere"), O_DIRECTORY, 0).ok()?;
         list(&folder).iter().find_map(|name| {
             let name = ShadowName::of_text(name)?;
             let noted = read_link(&self.file(&format!("nowhere/{}", name.text()))).ok()?;
@@ -336,12 +311,12 @@ impl Run {
         })
     }
 
-    /// The path of a FIFO that stands for one on a mount, NUL-terminated.
-    pub fn fifo(&self, name: ShadowName) -> Vec<u8> {
+    /// The path of a FIFO that stands for one on a mount.
+    pub fn fifo(&self, name: ShadowName) -> CString {
         self.file(&format!("fifos/{:x}.{:x}", name.mount, name.node.0))
     }
 
-    fn mark_of(&self, found: &stat) -> Vec<u8> {
+    fn mark_of(&self, found: &stat) -> CString {
         self.file(&format!(
             "descriptors/{:x}.{:x}",
             found.st_dev, found.st_ino
@@ -350,14 +325,8 @@ impl Run {
 
     /// Tells all processes of the run that descriptors on the file `found` may belong to `mount`.
     pub fn mark(&self, mount: u16, found: &stat) -> Result<(), Errno> {
-        let (path, number) = (self.mark_of(found), format!("{mount:x}\0"));
-        // SAFETY: both strings end in NUL.
-        let link = || unsafe {
-            syscall::call(
-                nr::SYMLINK,
-                [number.as_ptr() as usize, path.as_ptr() as usize],
-            )
-        };
+        let (path, number) = (self.mark_of(found), c_string(format!("{mount:x}")));
+        let link = || fs::symlink(&number, &path);
         let made = match link() {
             Err(Errno::ENOENT) => {
                 let _ = make_directory(&self.file("descriptors"));
@@ -366,8 +335,8 @@ impl Run {
             made => made,
         };
         match made {
-            Ok(_) | Err(Errno::EEXIST) => Ok(()),
-            Err(error) => Err(error),
+            Err(Errno::EEXIST) => Ok(()),
+            made => made,
         }
     }
 
@@ -397,7 +366,7 @@ impl Run {
         let name = self.parse(&path)?;
         let there = match path.ends_with(DELETED) {
             true => Err(Errno::ENOENT),
-            false => stat_path(&c_string(&path)),
+            false => stat_path(&c_string(&path[..])),
         };
         let is_it = match there {
             Ok(there) => (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino),
@@ -447,7 +416,7 @@ mod tests {
             node: Node(0xdead_beef),
         };
         for path in [run().shadow(name), run().working_directory(name)] {
-            assert_eq!(run().parse(&path[..path.len() - 1]), Some(name));
+            assert_eq!(run().parse(path.to_bytes()), Some(name));
         }
         assert_eq!(
             run().parse(b"/dev/shm/culvert-0/outer/shadows/0.5"),
@@ -480,7 +449,7 @@ mod tests {
             run.link(
                 &run.file("directories"),
                 &mark,
-                &format!("{}{born}\0", name.text()),
+                &format!("{}{born}", name.text()),
             )
             .unwrap();
             assert_eq!(run.marked_directory(&found, fd), counts.then_some(name));

@@ -2,9 +2,11 @@
 //! who stands in it, paging/records.rs says.
 
 use crate::files;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use culvert::Errno;
-use culvert_sys::{nr, syscall};
+use culvert_sys::PAGE;
+use culvert_sys::memory::{Placed, Shared};
+use culvert_sys::raw::general::{O_CREAT, O_RDWR};
 
 /// One process's mappings of one node that can be written.
 #[repr(C)]
@@ -25,69 +27,39 @@ pub const NOBODY: u32 = u32::MAX;
 
 /// How many there can be at once in a run: 256 KiB of them.
 pub(crate) const RECORDS: usize = 8192;
-/// A page for the number of those ever used, the records, and of each what tells its file from a
-/// later one of the same number.
-const LENGTH: usize = 4096 + RECORDS * (size_of::<Record>() + size_of::<AtomicU64>());
 
-static ADDRESS: AtomicUsize = AtomicUsize::new(0);
-
+/// What lies in the file.
+#[repr(C)]
 pub(crate) struct Table {
-    pub(crate) used: &'static AtomicU32,
-    pub(crate) records: &'static [Record; RECORDS],
-    pub(crate) identities: &'static [AtomicU64; RECORDS],
+    /// The number of records ever used.
+    pub(crate) used: AtomicU32,
+    rest: [AtomicU32; PAGE / 4 - 1],
+    pub(crate) records: [Record; RECORDS],
+    /// Of each record what tells its file from a later one of the same number.
+    pub(crate) identities: [AtomicU64; RECORDS],
 }
+
+// SAFETY: atomic words.
+unsafe impl Shared for Table {}
+
+static TABLE: Placed<Table> = Placed::new();
 
 /// Makes the table known to this process, which may not be allowed to open it later.
 pub fn prepare() -> Result<(), Errno> {
     map(true).map(|_| ())
 }
 
-pub(crate) fn map(create: bool) -> Result<Table, Errno> {
-    let known = ADDRESS.load(Acquire);
-    let address = match known {
-        0 => {
-            let flags = 0o2 | if create { 0o100 } else { 0 }; // O_RDWR, O_CREAT
-            let file = files::open(&super::get().file("mappings"), flags, 0o600)?;
-            crate::task::limits::make_room(file.raw(), LENGTH as u64)?;
-            // SAFETY: the mapping is a new one of our own file, of which every page is there, and
-            // lives for ever.
-            let made = unsafe {
-                const READ_WRITE: usize = 3;
-                const MAP_SHARED: usize = 1;
-                let arguments = [
-                    culvert_sys::place::hint(LENGTH),
-                    LENGTH,
-                    READ_WRITE,
-                    MAP_SHARED,
-                    file.raw() as usize,
-                    0,
-                ];
-                syscall::call(nr::MMAP, arguments)?
-            };
-            match ADDRESS.compare_exchange(0, made, AcqRel, Acquire) {
-                Ok(_) => made,
-                Err(first) => {
-                    // SAFETY: made above and seen by nobody.
-                    let _ = unsafe { syscall::call(nr::MUNMAP, [made, LENGTH]) };
-                    first
-                }
-            }
-        }
-        known => known,
-    };
-    // SAFETY: mapped for ever, with this layout, all of atomic words.
-    unsafe {
-        Ok(Table {
-            used: &*(address as *const AtomicU32),
-            records: &*((address + 4096) as *const [Record; RECORDS]),
-            identities: &*((address + 4096 + size_of::<[Record; RECORDS]>())
-                as *const [AtomicU64; RECORDS]),
-        })
-    }
+pub(crate) fn map(create: bool) -> Result<&'static Table, Errno> {
+    TABLE.get_or_map(|| {
+        let flags = O_RDWR | if create { O_CREAT } else { 0 };
+        let file = files::open(&super::get().file("mappings"), flags, 0o600)?;
+        crate::task::limits::make_room(file.raw(), size_of::<Table>() as u64)?;
+        Ok(file)
+    })
 }
 
 impl Table {
-    pub(crate) fn used(&self) -> &'static [Record] {
+    pub(crate) fn used(&self) -> &[Record] {
         let count = (self.used.load(Acquire) as usize).min(RECORDS);
         &self.records[..count]
     }

@@ -3,9 +3,11 @@
 
 pub use crate::files::c_string;
 use alloc::vec::Vec;
+use core::ffi::CStr;
 use culvert::{Errno, Error, Result, Sink, Source};
 use culvert_intercept::user;
 use culvert_sys::PAGE;
+use culvert_sys::plain::Plain;
 
 /// One stretch of the program's memory, as in `struct iovec`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -268,35 +270,37 @@ impl PathBuffer {
     pub fn read(&mut self, address: usize) -> core::result::Result<Path<'_>, Errno> {
         // SAFETY: `string_in` only writes here, and what it has not written is not looked at.
         let buffer = unsafe { &mut *self.0.as_mut_ptr() };
-        match user::string_in(address, buffer) {
-            Ok(length) => {
-                if let Some(end) = buffer.get_mut(length) {
-                    *end = 0;
-                }
-                Ok(Path(&buffer[..length]))
-            }
-            Err(user::StringError::Fault) => Err(Errno::EFAULT),
-            Err(user::StringError::TooLong) => Err(Errno::ENAMETOOLONG),
-        }
+        let length = match user::string_in(address, buffer) {
+            Ok(length) => length,
+            Err(user::StringError::Fault) => return Err(Errno::EFAULT),
+            Err(user::StringError::TooLong) => return Err(Errno::ENAMETOOLONG),
+        };
+        let string = buffer.get_mut(..=length).ok_or(Errno::ENAMETOOLONG)?;
+        string[length] = 0;
+        // SAFETY: it was read up to its first NUL, which stands behind it.
+        Ok(Path(unsafe { CStr::from_bytes_with_nul_unchecked(string) }))
     }
 }
 
-/// A path without its NUL, which is there behind it.
+/// A path of the program's, or of ours.
 #[derive(Clone, Copy, Debug)]
-pub struct Path<'p>(&'p [u8]);
+pub struct Path<'p>(&'p CStr);
 
 impl<'p> Path<'p> {
-    /// The path of a C string made by [`c_string`], or given as a constant; empty when there is no
-    /// NUL at its end.
-    pub fn of(string: &'p [u8]) -> Self {
-        match string {
-            [path @ .., 0] => Self(path),
-            _ => Self(b"\0".split_at(0).0),
-        }
+    /// The path of a string of ours.
+    pub const fn of(string: &'p CStr) -> Self {
+        Self(string)
     }
 
     /// Its bytes.
+    #[inline]
     pub fn bytes(self) -> &'p [u8] {
+        self.0.to_bytes()
+    }
+
+    /// It, for a system call.
+    #[inline]
+    pub const fn c_str(self) -> &'p CStr {
         self.0
     }
 
@@ -307,14 +311,14 @@ impl<'p> Path<'p> {
 
     /// The path without its first `count` bytes.
     pub fn skip(self, count: usize) -> Self {
-        Self(self.0.get(count..).unwrap_or(&self.0[self.0.len()..]))
+        Self(&self.0[count.min(self.0.count_bytes())..])
     }
 }
 
 impl core::ops::Deref for Path<'_> {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        self.0
+        self.0.to_bytes()
     }
 }
 
@@ -325,7 +329,7 @@ impl Default for PathBuffer {
 }
 
 /// Plain numbers, which any bytes make.
-pub trait Number: Copy {}
+pub trait Number: Plain {}
 impl Number for u8 {}
 impl Number for i32 {}
 impl Number for u32 {}
@@ -336,8 +340,7 @@ impl Number for usize {}
 /// The number at `address` of the program's memory; EFAULT when it cannot be read.
 #[inline]
 pub fn get<T: Number>(address: usize) -> core::result::Result<T, Errno> {
-    // SAFETY: any bytes make a number.
-    unsafe { user::read(address) }.map_err(|_| Errno::EFAULT)
+    user::read(address).map_err(|_| Errno::EFAULT)
 }
 
 /// Stores a number at `address` of the program's memory; EFAULT when it cannot be written.

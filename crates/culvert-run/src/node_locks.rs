@@ -9,23 +9,23 @@
 //! of their own: they die together. A child of vfork, which has its parent's memory, holds a record
 //! lock (fcntl(2)), which ends with its table of descriptors.
 
-use super::Run;
 use crate::files;
 use crate::task;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use culvert::{Errno, Node};
 use culvert_drivers::Proof;
 use culvert_mounts::MountId;
-use culvert_sys::OwnedFd;
-use culvert_sys::waits::{self, Holding};
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::fd::LockCommand;
+use culvert_sys::memory::{Placed, Shared};
+use culvert_sys::plain::Plain;
+use culvert_sys::raw::general::{F_UNLCK, F_WRLCK, O_CREAT, O_RDWR, flock};
+use culvert_sys::sync::{self, AtomicRef, Mutex};
+use culvert_sys::waits::Holding;
+use culvert_sys::{BorrowedFd, PAGE, process};
 
 const WORDS: usize = 1024;
-/// Bytes of the mapped file: the words, a page for [`Notes`], and four words more for each group of
-/// nodes ([`Mapped`]).
-const LENGTH: usize = 24576;
 
 /// Somebody sleeps on the word.
 const WAITERS: u32 = 1 << 31;
@@ -40,7 +40,7 @@ const OWNER_MASK: u32 = OWNER - 1;
 /// include/linux/threads.h).
 const SLOTS: u32 = BY_THREAD - 1;
 /// How long a waiter sleeps before it asks whether the owner still lives, nanoseconds.
-const PATIENCE: usize = 20_000_000;
+const PATIENCE: u32 = 20_000_000;
 /// Sleeps until a waiter that can do without the lock goes on.
 const LONG: u32 = 50;
 
@@ -79,13 +79,29 @@ pub struct Mapped {
     pub watched: &'static AtomicU32,
 }
 
+/// What lies in the file.
+#[repr(C)]
+struct Words {
+    locks: [AtomicU32; WORDS],
+    notes: Notes,
+    rest: [AtomicU32; (PAGE - size_of::<Notes>()) / 4],
+    // Of each group of nodes, as in `Mapped`.
+    records: [AtomicU32; WORDS],
+    followed: [AtomicU32; WORDS],
+    executed: [AtomicU32; WORDS],
+    watched: [AtomicU32; WORDS],
+}
+
+// SAFETY: atomic words.
+unsafe impl Shared for Words {}
+
 /// The lock words, mapped on first use.
 pub struct NodeLocks {
-    address: AtomicUsize,
+    words: Placed<Words>,
     /// This process's slot; 0: none yet.
     slot: AtomicU32,
     /// Where the number of the descriptor on `owners` stands.
-    owners: AtomicPtr<AtomicI32>,
+    owners: AtomicRef<AtomicI32>,
     /// What holds the slot; locked while one is chosen.
     proof: Mutex<Option<Proof>>,
     /// Used when the shared file cannot be mapped: then only this process is kept apart.
@@ -113,72 +129,37 @@ impl NodeLocks {
     /// Not mapped yet.
     pub const fn new() -> Self {
         Self {
-            address: AtomicUsize::new(0),
+            words: Placed::new(),
             slot: AtomicU32::new(0),
-            owners: AtomicPtr::new(core::ptr::null_mut()),
+            owners: AtomicRef::new(),
             proof: Mutex::new(None),
             fallback: AtomicU32::new(0),
         }
     }
 
-    fn map(run: &Run) -> Result<usize, Errno> {
-        let file = files::open(
-            &run.file("locks"),
-            0o2 | 0o100, /* O_RDWR|O_CREAT */
-            0o600,
-        )?;
-        crate::task::limits::make_room(file.raw(), LENGTH as u64)?;
-        // SAFETY: the mapping is a new one of our own file, grown to its full length first, and
-        // lives for ever.
-        unsafe {
-            const READ_WRITE: usize = 3;
-            const MAP_SHARED: usize = 1;
-            syscall::call(
-                nr::MMAP,
-                [
-                    culvert_sys::place::hint(LENGTH),
-                    LENGTH,
-                    READ_WRITE,
-                    MAP_SHARED,
-                    file.raw() as usize,
-                    0,
-                ],
-            )
+    #[inline]
+    fn words(&self) -> Option<&'static Words> {
+        match self.words.get() {
+            None => self.map(),
+            known => known,
         }
     }
 
-    fn address(&self) -> Option<usize> {
-        let known = self.address.load(Acquire);
-        if known != 0 {
-            return Some(known);
-        }
-        match Self::map(super::get()) {
-            Ok(made) => match self.address.compare_exchange(0, made, AcqRel, Acquire) {
-                Ok(_) => Some(made),
-                Err(first) => {
-                    // SAFETY: the mapping was made above and nobody has seen it.
-                    let _ = unsafe { syscall::call(nr::MUNMAP, [made, LENGTH]) };
-                    Some(first)
-                }
-            },
-            Err(error) => {
-                culvert_sys::log!("no locks between processes: {error}");
-                None
-            }
-        }
-    }
-
-    fn words(address: usize) -> &'static [AtomicU32; WORDS] {
-        // SAFETY: the words are mapped there for ever.
-        unsafe { &*(address as *const [AtomicU32; WORDS]) }
+    #[cold]
+    fn map(&self) -> Option<&'static Words> {
+        let mapped = self.words.get_or_map(|| {
+            let file = files::open(&super::get().file("locks"), O_RDWR | O_CREAT, 0o600)?;
+            crate::task::limits::make_room(file.raw(), size_of::<Words>() as u64)?;
+            Ok(file)
+        });
+        let why = |error: &Errno| culvert_sys::log!("no locks between processes: {error}");
+        mapped.inspect_err(why).ok()
     }
 
     /// What the processes of the run tell each other; none where their common file cannot be
     /// mapped.
     pub fn notes(&self) -> Option<&'static Notes> {
-        // SAFETY: the second page is mapped for ever and holds two atomic words.
-        self.address()
-            .map(|address| unsafe { &*((address + WORDS * 4) as *const Notes) })
+        self.words().map(|words| &words.notes)
     }
 
     /// So many bytes more lie in shadows, or less.
@@ -192,15 +173,12 @@ impl NodeLocks {
     /// [`NodeLocks::notes`], unless nobody in this process has asked for a lock or for them yet.
     #[inline]
     pub fn notes_if_mapped(&self) -> Option<&'static Notes> {
-        match self.address.load(Acquire) {
-            0 => None,
-            _ => self.notes(),
-        }
+        self.words.get().map(|words| &words.notes)
     }
 
     fn word(&self, mount: MountId, node: Node) -> &AtomicU32 {
-        match self.address() {
-            Some(address) => &Self::words(address)[group(mount, node)],
+        match self.words() {
+            Some(words) => &words.locks[group(mount, node)],
             None => &self.fallback,
         }
     }
@@ -208,13 +186,13 @@ impl NodeLocks {
     /// What is said of the group of `node`; none where the common file cannot be mapped.
     #[inline]
     pub fn mapped(&self, mount: MountId, node: Node) -> Option<Mapped> {
-        let address = self.address()?;
+        let words = self.words()?;
         let place = group(mount, node);
         Some(Mapped {
-            records: &Self::words(address + 2 * WORDS * 4)[place],
-            followed: &Self::words(address + 3 * WORDS * 4)[place],
-            executed: &Self::words(address + 4 * WORDS * 4)[place],
-            watched: &Self::words(address + 5 * WORDS * 4)[place],
+            records: &words.records[place],
+            followed: &words.followed[place],
+            executed: &words.executed[place],
+            watched: &words.watched[place],
         })
     }
 
@@ -234,10 +212,10 @@ impl NodeLocks {
     /// wait while it has it.
     #[inline]
     pub fn lock_beside_forks(&self, mount: MountId, node: Node) -> NodeLock<'_> {
-        let Some(address) = self.address() else {
+        let Some(words) = self.words() else {
             return self.lock(mount, node);
         };
-        let (word, me) = (&Self::words(address)[group(mount, node)], self.owner());
+        let (word, me) = (&words.locks[group(mount, node)], self.owner());
         if word.compare_exchange(0, me, Acquire, Relaxed).is_err() {
             self.wait(word, me, 0, &|| false);
         }
@@ -250,14 +228,14 @@ impl NodeLocks {
     /// Locks the word of `node` for other threads of this process, which may be several. None where
     /// it cannot be had soon.
     pub fn lend(&self, mount: MountId, node: Node) -> Option<Lent> {
-        let (address, group) = (self.address()?, group(mount, node));
+        let (words, group) = (self.words()?, group(mount, node));
         let mut lent = LENT.lock();
         lent.retain(|(_, lock)| lock.strong_count() != 0);
         let known = lent.iter().find(|(of, _)| *of == group);
         if let Some(known) = known.and_then(|(_, lock)| lock.upgrade()) {
             return Some(known);
         }
-        let (word, me) = (&Self::words(address)[group], self.owner());
+        let (word, me) = (&words.locks[group], self.owner());
         // Not for a thread of this process: it may wait for us.
         let taken = word.compare_exchange(0, me, Acquire, Relaxed).is_ok();
         let lock =
@@ -343,20 +321,7 @@ impl NodeLocks {
             {
                 continue;
             }
-            let limit = [0usize, PATIENCE];
-            const FUTEX_WAIT: usize = 0;
-            // SAFETY: the word and the time limit outlive the call.
-            let woken = unsafe {
-                waits::call(
-                    nr::FUTEX,
-                    [
-                        word.as_ptr() as usize,
-                        FUTEX_WAIT,
-                        marked as usize,
-                        limit.as_ptr() as usize,
-                    ],
-                )
-            };
+            let woken = sync::shared_wait_outside(word, marked, PATIENCE);
             slept = true;
             waits += u32::from(woken == Err(Errno::ETIMEDOUT));
             if woken == Err(Errno::ETIMEDOUT)
@@ -404,13 +369,13 @@ impl NodeLocks {
             }
         };
         // What an earlier owner of the slot held, it held when it died.
-        if let Some(address) = self.address() {
-            for word in Self::words(address) {
+        if let Some(words) = self.words() {
+            for word in &words.locks {
                 let now = word.load(Relaxed);
                 if now & OWNER_MASK == slot
                     && word.compare_exchange(now, 0, AcqRel, Relaxed).is_ok()
                 {
-                    wake(word);
+                    sync::shared_wake_one(word);
                 }
             }
         }
@@ -420,34 +385,31 @@ impl NodeLocks {
     }
 
     fn take_slot(&self, first: u32, proof: &mut Option<Proof>) -> Result<u32, Errno> {
-        let mut place = self.owners.load(Acquire);
-        if place.is_null() {
-            // It would be known in memory that the parent shares, but open in the child only.
-            if task::vfork_child().is_some() {
-                return Err(Errno::EBADF);
-            }
-            let path = super::get().file("owners");
-            let file = files::open(&path, 0o2 | 0o100 /* O_RDWR|O_CREAT */, 0o600)?;
-            let adopted = super::get()
-                .adopt_internal(file.raw())
-                .ok_or(Errno::EMFILE)?;
-            // It has become another number.
-            let _ = file.into_raw();
-            place = core::ptr::from_ref(adopted).cast_mut();
-            self.owners.store(place, Release);
-        }
-        // SAFETY: the place is a static of the table.
-        let fd = unsafe { &*place }.load(Relaxed);
-        if task::vfork_child().is_some() {
-            return lock_free_slot(fd, F_SETLK, first);
-        }
         let path = super::get().file("owners");
-        let Ok(own) = files::open(&path, 0o2 /* O_RDWR */, 0) else {
-            // A process that has given its rights up, or has no number left.
-            return lock_free_slot(fd, F_SETLK, first);
+        let place = match self.owners.get() {
+            Some(place) => place,
+            // It would be known in memory that the parent shares, but open in the child only.
+            None if task::vfork_child().is_some() => return Err(Errno::EBADF),
+            None => {
+                let file = files::open(&path, O_RDWR | O_CREAT, 0o600)?;
+                let adopted = super::get()
+                    .adopt_internal(file.raw())
+                    .ok_or(Errno::EMFILE)?;
+                // It has become another number.
+                let _ = file.into_raw();
+                self.owners.set(Some(adopted));
+                adopted
+            }
         };
-        let own = OwnedFd::from_raw(own.into_raw());
-        let slot = lock_free_slot(own.raw(), F_OFD_SETLK, first)?;
+        let fd = place.load(Relaxed);
+        if task::vfork_child().is_some() {
+            return lock_free_slot(fd, LockCommand::SETLK, first);
+        }
+        let Ok(own) = files::open(&path, O_RDWR, 0) else {
+            // A process that has given its rights up, or has no number left.
+            return lock_free_slot(fd, LockCommand::SETLK, first);
+        };
+        let slot = lock_free_slot(own.raw(), LockCommand::OFD_SETLK, first)?;
         *proof = Some(Proof::of(&own)?);
         Ok(slot)
     }
@@ -472,21 +434,15 @@ impl NodeLocks {
     /// slot itself, else everybody lives.
     pub fn lives(&self, owner: u32) -> bool {
         if owner & BY_THREAD != 0 {
-            // SAFETY: signal 0 only asks whether the thread exists.
-            return unsafe {
-                syscall::call(nr::TKILL, [(owner & !BY_THREAD) as usize, 0]) != Err(Errno::ESRCH)
-            };
+            // Signal 0 only asks whether the thread exists.
+            return process::tkill(owner & !BY_THREAD, 0) != Err(Errno::ESRCH);
         }
         if owner == self.slot.load(Relaxed) {
             return true;
         }
-        let place = self.owners.load(Acquire);
-        if place.is_null() {
-            return true;
-        }
-        // SAFETY: the place is a static of the table.
-        let fd = unsafe { &*place }.load(Relaxed);
-        record_lock(fd, F_OFD_GETLK, owner).unwrap_or(true)
+        self.owners.get().is_none_or(|place| {
+            record_lock(place.load(Relaxed), LockCommand::OFD_GETLK, owner).unwrap_or(true)
+        })
     }
 
     /// This is a new process: it needs a slot of its own, as the proof is not inherited.
@@ -520,7 +476,7 @@ impl Drop for LentLock {
 #[inline]
 fn release(word: &AtomicU32) {
     if word.fetch_and(STARVING, Release) & WAITERS != 0 {
-        wake(word);
+        sync::shared_wake_one(word);
     }
 }
 
@@ -531,12 +487,8 @@ fn group(mount: MountId, node: Node) -> usize {
     hash as usize
 }
 
-const F_SETLK: usize = 6;
-const F_OFD_GETLK: usize = 36;
-const F_OFD_SETLK: usize = 37;
-
 /// Takes the lock of the first free slot from `first` on.
-fn lock_free_slot(fd: i32, command: usize, first: u32) -> Result<u32, Errno> {
+fn lock_free_slot(fd: i32, command: LockCommand, first: u32) -> Result<u32, Errno> {
     for i in 0..SLOTS {
         let slot = (first + i) % SLOTS + 1;
         match record_lock(fd, command, slot) {
@@ -549,25 +501,15 @@ fn lock_free_slot(fd: i32, command: usize, first: u32) -> Result<u32, Errno> {
 }
 
 /// Takes the lock of a slot, or asks whether anybody has it.
-fn record_lock(fd: i32, command: usize, slot: u32) -> Result<bool, Errno> {
-    const F_WRLCK: u16 = 1;
-    const F_UNLCK: u16 = 2;
-    // `struct flock`: l_type and l_whence, l_start, l_len, l_pid.
-    let mut lock = [u64::from(F_WRLCK), u64::from(slot), 1, 0];
-    // SAFETY: a `struct flock` on a descriptor of ours.
-    unsafe {
-        syscall::call(
-            nr::FCNTL,
-            [fd as usize, command, lock.as_mut_ptr() as usize],
-        )
-    }?;
-    Ok(lock[0] as u16 != F_UNLCK)
-}
-
-fn wake(word: &AtomicU32) {
-    const FUTEX_WAKE: usize = 1;
-    // SAFETY: the address is only a key for the kernel.
-    let _ = unsafe { syscall::call(nr::FUTEX, [word.as_ptr() as usize, FUTEX_WAKE, 1]) };
+fn record_lock(fd: i32, command: LockCommand, slot: u32) -> Result<bool, Errno> {
+    let mut lock = flock {
+        l_type: F_WRLCK as i16,
+        l_start: slot.into(),
+        l_len: 1,
+        ..flock::zeroed()
+    };
+    culvert_sys::fd::lock(BorrowedFd::number(fd), command, &mut lock)?;
+    Ok(lock.l_type as u32 != F_UNLCK)
 }
 
 fn thread_id() -> u32 {

@@ -2,10 +2,11 @@
 //! ([`culvert::Capabilities::transient_nodes`]): the path goes with the shadow.
 
 use super::{ShadowName, read_link};
+use crate::files::c_string;
 use crate::task;
 use culvert::{Errno, FileSystem, Node, Result};
 use culvert_mounts::MountId;
-use culvert_sys::{nr, syscall};
+use culvert_sys::fs;
 
 /// Notes the path of the node of `name` beside its shadow, where its driver needs that. A node
 /// without a path (removed) gets none: other processes do not find it, and say so.
@@ -18,25 +19,20 @@ pub fn note(name: ShadowName) {
         return;
     }
     let link = super::get().node_path(name);
-    let place = link.as_ptr() as usize;
-    let Ok(mut path) = file_system.path_of(name.node) else {
+    let Ok(path) = file_system.path_of(name.node) else {
         return;
     };
     if read_link(&link).is_ok_and(|noted| noted == path) {
         return;
     }
-    path.push(0);
-    // SAFETY: both paths end in NUL and outlive the calls.
-    unsafe {
-        // One of an earlier description: the file was renamed since.
-        let _ = syscall::call(nr::UNLINK, [place]);
-        if let Err(error) = syscall::call(nr::SYMLINK, [path.as_ptr() as usize, place]) {
-            culvert_sys::log!(
-                "the path of node {:x} of mount {} is not noted: {error}",
-                name.node.0,
-                name.mount
-            );
-        }
+    // One of an earlier description: the file was renamed since.
+    let _ = fs::unlink(&link);
+    if let Err(error) = fs::symlink(&c_string(path), &link) {
+        culvert_sys::log!(
+            "the path of node {:x} of mount {} is not noted: {error}",
+            name.node.0,
+            name.mount
+        );
     }
 }
 

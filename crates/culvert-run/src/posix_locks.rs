@@ -10,7 +10,11 @@ use crate::task::{tables, vfork_child_with_table};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use culvert_intercept::descriptors as classes;
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::BorrowedFd;
+use culvert_sys::fd::LockCommand;
+use culvert_sys::plain::Plain;
+use culvert_sys::raw::general::{F_UNLCK, F_WRLCK, flock};
+use culvert_sys::sync::Mutex;
 
 /// A node on which this process has set locks.
 struct Locked {
@@ -124,7 +128,7 @@ impl PosixLocks {
     /// One of those that [`PosixLocks::close`] has kept open, on the shadow that `name` has now and
     /// with these status flags: the caller's until it closes it again. So there are as many as are
     /// needed at once, however often.
-    pub fn parked(&self, name: ShadowName, flags: usize) -> Option<OwnedFd> {
+    pub fn parked(&self, name: ShadowName, flags: u32) -> Option<OwnedFd> {
         // A child of vfork has not got what its parent has parked since.
         if tables::are_asked_for() || vfork_child_with_table().is_some() {
             return None;
@@ -277,32 +281,32 @@ fn has_locks(fd: i32) -> bool {
 /// whose holder has no number, are looked past: they stay as long as the description does. After
 /// `left` questions: yes.
 fn has_locks_between(fd: i32, start: i64, last: i64, left: &mut u32) -> bool {
-    const F_OFD_GETLK: usize = 36;
-    const F_WRLCK: u16 = 1;
-    const F_UNLCK: u16 = 2;
     const NOBODYS: i32 = -1;
     if *left == 0 {
         return true;
     }
     *left -= 1;
-    // `struct flock`: type and whence, start, length (0: to the end), process.
-    let length = match last {
-        i64::MAX => 0,
-        last => last - start + 1,
+    let mut lock = flock {
+        l_type: F_WRLCK as i16,
+        l_start: start,
+        // 0: to the end.
+        l_len: if last == i64::MAX {
+            0
+        } else {
+            last - start + 1
+        },
+        ..flock::zeroed()
     };
-    let mut lock = [u64::from(F_WRLCK), start as u64, length as u64, 0];
-    let arguments = [fd as usize, F_OFD_GETLK, lock.as_mut_ptr() as usize];
-    // SAFETY: a `struct flock` of ours.
-    if unsafe { syscall::call(nr::FCNTL, arguments) }.is_err() {
+    if culvert_sys::fd::lock(BorrowedFd::number(fd), LockCommand::OFD_GETLK, &mut lock).is_err() {
         return true;
     }
-    match lock[0] as u16 {
+    match lock.l_type as u32 {
         F_UNLCK => return false,
         // One that may be shared hides others in the same place.
-        F_WRLCK if lock[3] as i32 == NOBODYS => {}
+        F_WRLCK if lock.l_pid == NOBODYS => {}
         _ => return true,
     }
-    let (from, length) = (lock[1] as i64, lock[2] as i64);
+    let (from, length) = (lock.l_start, lock.l_len);
     (from > start && has_locks_between(fd, start, from - 1, left))
         || (length > 0
             && from
@@ -311,18 +315,15 @@ fn has_locks_between(fd: i32, start: i64, last: i64, left: &mut u32) -> bool {
 }
 
 /// Access mode and status flags as they were asked for.
-fn status_flags(fd: i32) -> Option<usize> {
-    const O_LARGEFILE: usize = 0o100000;
-    let flags = culvert_sys::fd::fcntl(
-        culvert_sys::BorrowedFd::number(fd),
-        culvert_sys::fd::Command::GETFL,
-        0,
-    );
-    flags.ok().map(|flags| flags & !O_LARGEFILE)
+fn status_flags(fd: i32) -> Option<u32> {
+    const O_LARGEFILE: u32 = 0o100000;
+    files::kernel_flags(fd)
+        .ok()
+        .map(|flags| flags & !O_LARGEFILE)
 }
 
 fn is_path(fd: i32) -> bool {
-    status_flags(fd).is_some_and(|flags| flags as u32 & O_PATH != 0)
+    status_flags(fd).is_some_and(|flags| flags & O_PATH != 0)
 }
 
 impl Locked {

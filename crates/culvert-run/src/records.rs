@@ -140,7 +140,7 @@ pub fn add(name: ShadowName, range: (u64, u64), identity: u64) -> Result<&'stati
         return Err(Errno::ENOMEM);
     };
     let me = crate::get().node_locks.owner();
-    let all = || table.records.iter().zip(table.identities).enumerate();
+    let all = || table.records.iter().zip(&table.identities).enumerate();
     let found = all()
         .find(|(_, (record, _))| record.take(me))
         .or_else(|| all().find(|(_, (record, _))| record.take_half(me)));
@@ -169,7 +169,7 @@ pub fn any(name: ShadowName) -> bool {
 /// What tells the file of `record`, one of the table's, from a later one of the same number.
 pub fn identity_of(record: &'static Record) -> u64 {
     let Ok(table) = map(false) else { return 0 };
-    let mut all = table.records.iter().zip(table.identities);
+    let mut all = table.records.iter().zip(&table.identities);
     all.find(|(one, _)| core::ptr::eq(*one, record))
         .map_or(0, |(_, identity)| identity.load(Relaxed))
 }
@@ -179,7 +179,7 @@ pub fn all(wanted: impl Fn(&Said) -> bool) -> alloc::vec::Vec<(&'static Record, 
     let Ok(table) = map(false) else {
         return alloc::vec::Vec::new();
     };
-    let used = table.used().iter().zip(table.identities);
+    let used = table.used().iter().zip(&table.identities);
     let said = used.filter_map(|(record, identity)| {
         let said = Said {
             identity: identity.load(Relaxed),

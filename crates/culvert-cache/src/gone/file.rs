@@ -1,6 +1,5 @@
 //! The file that a shadow has become.
 
-use super::O_RDWR;
 use super::record::{Kept, open_record, path_of};
 use crate::shadow::{self, OwnedFd};
 use core::any::Any;
@@ -9,7 +8,7 @@ use culvert_drivers::{DescriptorFile, Keeper};
 use culvert_mounts::MountId;
 use culvert_run::task;
 use culvert_run::{self as run, ShadowName};
-use culvert_sys::raw::general::stat;
+use culvert_sys::raw::general::{O_RDWR, stat};
 
 /// A file that is its shadow.
 pub struct GoneFile {
@@ -132,7 +131,7 @@ impl File for GoneFile {
         map: &mut dyn FnMut(i32),
     ) -> Result<bool> {
         // By a descriptor that may write, a mapping could be made writable later.
-        let opened = self.shadow(if stores { O_RDWR as u32 } else { 0 })?;
+        let opened = self.shadow(if stores { O_RDWR } else { 0 })?;
         map(opened.raw());
         run::get().posix_locks.close(self.name, opened);
         Ok(true)

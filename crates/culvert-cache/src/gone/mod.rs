@@ -16,7 +16,7 @@ mod file;
 pub(crate) mod record;
 
 use culvert_run::task;
-use culvert_sys::raw::general::O_TRUNC;
+use culvert_sys::raw::general::{O_RDWR, O_TRUNC};
 pub use file::GoneFile;
 
 use crate::shadow;
@@ -31,7 +31,6 @@ use record::{Kept, all, open_record, path_of, since};
 
 /// The bits of [`Mapped::followed`] that count such shadows begin here.
 pub(crate) const COUNT: u32 = 1;
-const O_RDWR: usize = 2;
 
 /// Whether a file of the run directory's file system with this `struct stat` may be such a shadow:
 /// [`name_of`] knows.
@@ -90,7 +89,7 @@ pub fn open(mount: MountId, wanted: &Attributes, flags: u32) -> Option<Opened> {
         if Kept::read(&record).ok()?.name != name {
             return None;
         }
-        let opened = shadow::open_path(name, &path_of(inode), (flags & 3) as usize).ok()?;
+        let opened = shadow::open_path(name, &path_of(inode), flags & 3).ok()?;
         let found = stat_descriptor(opened.raw()).ok()?;
         let file = GoneFile::new(name, opened, &found);
         if !file.attributes().is_ok_and(|it| it == *wanted) {

@@ -3,10 +3,11 @@
 
 use super::count;
 use crate::shadow::{self, OwnedFd};
-use alloc::{format, vec::Vec};
+use alloc::{ffi::CString, format, vec::Vec};
 use culvert::{Errno, Timespec};
 use culvert_run::{self as run, ShadowName, list, read_link};
-use culvert_sys::{nr, syscall};
+use culvert_sys::fs;
+use culvert_sys::plain::Packed;
 
 /// What the shadow cannot say, in its record `gone/INODE.attributes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,32 +77,28 @@ impl Kept {
 
     pub(crate) fn write(&self, record: &OwnedFd) -> Result<(), Errno> {
         let words = self.words();
-        let (address, length) = (words.as_ptr() as usize, size_of_val(&words));
-        // SAFETY: the words are given with their length.
-        match unsafe { syscall::call(nr::PWRITE64, [record.raw() as usize, address, length, 0]) }? {
-            written if written == length => Ok(()),
+        match fs::pwrite(record, words.bytes(), 0)? {
+            written if written == size_of_val(&words) => Ok(()),
             _ => Err(Errno::ENOSPC),
         }
     }
 
     pub(crate) fn read(record: &OwnedFd) -> Result<Self, Errno> {
         let mut words = [0u64; WORDS];
-        let (address, length) = (words.as_mut_ptr() as usize, size_of_val(&words));
-        // SAFETY: the words are given with their length.
-        match unsafe { syscall::call(nr::PREAD64, [record.raw() as usize, address, length, 0]) }? {
-            read if read == length => Ok(Self::of_words(&words)),
+        match fs::pread(record, words.bytes_mut(), 0)? {
+            read if read == size_of_val(&words) => Ok(Self::of_words(&words)),
             _ => Err(Errno::EIO),
         }
     }
 }
 
 /// The name of the shadow with the inode number `inode`.
-pub(crate) fn path_of(inode: u64) -> Vec<u8> {
+pub(crate) fn path_of(inode: u64) -> CString {
     run::get().file(&format!("gone/{inode:x}"))
 }
 
 /// The link whose text is the inode number of the last shadow of `name` that became its file.
-pub(crate) fn last_of(name: ShadowName) -> Vec<u8> {
+pub(crate) fn last_of(name: ShadowName) -> CString {
     run::get().file(&format!("gone/{}", name.text()))
 }
 
@@ -110,11 +107,11 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// The path of the record of the shadow with the inode number `inode`.
-pub(crate) fn record_of(inode: u64) -> Vec<u8> {
+pub(crate) fn record_of(inode: u64) -> CString {
     run::get().file(&format!("gone/{inode:x}.attributes"))
 }
 
-pub(crate) fn open_record(inode: u64, flags: usize) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_record(inode: u64, flags: u32) -> Result<OwnedFd, Errno> {
     shadow::open(&record_of(inode), flags, 0o600)
 }
 

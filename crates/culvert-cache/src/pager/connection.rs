@@ -8,7 +8,6 @@ use core::sync::atomic::Ordering::*;
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_run as run;
-use culvert_sys::{nr, syscall};
 
 impl State {
     pub(crate) fn userfault(&mut self) -> Option<(i32, bool)> {
@@ -62,9 +61,7 @@ impl State {
                 Ok(()) if starts == STARTS => return Err(self.give_up(last)),
                 Ok(()) => starts += 1,
                 Err(Errno::EAGAIN) => {
-                    let pause = [0usize, 1_000_000];
-                    // SAFETY: sleeps for a millisecond.
-                    let _ = unsafe { syscall::call(nr::NANOSLEEP, [pause.as_ptr() as usize, 0]) };
+                    let _ = culvert_sys::process::nanosleep(1_000_000);
                 }
                 // One that is made by others, or by this process in the run's own namespace, is
                 // used.

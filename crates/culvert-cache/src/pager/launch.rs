@@ -6,8 +6,16 @@
 
 use crate::shadow::{self, OwnedFd};
 use alloc::{vec, vec::Vec};
+use culvert_run::files::c_string;
+use culvert_run::files::dup_from;
 use culvert_run::task::helper::{self, Blocked};
 use culvert_run::{self as run, read_link};
+use culvert_sys::flags::OFlags;
+use culvert_sys::raw::general::{
+    LOCK_EX, LOCK_NB, O_CLOEXEC, O_CREAT, O_RDWR, RLIMIT_AS, RLIMIT_DATA,
+};
+use culvert_sys::raw::net::{AF_UNIX, SOCK_SEQPACKET};
+use culvert_sys::{BorrowedFd, fd, fs, net, process};
 use culvert_sys::{Errno, nr, syscall};
 
 /// The word with which the command becomes the pager (`argv[1]`).
@@ -17,38 +25,27 @@ pub const LISTENING: i32 = 3;
 /// Its lock on `pager.lock` of the run directory: held while it lives.
 pub const LOCK: i32 = 4;
 
-const SOCK_SEQPACKET_CLOEXEC: usize = 5 | 0o2000000;
-const AF_UNIX: usize = 1;
-const LOCK_EX_NB: usize = 2 | 4;
 const STACK: usize = 32 << 10;
-const O_RDWR_CREAT: usize = 0o102;
 
-/// `struct sockaddr_un` of the pager's socket, and its length. ENAMETOOLONG: the run directory's
-/// path is too long for one.
-fn address() -> Result<([u8; 110], usize), Errno> {
+/// `struct sockaddr_un` of the pager's socket. ENAMETOOLONG: the run directory's path is too long
+/// for one.
+fn address() -> Result<Vec<u8>, Errno> {
     let path = run::get().file("pager");
-    let mut address = [0u8; 110];
-    address[0] = AF_UNIX as u8;
-    let room = address
-        .get_mut(2..2 + path.len())
-        .ok_or(Errno::ENAMETOOLONG)?;
-    room.copy_from_slice(&path);
-    Ok((address, 2 + path.len()))
+    let address = [&(AF_UNIX as u16).to_ne_bytes(), path.to_bytes_with_nul()].concat();
+    match address.len() {
+        ..=110 => Ok(address),
+        _ => Err(Errno::ENAMETOOLONG),
+    }
 }
 
 fn socket() -> Result<OwnedFd, Errno> {
-    // SAFETY: makes a descriptor.
-    unsafe { syscall::call(nr::SOCKET, [AF_UNIX, SOCK_SEQPACKET_CLOEXEC, 0]) }
-        .map(|fd| OwnedFd::from_raw(fd as i32))
+    net::socket(AF_UNIX, SOCK_SEQPACKET | O_CLOEXEC, 0)
 }
 
 /// A connection to the pager that runs. ECONNREFUSED, ENOENT: there is none.
 pub fn connect() -> Result<OwnedFd, Errno> {
-    let (address, length) = address()?;
-    let socket = socket()?;
-    let arguments = [socket.raw() as usize, address.as_ptr() as usize, length];
-    // SAFETY: the address is given with its length.
-    unsafe { syscall::call(nr::CONNECT, arguments) }?;
+    let (address, socket) = (address()?, socket()?);
+    net::connect(&socket, &address)?;
     Ok(socket)
 }
 
@@ -62,7 +59,7 @@ pub const NAMESPACE: &str = "pid-namespace";
 fn children_are_in_runs_namespace() -> bool {
     let runs = read_link(&run::get().file(NAMESPACE));
     // Of what unshare(2) has made there is none before its first process.
-    runs.is_ok() && runs == read_link(c"/proc/thread-self/ns/pid_for_children".to_bytes_with_nul())
+    runs.is_ok() && runs == read_link(c"/proc/thread-self/ns/pid_for_children")
 }
 
 /// Starts a pager. EAGAIN: there is one, or one is being started or is about to end. EXDEV: a pager
@@ -72,22 +69,17 @@ pub fn start() -> Result<(), Errno> {
     if !children_are_in_runs_namespace() {
         return Err(Errno::EXDEV);
     }
-    let lock = shadow::open(&run.file("pager.lock"), O_RDWR_CREAT, 0o600)?;
+    let lock = shadow::open(&run.file("pager.lock"), O_RDWR | O_CREAT, 0o600)?;
     let path = run.file("pager");
-    let (address, length) = address()?;
-    let socket = socket()?;
-    // SAFETY: descriptors of ours, a path that ends in NUL, an address given with its length.
-    unsafe {
-        syscall::call(nr::FLOCK, [lock.raw() as usize, LOCK_EX_NB])?;
-        let _ = syscall::call(nr::UNLINK, [path.as_ptr() as usize]);
-        let place = [socket.raw() as usize, address.as_ptr() as usize, length];
-        syscall::call(nr::BIND, place)?;
-        let _ = syscall::call(nr::CHMOD, [path.as_ptr() as usize, 0o600]);
-        syscall::call(nr::LISTEN, [socket.raw() as usize, 128])?;
-    }
+    let (address, socket) = (address()?, socket()?);
+    fd::flock(&lock, LOCK_EX | LOCK_NB)?;
+    let _ = fs::unlink(&path);
+    net::bind(&socket, &address)?;
+    let _ = fs::chmod(&path, 0o600);
+    net::listen(&socket, 128)?;
     let command = run.file("command");
-    let directory = culvert_run::files::c_string(&run.path);
-    let log = culvert_sys::log::path().map(|path| [b"CULVERT_LOG=", path, b"\0"].concat());
+    let directory = c_string(&run.path[..]);
+    let log = culvert_sys::log::path().map(|path| c_string([b"CULVERT_LOG=", path].concat()));
     let mut launch = Launch {
         command: command.as_ptr() as usize,
         arguments: [
@@ -115,8 +107,7 @@ pub fn start() -> Result<(), Errno> {
     match launch.failed {
         0 => Ok(()),
         errno => {
-            // SAFETY: the path ends in NUL.
-            let _ = unsafe { syscall::call(nr::UNLINK, [path.as_ptr() as usize]) };
+            let _ = fs::unlink(&path);
             Err(Errno::new(errno))
         }
     }
@@ -155,50 +146,37 @@ extern "C" fn second_child(launch: &mut Launch) -> ! {
 /// The program's bounds on memory are not the pager's, which could not even be loaded within some
 /// of them. Hard ones stay.
 fn raise_limits() {
-    /// `RLIMIT_DATA`, `RLIMIT_AS`.
-    const MEMORY: [usize; 2] = [2, 9];
-    for resource in MEMORY {
-        let mut limit = [0u64; 2];
-        let place = limit.as_mut_ptr() as usize;
-        // SAFETY: prlimit64(2) of this process, which shares memory with the program but not its
-        // limits; two words are written, then read.
-        unsafe {
-            if syscall::call(nr::PRLIMIT64, [0, resource, 0, place]).is_ok() {
-                limit[0] = limit[1];
-                let place = limit.as_ptr() as usize;
-                let _ = syscall::call(nr::PRLIMIT64, [0, resource, place, 0]);
-            }
+    for resource in [RLIMIT_DATA, RLIMIT_AS] {
+        if let Ok([_, hard]) = process::prlimit(resource, None) {
+            let _ = process::prlimit(resource, Some(&[hard; 2]));
         }
     }
 }
 
 /// Comes back only with an error. What else a process inherits the pager gives up itself.
 fn become_pager(launch: &Launch) -> Result<(), Errno> {
-    const F_DUPFD: usize = 0;
-    const ABOVE: usize = 10;
-    // SAFETY: plain calls on this process's own table of descriptors, a copy of the program's; the
-    // strings end in NUL, the arrays in 0.
-    unsafe {
-        syscall::call(nr::SETSID, [])?;
-        raise_limits();
-        let mut kept = launch.descriptors;
-        for fd in &mut kept {
-            *fd = syscall::call(nr::FCNTL, [*fd as usize, F_DUPFD, ABOVE])? as i32;
-        }
-        syscall::call(nr::DUP2, [kept[0] as usize, LISTENING as usize])?;
-        syscall::call(nr::DUP2, [kept[1] as usize, LOCK as usize])?;
-        syscall::call(nr::CLOSE_RANGE, [LOCK as usize + 1, u32::MAX as usize, 0])?;
-        for fd in 0..3 {
-            let _ = syscall::call(nr::CLOSE, [fd]);
-        }
-        for _ in 0..3 {
-            syscall::call(nr::OPEN, [c"/dev/null".as_ptr() as usize, 2, 0])?;
-        }
-        let arguments = [
-            launch.command,
-            launch.arguments.as_ptr() as usize,
-            launch.environment.as_ptr() as usize,
-        ];
-        syscall::call(nr::EXECVE, arguments).map(|_| ())
+    // This process's table of descriptors is a copy of the program's.
+    const ABOVE: i32 = 10;
+    process::setsid()?;
+    raise_limits();
+    let mut kept = launch.descriptors;
+    for fd in &mut kept {
+        *fd = dup_from(*fd, ABOVE, false)?;
     }
+    fd::replace(BorrowedFd::number(kept[0]), LISTENING, 0)?;
+    fd::replace(BorrowedFd::number(kept[1]), LOCK, 0)?;
+    fd::close_range(LOCK as u32 + 1, u32::MAX, 0)?;
+    for fd in 0..3 {
+        drop(OwnedFd::from_raw(fd));
+    }
+    for _ in 0..3 {
+        fs::open(c"/dev/null", OFlags::RDWR, 0)?.into_raw();
+    }
+    let arguments = [
+        launch.command,
+        launch.arguments.as_ptr() as usize,
+        launch.environment.as_ptr() as usize,
+    ];
+    // SAFETY: the strings end in NUL, the arrays in 0.
+    unsafe { syscall::call(nr::EXECVE, arguments) }.map(drop)
 }

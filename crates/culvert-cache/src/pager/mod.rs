@@ -22,11 +22,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 use culvert::Errno;
 use culvert_run::ShadowName;
 use culvert_run::task;
-use culvert_sys::{
-    nr,
-    sync::{Mutex, MutexGuard},
-    syscall,
-};
+use culvert_sys::sync::{Mutex, MutexGuard};
 use message::{Kind, Message};
 
 /// Files up to this length are filled before they are mapped: that costs less than the faults.
@@ -204,13 +200,11 @@ pub fn drop_pages(bytes: u64) {
 fn state_soon() -> Option<MutexGuard<'static, State>> {
     /// Milliseconds.
     const PATIENCE: usize = 60_000;
-    let pause = [0usize, 1_000_000];
     for _ in 0..PATIENCE {
         if let Some(state) = STATE.try_lock() {
             return Some(state);
         }
-        // SAFETY: sleeps for a millisecond.
-        let _ = unsafe { syscall::call(nr::NANOSLEEP, [pause.as_ptr() as usize, 0]) };
+        let _ = culvert_sys::process::nanosleep(1_000_000);
     }
     None
 }

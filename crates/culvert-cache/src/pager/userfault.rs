@@ -7,7 +7,9 @@
 
 use crate::shadow::{self, OwnedFd};
 use culvert_sys::PAGE64;
-use culvert_sys::{Errno, nr, syscall};
+use culvert_sys::plain::Packed;
+use culvert_sys::raw::general::{O_CLOEXEC, O_NONBLOCK, O_RDWR};
+use culvert_sys::{BorrowedFd, Errno, fd, fs, nr, syscall};
 
 const API: u64 = 0xaa;
 const IOCTL_API: usize = 0xc018_aa3f;
@@ -18,8 +20,6 @@ const IOCTL_COPY: usize = 0xc028_aa03;
 const IOCTL_WRITEPROTECT: usize = 0xc018_aa06;
 const IOCTL_CONTINUE: usize = 0xc020_aa07;
 const IOCTL_POISON: usize = 0xc020_aa08;
-/// `USERFAULTFD_IOC_NEW` of `/dev/userfaultfd`.
-const IOCTL_NEW: usize = 0xaa00;
 
 const FEATURE_MISSING_SHMEM: u64 = 1 << 5;
 /// Linux 6.6.
@@ -27,10 +27,10 @@ const FEATURE_POISON: u64 = 1 << 14;
 /// Write protection of shared memory, of pages that are not there yet, and without messages (Linux
 /// 5.19, 6.4, 6.7).
 const FEATURES_WRITES: u64 = 1 << 12 | 1 << 13 | 1 << 15;
-const USER_MODE_ONLY: usize = 1;
+const USER_MODE_ONLY: u32 = 1;
 const MODE_MISSING: u64 = 1;
 const EVENT_PAGEFAULT: u8 = 0x12;
-const O_CLOEXEC_NONBLOCK: usize = 0o2000000 | 0o4000;
+const FLAGS: u32 = O_CLOEXEC | O_NONBLOCK;
 
 /// A new userfaultfd of this process, and whether it catches the kernel's own accesses too: only
 /// then may pages be missing, since a system call that is given one would fail with EFAULT
@@ -38,14 +38,7 @@ const O_CLOEXEC_NONBLOCK: usize = 0o2000000 | 0o4000;
 pub fn create() -> Result<(OwnedFd, bool), Errno> {
     let (made, full) = match open_full() {
         Ok(made) => (made, true),
-        // SAFETY: makes a descriptor.
-        Err(_) => unsafe {
-            let flags = O_CLOEXEC_NONBLOCK | USER_MODE_ONLY;
-            (
-                OwnedFd::from_raw(syscall::call(nr::USERFAULTFD, [flags])? as i32),
-                false,
-            )
-        },
+        Err(_) => (fd::userfaultfd(FLAGS | USER_MODE_ONLY)?, false),
     };
     // `struct uffdio_api`: api, features, ioctls. Without poisoned pages a driver's error could not
     // be told.
@@ -62,15 +55,8 @@ pub fn create() -> Result<(OwnedFd, bool), Errno> {
 /// A userfaultfd that catches the kernel's accesses too, without features yet. EPERM, EACCES,
 /// ENOENT: this user gets none, neither by userfaultfd(2) nor by `/dev/userfaultfd`.
 pub fn open_full() -> Result<OwnedFd, Errno> {
-    // SAFETY: makes descriptors.
-    unsafe {
-        if let Ok(made) = syscall::call(nr::USERFAULTFD, [O_CLOEXEC_NONBLOCK]) {
-            return Ok(OwnedFd::from_raw(made as i32));
-        }
-        let device = shadow::open(b"/dev/userfaultfd\0", 2, 0)?;
-        let arguments = [device.raw() as usize, IOCTL_NEW, O_CLOEXEC_NONBLOCK];
-        syscall::call(nr::IOCTL, arguments).map(|made| OwnedFd::from_raw(made as i32))
-    }
+    fd::userfaultfd(FLAGS)
+        .or_else(|_| fd::userfaultfd_of(shadow::open(c"/dev/userfaultfd", O_RDWR, 0)?, FLAGS))
 }
 
 fn control<const N: usize>(fd: i32, request: usize, words: &mut [u64; N]) -> Result<(), Errno> {
@@ -86,8 +72,19 @@ fn control<const N: usize>(fd: i32, request: usize, words: &mut [u64; N]) -> Res
 
 /// Missing pages in the range wait for the pager from now on.
 pub fn register(fd: i32, start: u64, length: u64) -> Result<(), Errno> {
+    note(fd, start, length, MODE_MISSING)
+}
+
+/// What `mode` says of pages in the range is noted from now on.
+pub(crate) fn note(fd: i32, start: u64, length: u64, mode: u64) -> Result<(), Errno> {
     // `struct uffdio_register`: range, mode, ioctls.
-    control(fd, IOCTL_REGISTER, &mut [start, length, MODE_MISSING, 0])
+    control(fd, IOCTL_REGISTER, &mut [start, length, mode, 0])
+}
+
+/// Protects the pages of the range by `mode` 1, or takes what protects them away by 0.
+pub(crate) fn protect(fd: i32, start: u64, length: u64, mode: u64) -> Result<(), Errno> {
+    // `struct uffdio_writeprotect`: range, mode.
+    control(fd, IOCTL_WRITEPROTECT, &mut [start, length, mode])
 }
 
 /// They do not any more; whoever waits goes on.
@@ -140,8 +137,7 @@ pub fn poison(fd: i32, start: u64) -> Result<(), Errno> {
         // What notes stores has left its mark where the page would be, and no mark is overwritten
         // by another (`mfill_atomic_pte_poison`, mm/userfaultfd.c).
         Err(Errno::EEXIST) => {
-            // `struct uffdio_writeprotect`: range, mode.
-            let cleared = control(fd, IOCTL_WRITEPROTECT, &mut [start, PAGE64, DONT_WAKE]);
+            let cleared = protect(fd, start, PAGE64, DONT_WAKE);
             cleared.map_err(|_| Errno::EEXIST).and_then(|()| put())
         }
         other => other,
@@ -152,13 +148,7 @@ pub fn poison(fd: i32, start: u64) -> Result<(), Errno> {
 pub fn next(fd: i32) -> Result<u64, Errno> {
     // `struct uffd_msg`: event, padding, flags, address, thread.
     let mut message = [0u64; 4];
-    let arguments = [
-        fd as usize,
-        message.as_mut_ptr() as usize,
-        size_of_val(&message),
-    ];
-    // SAFETY: the buffer is given with its length.
-    let got = unsafe { syscall::call(nr::READ, arguments) }?;
+    let got = fs::read(BorrowedFd::number(fd), message.bytes_mut())?;
     if got != size_of_val(&message) || message[0] as u8 != EVENT_PAGEFAULT {
         return Err(Errno::EAGAIN);
     }

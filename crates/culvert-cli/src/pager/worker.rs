@@ -15,6 +15,7 @@ use culvert_cache::pager::{
     name_of, userfault,
 };
 use culvert_run::ShadowName;
+use culvert_sys::OwnedFd;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, Weak, atomic::Ordering::*},
@@ -209,9 +210,8 @@ impl Worker {
         };
         let (message, fd) = arrived;
         let hello = message.kind == Kind::Hello as u32;
-        fd.into_iter().filter(|_| !hello).for_each(kernel::close);
         let answer = match message.kind {
-            _ if hello => Some(self.greet(index, &message, fd)),
+            _ if hello => Some(self.greet(index, &message, fd.map(OwnedFd::into_raw))),
             kind if kind == Kind::Prepare as u32 => Some(self.prepare(index, &message)),
             kind if kind == Kind::Attach as u32 => Some(self.attach(index, &message)),
             kind if kind == Kind::Room as u32 => Some(self.make_room(index, &message)),
@@ -225,9 +225,8 @@ impl Worker {
             let errno = answer.err().map_or(0, |error| error.raw());
             let _ = message::answer(socket, message.number, errno);
         }
-        if let Ok(Some((_, Some(fd)))) = Message::receive(socket, 0) {
-            kernel::close(fd);
-        }
+        // Its descriptor came a second time.
+        drop(Message::receive(socket, 0));
         self.listen_to(index, socket);
     }
 

@@ -101,8 +101,7 @@ fn exec(call: &Call) -> Outcome {
     // args[0] is kept: programs look at it.
     let mut length = 3;
     loop {
-        // SAFETY: any bytes are an address.
-        let Ok(argument) = (unsafe { user::read::<usize>(args + (length - 3) * 8) }) else {
+        let Ok(argument) = user::read::<usize>(args + (length - 3) * 8) else {
             return Outcome::Return(Errno::EFAULT.negated());
         };
         vector[length] = argument;

@@ -19,6 +19,9 @@ const SS_ONSTACK: i32 = 1;
 /// The kernel itself takes the stack away while a handler runs on it.
 const SS_AUTODISARM: i32 = i32::MIN;
 
+// SAFETY: numbers.
+unsafe impl culvert_sys::plain::Plain for AlternateStack {}
+
 fn get() -> AlternateStack {
     let mut stack = AlternateStack {
         base: 0,
@@ -57,8 +60,7 @@ pub(crate) fn note(block: &ThreadBlock, new: usize) {
     if new == 0 || frame.rsp.wrapping_sub(frame.alternate_base) < frame.alternate_size {
         return; // a question, or EPERM
     }
-    // SAFETY: any bytes are a stack_t.
-    if let Ok(stack) = unsafe { user::read::<AlternateStack>(new) } {
+    if let Ok(stack) = user::read::<AlternateStack>(new) {
         remember(block, &stack);
     }
 }

@@ -92,8 +92,7 @@ pub(crate) fn leave(block: &ThreadBlock, context: &mut Context, boundary: &Bound
     ] = frame.saved;
     let trap = context.eflags & labels::TRAP_FLAG;
     context.eflags = (frame.rflags & !0x9d5) | trap | arithmetic_flags(frame.flags);
-    // SAFETY: records live for ever.
-    let record = unsafe { &*frame.record };
+    let record = frame.record();
     match boundary {
         Boundary::Done(result) => {
             context.rax = *result as usize;

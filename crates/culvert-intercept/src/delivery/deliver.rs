@@ -37,12 +37,10 @@ pub(crate) extern "C" fn deliver(block: &ThreadBlock) {
             || first.is_none_or(|signal| block.actions().restarts(signal as usize));
         frame.restart = Restart::No;
         if again {
-            // SAFETY: records live for ever.
-            frame.resume = unsafe { (*frame.record).restart };
+            frame.resume = frame.record().restart;
             frame.result = frame.number as isize;
         } else {
-            // SAFETY: as above.
-            frame.resume = unsafe { (*frame.record).resume };
+            frame.resume = frame.record().resume;
             frame.result = Errno::EINTR.negated();
         }
     }

@@ -9,7 +9,7 @@ use crate::{
     verdict::Verdict,
     wait,
 };
-use culvert_sys::{Errno, nr, syscall};
+use culvert_sys::{Errno, nr};
 
 const SIG_BLOCK: usize = 0;
 const SIG_UNBLOCK: usize = 1;
@@ -43,8 +43,7 @@ pub(crate) fn sigprocmask(block: &ThreadBlock, args: &[usize; 6]) -> Verdict {
     let new = if set == 0 {
         None
     } else {
-        // SAFETY: any bytes are a mask.
-        unsafe { user::read::<u64>(set) }.ok()
+        user::read::<u64>(set).ok()
     };
     let blocked = block.needed.blocked();
     let plain = blocked == 0 && new.is_none_or(|new| new & NEEDED == 0);
@@ -96,8 +95,7 @@ pub(crate) fn lend(block: &ThreadBlock, number: usize, args: &mut [usize; 6]) {
         nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => (4, args[5]),
         _ => {
             // pselect6 points to an address and a size.
-            // SAFETY: any bytes are numbers.
-            if let Ok([mask, size]) = unsafe { user::read::<[usize; 2]>(args[5]) }
+            if let Ok([mask, size]) = user::read::<[usize; 2]>(args[5])
                 && let Some(mask) = stripped(lent, mask, size)
             {
                 lent[0] = mask as u64;
@@ -116,8 +114,7 @@ fn stripped(lent: &mut [u64; 3], mask: usize, size: usize) -> Option<usize> {
     if mask == 0 || size != 8 {
         return None;
     }
-    // SAFETY: any bytes are a mask.
-    let mask = unsafe { user::read::<u64>(mask) }.ok()?;
+    let mask = user::read::<u64>(mask).ok()?;
     if mask & NEEDED == 0 {
         return None;
     }
@@ -137,8 +134,6 @@ pub(crate) fn exec_failed(block: &ThreadBlock) {
 
 fn change(how: usize, mask: u64) {
     if mask != 0 {
-        // SAFETY: a mask of ours.
-        let _ =
-            unsafe { syscall::call(nr::RT_SIGPROCMASK, [how, (&raw const mask) as usize, 0, 8]) };
+        let _ = culvert_sys::process::sigprocmask(how as u32, mask);
     }
 }

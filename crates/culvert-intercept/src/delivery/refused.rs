@@ -62,15 +62,14 @@ pub(super) fn is_the_programs(
         return false;
     }
     frame.refused = 1;
-    // SAFETY: records live for ever.
-    information.address = unsafe { (*frame.record).behind() };
+    information.address = frame.record().behind();
     true
 }
 
 /// At the boundary: the engine has made the call at another place.
 pub(super) fn from_engine(block: &ThreadBlock, information: &mut Information) {
-    // SAFETY: records live for ever; the frame is the thread's own.
-    information.address = unsafe { (*(*block.frame.get()).record).behind() };
+    // SAFETY: the frame is the thread's own.
+    information.address = unsafe { &*block.frame.get() }.record().behind();
 }
 
 /// The context is the program's. Where its instruction was moved, the context shows where it was,
@@ -109,7 +108,6 @@ pub(super) fn undo(block: &ThreadBlock) {
     let frame = unsafe { &mut *block.frame.get() };
     if frame.refused != 0 && block.pending().load(Relaxed) & SIGNALS != 0 {
         frame.result = frame.number as isize;
-        // SAFETY: records live for ever.
-        frame.resume = unsafe { (*frame.record).resume };
+        frame.resume = frame.record().resume;
     }
 }

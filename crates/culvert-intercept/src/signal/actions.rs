@@ -35,6 +35,9 @@ pub(crate) struct Action {
     pub mask: u64,
 }
 
+// SAFETY: numbers.
+unsafe impl culvert_sys::plain::Plain for Action {}
+
 impl Action {
     const DEFAULT: Self = Self {
         handler: SIG_DFL,
@@ -195,8 +198,7 @@ impl Actions {
         let new = if new == 0 {
             None
         } else {
-            // SAFETY: any bytes are an action.
-            Some(unsafe { user::read::<Action>(new) }.map_err(|_| Errno::EFAULT)?)
+            Some(user::read::<Action>(new).map_err(|_| Errno::EFAULT)?)
         };
         if signal == 0
             || signal >= SIGNALS

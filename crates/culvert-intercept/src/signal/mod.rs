@@ -46,19 +46,6 @@ pub(crate) fn raise(information: &Information) {
 
 /// Sets this thread's mask in the kernel and returns the former.
 pub(crate) fn set_mask(mask: u64) -> u64 {
-    const SIG_SETMASK: usize = 2;
-    let mut before = 0u64;
-    // SAFETY: two masks of ours.
-    unsafe {
-        let _ = syscall::call(
-            nr::RT_SIGPROCMASK,
-            [
-                SIG_SETMASK,
-                (&raw const mask) as usize,
-                (&raw mut before) as usize,
-                8,
-            ],
-        );
-    }
-    before
+    const SIG_SETMASK: u32 = 2;
+    culvert_sys::process::sigprocmask(SIG_SETMASK, mask).unwrap_or(0)
 }

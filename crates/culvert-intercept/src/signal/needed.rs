@@ -2,17 +2,18 @@
 
 use super::{SIGBUS, SIGILL, information::Information};
 use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What a thread has blocked of the needed signals, and those of them that were sent meanwhile.
 pub(crate) struct Needed {
-    blocked: UnsafeCell<u64>,
+    blocked: AtomicU64,
     kept: UnsafeCell<[Option<Information>; 3]>,
 }
 
 impl Needed {
     pub(crate) const fn new() -> Self {
         Self {
-            blocked: UnsafeCell::new(0),
+            blocked: AtomicU64::new(0),
             kept: UnsafeCell::new([None; 3]),
         }
     }
@@ -20,21 +21,17 @@ impl Needed {
     /// For a new thread: the mask is inherited, pending signals are not.
     pub(crate) fn inherit(&self, blocked: u64) {
         // SAFETY: the block's thread does not run yet.
-        unsafe {
-            *self.blocked.get() = blocked;
-            *self.kept.get() = [None; 3];
-        }
+        unsafe { *self.kept.get() = [None; 3] };
+        self.set_blocked(blocked);
     }
 
     pub(crate) fn blocked(&self) -> u64 {
-        // SAFETY: a plain value of the thread's own.
-        unsafe { *self.blocked.get() }
+        self.blocked.load(Relaxed)
     }
 
     /// Only by the thread itself, in a hook.
     pub(crate) fn set_blocked(&self, blocked: u64) {
-        // SAFETY: a plain value of the thread's own.
-        unsafe { *self.blocked.get() = blocked };
+        self.blocked.store(blocked, Relaxed);
     }
 
     /// One that was sent while it is blocked: the first of each. Only by the thread itself, in its

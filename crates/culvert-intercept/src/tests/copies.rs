@@ -171,8 +171,7 @@ fn strings_end_at_their_nul_at_the_buffer_or_at_a_fault() {
 fn a_bad_pointer_in_a_call_is_efault() {
     alone(|| {
         start(|call| {
-            // SAFETY: any bytes are a number.
-            let read = unsafe { user::read::<u64>(call.args[0]) };
+            let read = user::read::<u64>(call.args[0]);
             Outcome::Return(read.map_or(-14, |_| 0))
         });
         assert_eq!(super::stub::call(nr::GETPPID, [0x10]), -14);

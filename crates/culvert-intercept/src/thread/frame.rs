@@ -102,3 +102,12 @@ pub(crate) enum Restart {
     /// The call has not begun: make it whatever the flags (ERESTARTNOINTR).
     Always,
 }
+
+impl Frame {
+    /// The record of the site that the thread came from.
+    #[inline]
+    pub fn record(&self) -> &'static SiteRecord {
+        // SAFETY: set at the entry of each hook; records live for ever.
+        unsafe { &*self.record }
+    }
+}

@@ -388,8 +388,7 @@ pub(crate) fn own() -> Option<&'static ThreadBlock> {
     if base == 0 {
         return None;
     }
-    // SAFETY: any bytes make a usize.
-    let this = unsafe { crate::user::read::<usize>(base) };
+    let this = crate::user::read::<usize>(base);
     // SAFETY: only blocks begin with their own address.
     (this == Ok(base)).then(|| unsafe { &*(base as *const ThreadBlock) })
 }

@@ -12,14 +12,17 @@ use crate::task;
 use crate::task::tables;
 use crate::watch::{Event, count, mirror_of, raise_at, tells};
 use alloc::vec::Vec;
+use core::ffi::CStr;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::*;
 use culvert::Node;
 use culvert_drivers::Held as Kept;
+use culvert_sys::BorrowedFd;
 use culvert_sys::OwnedFd;
+use culvert_sys::fd::Command;
+use culvert_sys::fd::fcntl;
 use culvert_sys::raw::general::{O_DIRECTORY, O_NONBLOCK};
 use culvert_sys::sync::Mutex;
-use culvert_sys::{nr, syscall};
 
 const ACCESS_MODE: u32 = 3;
 const O_PATH: u32 = crate::files::O_PATH;
@@ -56,8 +59,8 @@ fn flags_of(flags: u32, directory: bool) -> u32 {
     flags & ACCESS_MODE | O_NONBLOCK | kind
 }
 
-fn open(path: &[u8], flags: u32) -> Option<Kept> {
-    let opened = shadow::open(path, flags as usize, 0).ok()?;
+fn open(path: &CStr, flags: u32) -> Option<Kept> {
+    let opened = shadow::open(path, flags, 0).ok()?;
     Some(run::internal::keeper().keep(OwnedFd::from_raw(opened.into_raw())))
 }
 
@@ -234,12 +237,13 @@ impl Description {
         if self.companions.known.load(Relaxed) == 0 {
             return;
         }
-        const F_SETFD: usize = 2;
         let companions = self.companions.open.lock();
         for companion in [&companions.entry, &companions.own].into_iter().flatten() {
-            let arguments = [companion.raw() as usize, F_SETFD, usize::from(!on)];
-            // SAFETY: sets the flag of a descriptor of ours.
-            let _ = unsafe { syscall::call(nr::FCNTL, arguments) };
+            let _ = fcntl(
+                BorrowedFd::number(companion.raw()),
+                Command::SETFD,
+                usize::from(!on),
+            );
         }
     }
 }

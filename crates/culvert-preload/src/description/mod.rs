@@ -18,9 +18,10 @@ use crate::run::{self, ShadowName};
 use crate::task;
 use alloc::{boxed::Box, sync::Arc};
 use companions::Companions;
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Attributes, Directory, Errno, File, FileKind, FileSystem, Node};
 pub use culvert_sys::raw::general::O_PATH;
+use culvert_sys::sync::OnceCell;
 use flags::NOT_KNOWN;
 pub use flags::{given_to_strangers, may_read, may_write};
 use offset::Offset;
@@ -68,7 +69,7 @@ pub struct Description {
     /// not ([`gone::count`]).
     seen: AtomicU32,
     /// What its file is by now, if that has become its shadow ([`crate::gone`]).
-    gone: AtomicPtr<GoneFile>,
+    gone: OnceCell<Box<GoneFile>>,
     /// Access mode and status flags as F_GETFL reports them; the settable ones only while private.
     flags: AtomicU32,
     /// What [`crate::run::node_locks::Notes::flag_changes`] was when the kernel was last asked for the
@@ -110,11 +111,6 @@ impl Drop for Description {
         if !self.is_shared() {
             PRIVATE.fetch_sub(1, Relaxed);
         }
-        let gone = *self.gone.get_mut();
-        if !gone.is_null() {
-            // SAFETY: made by `Box::into_raw` in `gone`, and nobody else's any more.
-            drop(unsafe { Box::from_raw(gone) });
-        }
     }
 }
 
@@ -147,7 +143,7 @@ impl Description {
             changes,
             may_go,
             seen: AtomicU32::new(if may_go { gone::count(name) } else { 0 }),
-            gone: AtomicPtr::new(core::ptr::null_mut()),
+            gone: OnceCell::new(),
             _hold: hold,
             mount,
             node,
@@ -272,30 +268,24 @@ impl Description {
 
     #[inline]
     fn look_gone(&self) -> Result<Option<&GoneFile>, Errno> {
-        let mut known = self.gone.load(Acquire);
-        if known.is_null() {
-            let count = gone::count(self.name());
-            let seen = self.seen.load(Relaxed);
-            if count == seen {
-                return Ok(None);
-            }
-            let Some(found) = gone::find(self.name(), seen)? else {
-                self.seen.store(count, Relaxed);
-                return Ok(None);
-            };
-            let found = Box::into_raw(found);
-            let first = self
-                .gone
-                .compare_exchange(known, found, AcqRel, Acquire)
-                .err();
-            if first.is_some() {
-                // SAFETY: made above and seen by nobody.
-                drop(unsafe { Box::from_raw(found) });
-            }
-            known = first.unwrap_or(found);
+        if let Some(known) = self.gone.get() {
+            return Ok(Some(known));
         }
-        // SAFETY: made by `Box::into_raw`, and freed with `self`.
-        Ok(Some(unsafe { &*known }))
+        let count = gone::count(self.name());
+        let seen = self.seen.load(Relaxed);
+        if count == seen {
+            return Ok(None);
+        }
+        match gone::find(self.name(), seen)? {
+            Some(found) => self
+                .gone
+                .get_or_try_init(|| Ok(found))
+                .map(|it| Some(&**it)),
+            None => {
+                self.seen.store(count, Relaxed);
+                Ok(None)
+            }
+        }
     }
 
     /// `file`, the description's own, or what it has become. EIO where it has become something that

@@ -2,7 +2,7 @@
 //! and whose holder can be told something.
 
 use core::sync::atomic::{AtomicU32, Ordering::*};
-use culvert_sys::{nr, sync::futex_wake, waits};
+use culvert_sys::sync::futex_wake;
 
 /// It is somebody's turn.
 const TAKEN: u32 = 1;
@@ -25,7 +25,6 @@ impl Turns {
 
     #[cold]
     fn wait(&self) {
-        const FUTEX_WAIT_PRIVATE: usize = 128;
         let mut now = self.0.load(Relaxed);
         loop {
             // Others may sleep still: each wakes the next.
@@ -40,14 +39,7 @@ impl Turns {
             if now & TAKEN == 0 {
                 return;
             }
-            let arguments = [
-                self.0.as_ptr() as usize,
-                FUTEX_WAIT_PRIVATE,
-                next as usize,
-                0,
-            ];
-            // SAFETY: the word outlives the call; a null timeout waits without end.
-            let _ = unsafe { waits::call(nr::FUTEX, arguments) };
+            culvert_sys::sync::futex_wait_outside(&self.0, next);
             now = self.0.load(Relaxed);
         }
     }

@@ -83,17 +83,10 @@ impl DescriptorTable {
 
     /// Empties a slot. No descriptor is closed by this.
     pub(super) fn drop_slot(&self, fd: i32) {
-        let old = match self.slot(fd) {
-            Some(slot) => {
-                let _guard = self.lock.lock();
-                slot.swap(core::ptr::null_mut(), AcqRel)
-            }
-            None => return,
-        };
-        if !old.is_null() {
-            // SAFETY: the slot's reference, made by `Arc::into_raw`, and taken out above.
-            drop(unsafe { Arc::from_raw(old.cast_const()) });
-        }
+        let Some(slot) = self.slot(fd) else { return };
+        let old = slot.swap(None, &self.lock.lock());
+        // When the lock is free.
+        drop(old);
     }
 
     /// This process has another's table: what it has in memory is the other's.
@@ -130,19 +123,7 @@ impl DescriptorTable {
         if found.st_dev != run::get().device || !tables::is_process_s() {
             return None;
         }
-        let description = {
-            let slot = self.slot(fd)?;
-            let _guard = self.lock.lock();
-            let at = slot.load(Relaxed);
-            if at.is_null() {
-                return None;
-            }
-            // SAFETY: the slot holds a reference, and under the lock nobody takes it away.
-            unsafe {
-                Arc::increment_strong_count(at);
-                Arc::from_raw(at)
-            }
-        };
+        let description = self.slot(fd)?.counted(&self.lock.lock())?;
         if description.is_direct() || !description.is_opened_as(kernel_flags(fd).ok()?) {
             return None;
         }
@@ -177,14 +158,8 @@ impl DescriptorTable {
             return;
         };
         self.end.fetch_max(fd + 1, Relaxed);
-        let old = {
-            let _guard = self.lock.lock();
-            slot.swap(Arc::into_raw(description.clone()).cast_mut(), AcqRel)
-        };
-        if !old.is_null() {
-            // SAFETY: as in `drop_slot`.
-            drop(unsafe { Arc::from_raw(old.cast_const()) });
-        }
+        let old = slot.swap(Some(description.clone()), &self.lock.lock());
+        drop(old);
     }
 
     /// A new descriptor for a description, which is shared at once: the lowest number free from

@@ -35,10 +35,8 @@ impl DescriptorTable {
 
     /// The program's descriptor of `description` goes, and with it its locks, unless that was only
     /// a path (`filp_flush`, fs/open.c).
-    pub(super) fn lose(&self, old: *mut Description) {
-        if !old.is_null() {
-            // SAFETY: the slot's reference, made by `Arc::into_raw`, taken out by the caller.
-            let description = unsafe { Arc::from_raw(old.cast_const()) };
+    pub(super) fn lose(&self, old: Option<Arc<Description>>) {
+        if let Some(description) = old {
             let name = description.name();
             let had_locks =
                 !matches!(description.object, Object::Path) && run::get().posix_locks.closed(name);

@@ -2,6 +2,7 @@
 
 use super::{kernel_flags, walk_to_node};
 use crate::description::Description;
+use crate::files::c_string;
 use crate::resolver::{MountId, References};
 use crate::run::{self, ShadowName, descriptor_path, read_link, stat_path};
 use culvert::FileKind;
@@ -11,7 +12,7 @@ use culvert_sys::raw::general::stat;
 /// processes find its node.
 pub const FOLDER: &[u8] = b"/fifos/";
 
-pub const PATH: &[u8] = b".path\0";
+pub const PATH: &[u8] = b".path";
 
 /// What `fd`, of which the kernel says `found`, is if it stands for a FIFO of a mount that still is
 /// where it was.
@@ -31,7 +32,7 @@ pub fn recognise(fd: i32, found: &stat) -> Option<Description> {
     if stat_path(&fifo).is_ok_and(|it| (it.st_dev, it.st_ino) != (found.st_dev, found.st_ino)) {
         return None;
     }
-    let noted = [&fifo[..fifo.len() - 1], PATH].concat();
+    let noted = c_string([fifo.to_bytes(), PATH].concat());
     let node = walk_to_node(file_system, &read_link(&noted).ok()?).ok()?;
     let same = file_system
         .attributes(node)

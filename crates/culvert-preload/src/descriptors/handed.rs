@@ -20,7 +20,6 @@ use culvert::{Access, Entry, FileKind, FileSystem, OpenFlags, Opened};
 use culvert_intercept::descriptors as classes;
 use culvert_sys::raw::general::O_RDWR;
 use culvert_sys::sync::Mutex;
-use culvert_sys::{nr, syscall};
 
 /// More than this are not handed down.
 const MOST: usize = 64;
@@ -114,10 +113,7 @@ fn opened_no_more(file_system: &dyn FileSystem, description: &Description) -> Op
 
 /// This program was given `fd`, for `mount`.
 pub fn receive((mount, fd): (u16, i32)) {
-    const F_SETFD: usize = 2;
-    const FD_CLOEXEC: usize = 1;
-    // SAFETY: the flag of a descriptor that is not the program's.
-    if unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, FD_CLOEXEC]) }.is_ok() {
+    if super::set_close_on_exec(fd, true).is_ok() {
         let place = run::get().receive_internal(fd);
         GIVEN.lock().push((mount, place));
     }

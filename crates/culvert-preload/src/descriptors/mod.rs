@@ -15,6 +15,7 @@ mod promotion;
 mod recognise;
 pub(crate) mod rings;
 pub mod saved;
+mod slot;
 pub mod vfork;
 
 use crate::description::{Description, Held, Object};
@@ -30,11 +31,12 @@ use crate::task::{self, VforkChild, tables};
 use alloc::{alloc::alloc_zeroed, sync::Arc, vec::Vec};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::*;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr};
+use core::sync::atomic::{AtomicBool, AtomicI32};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::OwnedFd;
-use culvert_sys::sync::Mutex;
+use culvert_sys::sync::{AtomicRef, Mutex};
+use slot::{Slot, counted};
 
 /// The class of a descriptor with a description in our table.
 pub const OURS: u8 = 2;
@@ -46,9 +48,8 @@ pub const RING: u8 = 6;
 /// The class of a foreign descriptor that is a table of mounts ([`mount_tables`]).
 pub const MOUNTS: u8 = 7;
 const CHUNK: usize = 1024;
+/// More descriptors the kernel does not give either (`sysctl_nr_open`'s usual value).
 const CHUNKS: usize = 1024;
-/// More descriptors than this the kernel does not give either (`sysctl_nr_open`'s usual value).
-const LIMIT: usize = CHUNK * CHUNKS;
 
 pub use asked::with_own_table;
 pub use closing::companions_before_exec;
@@ -100,11 +101,11 @@ pub fn class(fd: i32) -> u8 {
     }
 }
 
-type Chunk = [AtomicPtr<Description>; CHUNK];
+type Chunk = [Slot; CHUNK];
 
-/// From descriptor to description. A slot holds a reference ([`Arc::into_raw`]) or null.
+/// From descriptor to description.
 pub struct DescriptorTable {
-    chunks: [AtomicPtr<Chunk>; CHUNKS],
+    chunks: [AtomicRef<Chunk>; CHUNKS],
     lock: Mutex<()>,
     /// Held around changes that take more than one step.
     changes: Mutex<()>,
@@ -119,7 +120,7 @@ impl DescriptorTable {
     /// An empty table.
     const fn new() -> Self {
         Self {
-            chunks: [const { AtomicPtr::new(core::ptr::null_mut()) }; CHUNKS],
+            chunks: [const { AtomicRef::new() }; CHUNKS],
             lock: Mutex::new(()),
             changes: Mutex::new(()),
             end: AtomicI32::new(0),
@@ -127,31 +128,25 @@ impl DescriptorTable {
         }
     }
 
-    fn slot(&self, fd: i32) -> Option<&AtomicPtr<Description>> {
+    #[inline]
+    fn slot(&self, fd: i32) -> Option<&'static Slot> {
         let fd = fd as usize;
-        if fd >= LIMIT {
-            return None;
-        }
-        let chunk = self.chunks[fd / CHUNK].load(Acquire);
-        // SAFETY: a chunk, once stored, lives for ever.
-        unsafe { chunk.as_ref() }.map(|chunk| &chunk[fd % CHUNK])
+        let chunk = self.chunks.get(fd / CHUNK)?.get()?;
+        Some(&chunk[fd % CHUNK])
     }
 
-    fn slot_made(&self, fd: i32) -> Option<&AtomicPtr<Description>> {
-        if (fd as usize) < LIMIT && self.chunks[fd as usize / CHUNK].load(Acquire).is_null() {
-            // SAFETY: the layout has a size; zeroed memory is an array of null pointers.
-            let fresh = unsafe { alloc_zeroed(Layout::new::<Chunk>()) }.cast::<Chunk>();
-            if fresh.is_null() {
-                return None;
-            }
-            let place = &self.chunks[fd as usize / CHUNK];
-            if place
-                .compare_exchange(core::ptr::null_mut(), fresh, AcqRel, Acquire)
-                .is_err()
-            {
-                // SAFETY: made above with this layout and seen by nobody.
-                unsafe { alloc::alloc::dealloc(fresh.cast(), Layout::new::<Chunk>()) };
-            }
+    fn slot_made(&self, fd: i32) -> Option<&'static Slot> {
+        let place = self.chunks.get(fd as usize / CHUNK)?;
+        if !place.is_some() {
+            // SAFETY: the layout has a size; zeroed memory is an array of empty slots, and null is
+            // no memory.
+            let fresh = unsafe {
+                alloc_zeroed(Layout::new::<Chunk>())
+                    .cast::<Chunk>()
+                    .as_ref()
+            };
+            // One made in vain, by two threads at once, stays.
+            let _ = place.set_first(fresh?);
         }
         self.slot(fd)
     }
@@ -189,20 +184,9 @@ impl DescriptorTable {
     fn known(&self, fd: i32) -> Option<Held> {
         if let Some(slot) = self.slot(fd) {
             if !culvert_intercept::multi_threaded() {
-                let found = slot.load(Relaxed);
-                if !found.is_null() {
-                    return Some(Held::Alone(found));
-                }
-            } else if !slot.load(Relaxed).is_null() {
-                let _guard = self.lock.lock();
-                let found = slot.load(Relaxed);
-                if !found.is_null() {
-                    // SAFETY: the slot holds a reference, and under the lock nobody takes it away.
-                    return Some(Held::Counted(unsafe {
-                        Arc::increment_strong_count(found);
-                        Arc::from_raw(found)
-                    }));
-                }
+                return slot.alone();
+            } else if !slot.is_empty() {
+                return slot.counted(&self.lock.lock()).map(Held::Counted);
             }
         }
         None
@@ -313,9 +297,9 @@ impl DescriptorTable {
         };
         self.end.fetch_max(fd + 1, Relaxed);
         let old = {
-            let _guard = self.lock.lock();
+            let guard = self.lock.lock();
             self.set_class(fd, OURS);
-            slot.swap(Arc::into_raw(description).cast_mut(), AcqRel)
+            slot.swap(Some(description), &guard)
         };
         self.lose(old);
     }
@@ -332,13 +316,8 @@ impl DescriptorTable {
                 return self.settled(fd);
             }
         }
-        let old = match self.slot(fd) {
-            Some(slot) => {
-                let _guard = self.lock.lock();
-                slot.swap(core::ptr::null_mut(), AcqRel)
-            }
-            None => core::ptr::null_mut(),
-        };
+        let slot = self.slot(fd);
+        let old = slot.and_then(|slot| slot.swap(None, &self.lock.lock()));
         self.set_class(fd, classes::FOREIGN);
         self.lose(old);
     }
@@ -390,7 +369,7 @@ impl DescriptorTable {
 
     /// Whether `fd` is in the table, without a look at descriptors that nobody knows.
     pub fn get_known(&self, fd: i32) -> bool {
-        let known = |slot: &AtomicPtr<Description>| !slot.load(Relaxed).is_null();
+        let known = |slot: &Slot| !slot.is_empty();
         matches!(knower(), Knower::Child(_)) || self.slot(fd).is_some_and(known)
     }
 
@@ -462,19 +441,6 @@ impl DescriptorTable {
     /// One more than the highest descriptor that may be ours.
     pub fn end(&self) -> i32 {
         self.end.load(Relaxed)
-    }
-}
-
-/// A reference that outlives the hook.
-fn counted(held: Held) -> Arc<Description> {
-    match held {
-        Held::Counted(description) => description,
-        // SAFETY: the pointer came from `Arc::into_raw` in the slot, whose reference is still
-        // there.
-        Held::Alone(description) => unsafe {
-            Arc::increment_strong_count(description);
-            Arc::from_raw(description)
-        },
     }
 }
 

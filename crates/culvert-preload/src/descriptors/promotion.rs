@@ -8,8 +8,10 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
+use culvert_sys::BorrowedFd;
 use culvert_sys::OwnedFd;
-use culvert_sys::{nr, sync::MutexGuard, syscall};
+use culvert_sys::raw::general::O_CLOEXEC;
+use culvert_sys::sync::MutexGuard;
 
 impl DescriptorTable {
     /// Keeps other threads from changing what a number stands for (promotion, dup, close), while
@@ -165,7 +167,6 @@ pub(super) fn prepare(description: &Description, own: i32, flags: u32) -> Result
 
 /// Makes `fd`, a dup of the placeholder, one of `shadow`; it keeps its close-on-exec flag.
 fn replace(fd: i32, shadow: i32) -> Result<(), Errno> {
-    let flag = if close_on_exec(fd)? { 0o2000000 } else { 0 };
-    // SAFETY: both are ours, at the program's number.
-    unsafe { syscall::call(nr::DUP3, [shadow as usize, fd as usize, flag]) }.map(|_| ())
+    let flag = if close_on_exec(fd)? { O_CLOEXEC } else { 0 };
+    culvert_sys::fd::replace(BorrowedFd::number(shadow), fd, flag)
 }

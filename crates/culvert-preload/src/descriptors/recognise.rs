@@ -1,5 +1,6 @@
 //! Descriptors that came from another process: what do they stand for?
 
+use super::slot::Slot;
 use super::{DescriptorTable, fifos, handed, saved, with_more};
 use crate::description::{Description, Held, Object};
 use crate::files::kernel_flags;
@@ -10,7 +11,6 @@ use crate::run::{self, node_paths};
 use crate::run::{ShadowName, stat_descriptor};
 use crate::task;
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering::*;
 use culvert::{Errno, FileKind, OpenFlags, Opened};
 use culvert_intercept::descriptors as classes;
 use culvert_sys::raw::general::{O_DIRECT, stat};
@@ -45,10 +45,7 @@ impl DescriptorTable {
                 let mount = self.recognise_directory(fd, &found);
                 let _guard = self.lock.lock();
                 // Another thread may have got the number since, for a file of ours.
-                if self
-                    .slot(fd)
-                    .is_none_or(|slot| slot.load(Relaxed).is_null())
-                {
+                if self.slot(fd).is_none_or(Slot::is_empty) {
                     match mount {
                         Some(mount) => self.note_directory(fd, mount),
                         None => {

@@ -13,8 +13,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::*;
+use culvert_sys::BorrowedFd;
+use culvert_sys::raw::general::MFD_CLOEXEC;
 use culvert_sys::sync::Mutex;
-use culvert_sys::{nr, syscall};
 
 /// What one open file may save, bytes.
 const MOST: usize = 4096;
@@ -89,10 +90,7 @@ pub fn hand_down() -> Option<OwnedFd> {
     if all.is_empty() || all.len() > MOST_OF_ALL {
         return None;
     }
-    let name = b"culvert-saved\0";
-    // SAFETY: the name ends in NUL; makes a new descriptor.
-    let fd = unsafe { syscall::call(nr::MEMFD_CREATE, [name.as_ptr() as usize, 1]) };
-    let low = OwnedFd::from_raw(fd.ok()? as i32);
+    let low = culvert_sys::fd::memfd_create(c"culvert-saved", MFD_CLOEXEC).ok()?;
     write_all(low.raw(), 0, &all).ok()?;
     Some(OwnedFd::from_raw(dup_high(low.raw(), false).ok()?))
 }
@@ -117,10 +115,7 @@ fn save(description: &Description) -> Option<Vec<u8>> {
 
 /// This program was given `fd`.
 pub fn receive(fd: i32) {
-    const F_SETFD: usize = 2;
-    const FD_CLOEXEC: usize = 1;
-    // SAFETY: the flag of a descriptor that is not the program's.
-    if unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, FD_CLOEXEC]) }.is_ok() {
+    if super::set_close_on_exec(fd, true).is_ok() {
         *GIVEN.lock() = Some(run::get().receive_internal(fd));
     }
 }
@@ -133,9 +128,7 @@ fn given() -> Vec<Saved> {
     let fd = place.load(Relaxed);
     let size = stat_descriptor(fd).map_or(0, |found| found.st_size as usize);
     let mut bytes = vec![0u8; size.min(MOST_OF_ALL)];
-    let arguments = [fd as usize, bytes.as_mut_ptr() as usize, bytes.len(), 0];
-    // SAFETY: the kernel writes at most the length into the buffer.
-    let read = unsafe { syscall::call(nr::PREAD64, arguments) };
+    let read = culvert_sys::fs::pread(BorrowedFd::number(fd), &mut bytes, 0);
     bytes.truncate(read.unwrap_or(0));
     let (mut records, mut rest) = (Vec::new(), &bytes[..]);
     while let Some((saved, behind)) = Saved::decode(rest) {

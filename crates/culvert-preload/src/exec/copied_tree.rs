@@ -8,16 +8,26 @@ use crate::process::{self, Process};
 use crate::resolver::MountId;
 use crate::run::{ShadowName, list, make_directory, read_file, read_link, stat_path};
 use crate::shadow;
+use alloc::ffi::CString;
 use alloc::{boxed::Box, format, vec, vec::Vec};
+use core::ffi::CStr;
 use culvert::{Attributes, Errno, FileKind, FileSystem, Node, OpenFlags, Opened};
-use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, syscall};
+use culvert_run::files::c_string;
+use culvert_run::files::times;
+use culvert_sys::fd::CWD;
+use culvert_sys::flags::AtFlags;
+use culvert_sys::fs;
+use culvert_sys::plain::Plain;
+use culvert_sys::raw::general::O_CREAT;
+use culvert_sys::raw::general::O_DIRECTORY;
+use culvert_sys::raw::general::O_EXCL;
+use culvert_sys::raw::general::O_WRONLY;
+use culvert_sys::raw::general::stat;
 
 /// What is copied at most: names, bytes, and directories below each other (of a hook's stack).
 const NAMES: usize = 1000;
 const BYTES: u64 = 8 << 20;
 const DEPTH: usize = 12;
-const O_DIRECTORY: usize = 0o200000;
 
 /// One name of the tree, with what is below it.
 struct Branch {
@@ -34,7 +44,7 @@ struct Target<'a> {
     mount: u16,
     /// The path (ending in NUL) of a file until it is whole: of this copy only, for others are made
     /// at the same time.
-    fresh: Vec<u8>,
+    fresh: CString,
 }
 
 /// What is left of the bounds.
@@ -43,12 +53,12 @@ struct Room {
     bytes: u64,
 }
 
-/// The path (ending in NUL) of the copy of the directory `name`, which is up to date.
+/// The path of the copy of the directory `name`, which is up to date.
 ///
 /// - `EFBIG`: the tree is larger than what is copied.
 /// - `EOPNOTSUPP`: it holds devices.
 /// - What the driver and the run directory say.
-pub fn copy(process: &Process, name: ShadowName) -> Result<Vec<u8>, Errno> {
+pub fn copy(process: &Process, name: ShadowName) -> Result<CString, Errno> {
     let file_system = process::file_system(MountId(name.mount))?;
     let mut room = Room {
         names: NAMES,
@@ -176,7 +186,7 @@ fn branch(
 fn write(
     process: &Process,
     target: &Target<'_>,
-    path: &[u8],
+    path: &CStr,
     attributes: &Attributes,
     branch: &Branch,
 ) -> Result<(), Errno> {
@@ -195,10 +205,10 @@ fn write(
                 node: Node(attributes.inode),
             });
             // The FIFO itself, where programs have opened it: who writes there is heard.
-            let linked = kind == FileKind::Fifo && call(nr::LINK, &[&stands_for, path]).is_ok();
+            let linked = kind == FileKind::Fifo && fs::link(&stands_for, path).is_ok();
             match linked {
                 true => Ok(()),
-                false => exists(call_with(nr::MKNOD, path, kind as usize | 0o400)),
+                false => exists(fs::mknod(path, kind as u32 | 0o400, 0)),
             }
         }
         FileKind::CharacterDevice | FileKind::BlockDevice => Err(Errno::EOPNOTSUPP),
@@ -207,23 +217,23 @@ fn write(
 
 /// What this process may do to it but write, as the owner's permissions: in a copy nothing is
 /// written.
-fn mode_of(attributes: &Attributes) -> usize {
+fn mode_of(attributes: &Attributes) -> u32 {
     let caller = process::caller();
     [4u32, 1]
         .into_iter()
         .filter(|&wanted| crate::vfs::permission::permits(&caller, attributes, wanted))
-        .fold(0, |mode, wanted| mode | (wanted as usize) << 6)
+        .fold(0, |mode, wanted| mode | wanted << 6)
 }
 
 fn write_directory(
     process: &Process,
     target: &Target<'_>,
-    path: &[u8],
+    path: &CStr,
     attributes: &Attributes,
     branch: &Branch,
 ) -> Result<(), Errno> {
     make_directory(path)?;
-    call_with(nr::CHMOD, path, 0o700)?;
+    fs::chmod(path, 0o700)?;
     let opened = shadow::open(path, O_DIRECTORY, 0)?;
     let old = list(&opened);
     let gone = old.iter().filter(|old| {
@@ -240,7 +250,7 @@ fn write_directory(
             written => written?,
         }
     }
-    call_with(nr::CHMOD, path, mode_of(attributes))?;
+    fs::chmod(path, mode_of(attributes))?;
     set_times(path, attributes)
 }
 
@@ -249,7 +259,7 @@ fn write_directory(
 fn write_entry(
     process: &Process,
     target: &Target<'_>,
-    place: &[u8],
+    place: &CStr,
     directory: Node,
     entry: &Branch,
 ) -> Result<(), Errno> {
@@ -272,7 +282,7 @@ fn write_entry(
     written
 }
 
-fn write_file(target: &Target<'_>, path: &[u8], attributes: &Attributes) -> Result<(), Errno> {
+fn write_file(target: &Target<'_>, path: &CStr, attributes: &Attributes) -> Result<(), Errno> {
     let mode = mode_of(attributes);
     let bytes = match mode & 0o400 {
         0 => Vec::new(),
@@ -280,13 +290,12 @@ fn write_file(target: &Target<'_>, path: &[u8], attributes: &Attributes) -> Resu
     };
     if !read_file(path).is_ok_and(|old| old == bytes) {
         // Who has the old one open keeps that.
-        let fresh = &target.fresh[..];
-        remove(fresh);
-        let opened = shadow::open(fresh, 0o1 | 0o100 | 0o200, 0o600)?;
+        remove(&target.fresh);
+        let opened = shadow::open(&target.fresh, O_WRONLY | O_CREAT | O_EXCL, 0o600)?;
         shadow::write_all(opened.raw(), 0, &bytes).map_err(errno)?;
-        call(nr::RENAME, &[fresh, path])?;
+        fs::rename(&target.fresh, path)?;
     }
-    call_with(nr::CHMOD, path, mode)?;
+    fs::chmod(path, mode)?;
     set_times(path, attributes)
 }
 
@@ -314,39 +323,39 @@ fn bytes_of(file_system: &dyn FileSystem, attributes: &Attributes) -> Result<Vec
     Ok(bytes)
 }
 
-fn write_link(file_system: &dyn FileSystem, path: &[u8], node: Node) -> Result<(), Errno> {
-    let mut target = file_system.readlink(node).map_err(errno)?;
+fn write_link(file_system: &dyn FileSystem, path: &CStr, node: Node) -> Result<(), Errno> {
+    let target = file_system.readlink(node).map_err(errno)?;
     if read_link(path).is_ok_and(|old| old == target) {
         return Ok(());
     }
     remove(path);
-    target.push(0);
-    call(nr::SYMLINK, &[&target, path]).map(|_| ())
+    fs::symlink(&c_string(target), path)
 }
 
-fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
-    [path.strip_suffix(b"\0").unwrap_or(path), b"/", name, b"\0"].concat()
+fn below(path: &CStr, name: &[u8]) -> CString {
+    c_string([path.to_bytes(), b"/", name].concat())
 }
 
-fn stat_path_itself(path: &[u8]) -> Option<culvert_sys::raw::general::stat> {
+fn stat_path_itself(path: &CStr) -> Option<stat> {
     match read_link(path) {
         // Only its type is asked for.
         Ok(_) => {
-            // SAFETY: plain data, for which all zeroes are a value.
-            let mut link: culvert_sys::raw::general::stat = unsafe { core::mem::zeroed() };
-            link.st_mode = FileKind::Symlink as u32;
-            Some(link)
+            let st_mode = FileKind::Symlink as u32;
+            Some(stat {
+                st_mode,
+                ..stat::zeroed()
+            })
         }
         Err(_) => stat_path(path).ok(),
     }
 }
 
 /// Removes `path` with all that is below it.
-fn remove(path: &[u8]) {
-    if call(nr::UNLINK, &[path]) != Err(Errno::EISDIR) {
+fn remove(path: &CStr) {
+    if fs::unlink(path) != Err(Errno::EISDIR) {
         return;
     }
-    let _ = call_with(nr::CHMOD, path, 0o700);
+    let _ = fs::chmod(path, 0o700);
     if let Ok(opened) = shadow::open(path, O_DIRECTORY, 0) {
         for name in list(&opened) {
             if !matches!(&name[..], b"." | b"..") {
@@ -354,38 +363,17 @@ fn remove(path: &[u8]) {
             }
         }
     }
-    let _ = call(nr::RMDIR, &[path]);
+    let _ = fs::rmdir(path);
 }
 
-fn set_times(path: &[u8], attributes: &Attributes) -> Result<(), Errno> {
-    let times =
-        [attributes.atime, attributes.mtime].map(|time| [time.seconds, time.nanoseconds.into()]);
-    let arguments = [
-        AT_FDCWD as usize,
-        path.as_ptr() as usize,
-        times.as_ptr() as usize,
-        0,
-    ];
-    // SAFETY: the path ends in NUL, the times are two.
-    unsafe { syscall::call(nr::UTIMENSAT, arguments) }.map(|_| ())
+fn set_times(path: &CStr, attributes: &Attributes) -> Result<(), Errno> {
+    let times = times([attributes.atime, attributes.mtime].map(|it| (it.seconds, it.nanoseconds)));
+    fs::utimensat(CWD, Some(path), Some(&times), AtFlags::empty())
 }
 
-fn exists(made: Result<usize, Errno>) -> Result<(), Errno> {
+fn exists(made: Result<(), Errno>) -> Result<(), Errno> {
     match made {
-        Ok(_) | Err(Errno::EEXIST) => Ok(()),
-        Err(error) => Err(error),
+        Err(Errno::EEXIST) => Ok(()),
+        made => made,
     }
-}
-
-/// A call on paths, each ending in NUL.
-fn call(number: usize, paths: &[&[u8]]) -> Result<usize, Errno> {
-    let at = |index: usize| paths.get(index).map_or(0, |path| path.as_ptr() as usize);
-    // SAFETY: the paths end in NUL.
-    unsafe { syscall::call(number, [at(0), at(1)]) }
-}
-
-/// A call on a path, ending in NUL, and a mode.
-fn call_with(number: usize, path: &[u8], mode: usize) -> Result<usize, Errno> {
-    // SAFETY: the path ends in NUL.
-    unsafe { syscall::call(number, [path.as_ptr() as usize, mode, 0]) }
 }

@@ -14,14 +14,23 @@ use crate::process::{self, Here, Process};
 use crate::resolver::{MountId, Place};
 use crate::run::{ShadowName, positions};
 use crate::shadow::{self, OwnedFd};
+use alloc::ffi::CString;
 use alloc::{format, sync::Arc, vec::Vec};
+use core::ffi::CStr;
 use culvert::{Errno, FileKind};
-use culvert_sys::raw::general::AT_FDCWD;
+use culvert_run::files::c_string;
+use culvert_run::files::own_descriptor;
+use culvert_sys::fd::CWD;
+use culvert_sys::flags::AtFlags;
+use culvert_sys::flags::OFlags;
+use culvert_sys::fs;
+use culvert_sys::raw::general::MOUNT_ATTR_RDONLY;
 use culvert_sys::raw::general::O_DIRECTORY;
-use culvert_sys::{nr, own_descriptors, syscall};
+use culvert_sys::raw::general::OPEN_TREE_CLOEXEC;
+use culvert_sys::raw::general::OPEN_TREE_CLONE;
+use culvert_sys::raw::general::mount_attr;
 
 const O_PATH: u32 = crate::description::O_PATH;
-const AT_EMPTY_PATH: usize = 0x1000;
 /// Positions of `.` and `..` (vfs/list.rs).
 const OWN_ENTRIES: u64 = 2;
 
@@ -31,7 +40,7 @@ pub struct Replaced {
     /// The program's number, and what it was.
     descriptors: Vec<(i32, OwnedFd)>,
     /// Ends in NUL.
-    working_directory: Option<Vec<u8>>,
+    working_directory: Option<CString>,
 }
 
 /// Before execve, which may fail, of a program that is not intercepted.
@@ -80,7 +89,7 @@ impl Drop for Replaced {
             let _ = dup3(was.raw(), *fd);
         }
         if let Some(path) = &self.working_directory {
-            let _ = change_to(path);
+            let _ = fs::chdir(path);
         }
     }
 }
@@ -94,9 +103,8 @@ fn inherited(process: &Process) -> Vec<(i32, Arc<Description>)> {
     // Another process has the same table: exec would give this one its own, and others must not see
     // what is done before.
     if !found.is_empty() && process.table.is_shared() {
-        const CLONE_FILES: usize = 0x400;
-        // SAFETY: gives this thread a table of descriptors of its own.
-        if unsafe { syscall::call(nr::UNSHARE, [CLONE_FILES]) }.is_err() {
+        // This thread gets a table of descriptors of its own.
+        if culvert_sys::fd::unshare().is_err() {
             found.clear();
         }
     }
@@ -138,74 +146,37 @@ fn kernel_directory(name: ShadowName, flags: u32) -> Result<Option<OwnedFd>, Err
     let Some(own) = file_system.kernel_node(name.node) else {
         return Ok(None);
     };
-    let link = format!("{}{own}\0", own_descriptors::directory());
-    shadow::open(link.as_bytes(), flags as usize, 0).map(Some)
+    shadow::open(&own_descriptor(own), flags, 0).map(Some)
 }
 
 /// The copy of a directory, where nothing can be written.
 fn copy(process: &Process, name: ShadowName, flags: u32) -> Result<OwnedFd, Errno> {
     let path = copied_tree::copy(process, name)?;
     match read_only_mount(&path) {
-        Ok(tree) => {
-            // SAFETY: the path ends in NUL.
-            unsafe {
-                syscall::call(
-                    nr::OPENAT,
-                    [
-                        tree.raw() as usize,
-                        c".".as_ptr() as usize,
-                        flags as usize | 0o2000000,
-                    ],
-                )
-            }
-            .map(|fd| OwnedFd::from_raw(fd as i32))
-        }
+        Ok(tree) => fs::openat(&tree, c".", OFlags::from_bits(flags) | OFlags::CLOEXEC, 0),
         Err(_) if overrides_modes() => Err(Errno::EACCES),
-        Err(_) => shadow::open(&path, flags as usize, 0),
+        Err(_) => shadow::open(&path, flags, 0),
     }
 }
 
 /// A mount of the directory `path`, nowhere in the tree, that is read-only.
-fn read_only_mount(path: &[u8]) -> Result<OwnedFd, Errno> {
-    const CLONE_AND_CLOEXEC: usize = 1 | 0o2000000;
-    const MOUNT_ATTR_RDONLY: u64 = 1;
-    // `struct mount_attr`: set, clear, propagation, user namespace.
-    let change = [MOUNT_ATTR_RDONLY, 0, 0, 0];
-    // SAFETY: the path ends in NUL; the descriptor is owned; the structure is given with its size.
-    unsafe {
-        let tree = syscall::call(
-            nr::OPEN_TREE,
-            [AT_FDCWD as usize, path.as_ptr() as usize, CLONE_AND_CLOEXEC],
-        )?;
-        let tree = OwnedFd::from_raw(tree as i32);
-        syscall::call(
-            nr::MOUNT_SETATTR,
-            [
-                tree.raw() as usize,
-                c"".as_ptr() as usize,
-                AT_EMPTY_PATH,
-                change.as_ptr() as usize,
-                size_of_val(&change),
-            ],
-        )?;
-        Ok(tree)
-    }
+fn read_only_mount(path: &CStr) -> Result<OwnedFd, Errno> {
+    let tree = fs::open_tree(CWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)?;
+    let change = mount_attr {
+        attr_set: MOUNT_ATTR_RDONLY.into(),
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    fs::mount_setattr(&tree, c"", AtFlags::EMPTY_PATH, &change)?;
+    Ok(tree)
 }
 
 /// Whether the permissions of files do not hold this process (CAP_DAC_OVERRIDE, capabilities(7)).
 fn overrides_modes() -> bool {
-    const VERSION_3: u32 = 0x2008_0522;
     const CAP_DAC_OVERRIDE: u32 = 1 << 1;
-    let header = [VERSION_3, 0];
-    let mut sets = [0u32; 6];
-    // SAFETY: the kernel reads the header and writes two structures of three words.
-    let got = unsafe {
-        syscall::call(
-            nr::CAPGET,
-            [header.as_ptr() as usize, sets.as_mut_ptr() as usize],
-        )
-    };
-    got.is_err() || sets[0] & CAP_DAC_OVERRIDE != 0
+    let sets = culvert_sys::process::capget();
+    sets.map_or(true, |[low, _]| low[0] & CAP_DAC_OVERRIDE != 0)
 }
 
 /// Puts `copied` behind the names that were read before `position` of the driver's listing.
@@ -249,10 +220,9 @@ fn go_to(process: &Process, name: ShadowName) -> Result<(), Errno> {
 /// fs/proc/proc_net.c).
 fn go_nowhere(process: &Process, name: ShadowName) -> Result<(), Errno> {
     let ended = super::ended_process::EndedProcess::new()?;
-    let path = format!("/proc/{}/net\0", ended.id());
-    change_to(path.as_bytes())?;
+    fs::chdir(&c_string(format!("/proc/{}/net", ended.id())))?;
     drop(ended);
-    let here = shadow::open(b".\0", O_DIRECTORY as usize, 0)?;
+    let here = shadow::open(c".", O_DIRECTORY, 0)?;
     let mut buffer = [0u8; 1024];
     if culvert_sys::fs::getdents64(&here, &mut buffer) != Err(Errno::EINVAL) {
         return Err(Errno::EOPNOTSUPP);
@@ -260,11 +230,6 @@ fn go_nowhere(process: &Process, name: ShadowName) -> Result<(), Errno> {
     crate::descriptors::note_node(name);
     let found = crate::run::stat_descriptor(here.raw())?;
     process.run.note_nowhere(name, &found)
-}
-
-fn change_to(path: &[u8]) -> Result<usize, Errno> {
-    // SAFETY: the path ends in NUL.
-    unsafe { syscall::call(nr::CHDIR, [path.as_ptr() as usize]) }
 }
 
 fn dup3(from: i32, to: i32) -> Result<(), Errno> {

@@ -2,6 +2,7 @@
 
 use super::{Extras, Image, Loader, Why, tunables};
 use crate::descriptors::{handed, saved};
+use crate::files::c_string;
 use crate::memory;
 use crate::process::Process;
 use crate::run::OUTSIDE;
@@ -143,7 +144,7 @@ pub fn extend(
     entries.extend(extras.own.entries());
     // Ours come last: start-up hides them by ending the array earlier. The list that has the
     // program's own libraries behind ours stays where it was.
-    for entry in entries {
+    for entry in entries.into_iter().map(c_string) {
         match place.take() {
             Some(place) => image.environment.insert(place, entry.as_ptr() as usize),
             None => image.environment.push(entry.as_ptr() as usize),

@@ -12,18 +12,20 @@ use crate::memory::c_string;
 use crate::process::Process;
 use crate::run::stat_descriptor;
 use crate::shadow::{self, OwnedFd};
-use alloc::{format, vec, vec::Vec};
+use alloc::{ffi::CString, format, vec};
+use core::ffi::CStr;
 use culvert::Errno;
-use culvert_sys::{nr, syscall};
+use culvert_sys::fs;
+use culvert_sys::raw::general::{O_CREAT, O_EXCL, O_RDWR};
 
-/// The path, NUL-terminated, of a copy of the program `look`, which programs see at `path`, whose
-/// interpreter is `interpreter` (NUL-terminated).
+/// The path of a copy of the program `look`, which programs see at `path`, whose interpreter is
+/// `interpreter`.
 pub fn with_interpreter(
     process: &Process,
     look: &Look,
-    interpreter: &[u8],
+    interpreter: &CStr,
     path: &[u8],
-) -> Result<Vec<u8>, Errno> {
+) -> Result<CString, Errno> {
     let found = stat_descriptor(look.file.raw())?;
     let copy = process.run.file(&format!(
         "copies/{:x}.{:x}.{:x}.{:x}.{:x}",
@@ -41,35 +43,29 @@ pub fn with_interpreter(
 fn make(
     process: &Process,
     look: &Look,
-    interpreter: &[u8],
+    interpreter: &CStr,
     size: u64,
-    copy: &[u8],
+    copy: &CStr,
 ) -> Result<(), Errno> {
-    const O_RDWR_CREAT_EXCL: usize = 0o2 | 0o100 | 0o200;
     let directory = process.run.file("copies");
     let _ = crate::run::make_directory(&directory);
     let thread = culvert_sys::process::gettid() as isize;
-    let new = c_string(&[&copy[..copy.len() - 1], format!("-{thread}").as_bytes()].concat());
-    let paths = [new.as_ptr() as usize, copy.as_ptr() as usize];
-    // SAFETY: the paths end in NUL. A file of this name is left by a process that ended meanwhile.
-    unsafe {
-        let _ = syscall::call(nr::UNLINK, [paths[0]]);
-    }
-    let file = shadow::open(&new, O_RDWR_CREAT_EXCL, 0o700)?;
+    let new = c_string([copy.to_bytes(), format!("-{thread}").as_bytes()].concat());
+    // A file of this name is left by a process that ended meanwhile.
+    let _ = fs::unlink(&new);
+    let file = shadow::open(&new, O_RDWR | O_CREAT | O_EXCL, 0o700)?;
     let written = write(look, interpreter, size, &file);
     drop(file);
-    // SAFETY: as above.
-    let done = written.and_then(|()| unsafe { syscall::call(nr::RENAME, paths) });
+    let done = written.and_then(|()| fs::rename(&new, copy));
     if done.is_err() {
-        // SAFETY: as above.
-        let _ = unsafe { syscall::call(nr::UNLINK, [paths[0]]) };
+        let _ = fs::unlink(&new);
     }
-    done.map(|_| ())
+    done
 }
 
 /// Writes the program into `file`, its PT_INTERP changed (`Elf64_Phdr`: p_offset at 8, p_filesz at
 /// 32).
-fn write(look: &Look, interpreter: &[u8], size: u64, file: &OwnedFd) -> Result<(), Errno> {
+fn write(look: &Look, interpreter: &CStr, size: u64, file: &OwnedFd) -> Result<(), Errno> {
     let header = look.interpreter_header().ok_or(Errno::ENOEXEC)?;
     let mut block = vec![0u8; 1 << 18];
     let mut at = 0;
@@ -84,6 +80,7 @@ fn write(look: &Look, interpreter: &[u8], size: u64, file: &OwnedFd) -> Result<(
         put(at, &block[..count])?;
         at += count as u64;
     }
+    let interpreter = interpreter.to_bytes_with_nul();
     put(at, interpreter)?;
     put(header + 8, &at.to_le_bytes())?;
     put(header + 32, &(interpreter.len() as u64).to_le_bytes())

@@ -4,6 +4,7 @@ use super::materialise::materialise;
 use super::{Format, Image, Loader, Locate, Look, Program};
 use crate::process::Process;
 use alloc::vec;
+use core::ffi::CStr;
 use culvert::Errno;
 use culvert_intercept::user;
 
@@ -76,8 +77,8 @@ pub fn name_program(
     })
 }
 
-/// How glibc's ld.so is to load the library with the program at `path` (NUL-terminated).
-fn loader_of(path: &[u8]) -> Loader {
+/// How glibc's ld.so is to load the library with the program at `path`.
+fn loader_of(path: &CStr) -> Loader {
     match Look::open(path).map(|look| look.format()) {
         // Another library's program has not been asked whether an auditor ends it.
         Ok(Format::Elf {

@@ -8,35 +8,33 @@ use crate::resolver::MountId;
 use crate::run::{ShadowName, stat_descriptor, stat_path};
 use crate::shadow::{self, OwnedFd};
 use crate::vfs::busy::may_execute;
+use core::ffi::CStr;
 use culvert::{Errno, FileKind};
-use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, syscall};
+use culvert_sys::fd::CWD;
+use culvert_sys::flags::AtFlags;
+use culvert_sys::fs;
+use culvert_sys::raw::general::O_NONBLOCK;
+use culvert_sys::raw::general::R_OK;
+use culvert_sys::raw::general::X_OK;
 
-/// Whether the caller may do `what` (`X_OK`, `R_OK`) with the file at `path` (NUL-terminated), as
+/// The extended attribute that holds a file's capabilities (capabilities(7)).
+const CAPABILITIES: &CStr = c"security.capability";
+
+/// Whether the caller may do `what` (`X_OK`, `R_OK`) with the file at `path`, as
 /// the kernel sees it.
-fn may(what: usize, path: &[u8]) -> Result<usize, Errno> {
-    const AT_EACCESS: usize = 0x200;
-    let here = AT_FDCWD as usize;
-    // SAFETY: the path ends in NUL.
-    unsafe {
-        syscall::call(
-            nr::FACCESSAT2,
-            [here, path.as_ptr() as usize, what, AT_EACCESS],
-        )
-    }
+fn may(what: u32, path: &CStr) -> Result<(), Errno> {
+    fs::faccessat2(CWD, path, what, AtFlags::EACCESS)
 }
 
-/// Whether the caller may execute the file at `path` (NUL-terminated).
-pub fn is_executable(path: &[u8]) -> bool {
-    const X_OK: usize = 1;
+/// Whether the caller may execute the file at `path`.
+pub fn is_executable(path: &CStr) -> bool {
     may(X_OK, path) != Err(Errno::EACCES)
 }
 
 /// Whether a program that is started now finds libculvert.so: not below another root, in a sandbox
 /// without it, or as a user who may not read it.
 pub fn library_is_there(process: &Process) -> bool {
-    const R_OK: usize = 4;
-    let found = may(R_OK, &c_string(&process.library));
+    let found = may(R_OK, &c_string(&process.library[..]));
     // A filter, or a kernel before 5.8, says nothing about the file.
     !matches!(found, Err(Errno::ENOENT | Errno::EACCES | Errno::ENOTDIR))
 }
@@ -50,11 +48,9 @@ fn changes_of_user(found: &culvert_sys::raw::general::stat) -> Option<Why> {
     (found.st_mode & 0o2010 == 0o2010 && found.st_gid != caller.gid).then_some(Why::SetGroup)
 }
 
-/// What can be said of the program at `path` (NUL-terminated), which may not be read.
-pub fn unreadable(path: &[u8]) -> Why {
-    let name = c"security.capability".as_ptr() as usize;
-    // SAFETY: path and name end in NUL; a size of zero asks for the length only.
-    let capable = unsafe { syscall::call(nr::GETXATTR, [path.as_ptr() as usize, name, 0, 0]) };
+/// What can be said of the program at `path`, which may not be read.
+pub fn unreadable(path: &CStr) -> Why {
+    let capable = fs::getxattr(path, CAPABILITIES, &mut []);
     let found = stat_path(path).ok();
     found
         .as_ref()
@@ -72,16 +68,16 @@ pub struct Look {
 }
 
 impl Look {
-    /// Opens the NUL-terminated `path`.
-    pub fn open(path: &[u8]) -> Result<Self, Errno> {
+    /// Opens `path`.
+    pub fn open(path: &CStr) -> Result<Self, Errno> {
         Ok(Self {
-            file: shadow::open(path, 0o4000 /* O_NONBLOCK: a FIFO is no program */, 0)?,
+            file: shadow::open(path, O_NONBLOCK /* a FIFO is no program */, 0)?,
         })
     }
 
     /// What the kernel says before it looks at the arguments (`do_open_execat`, fs/exec.c), of a
-    /// program that is at `path` (NUL-terminated).
-    pub fn check(&self, path: &[u8]) -> Result<(), Errno> {
+    /// program that is at `path`.
+    pub fn check(&self, path: &CStr) -> Result<(), Errno> {
         let mode = stat_descriptor(self.file.raw())?.st_mode;
         match FileKind::of_mode(mode) == Some(FileKind::Regular) && is_executable(path) {
             true => crate::vfs::busy::may_execute(self.file.raw()),
@@ -118,19 +114,7 @@ impl Look {
 
     /// Whether the file has capabilities (capabilities(7)).
     fn has_capabilities(&self) -> bool {
-        // SAFETY: the name ends in NUL; a size of zero asks for the length only.
-        unsafe {
-            syscall::call(
-                nr::FGETXATTR,
-                [
-                    self.file.raw() as usize,
-                    c"security.capability".as_ptr() as usize,
-                    0,
-                    0,
-                ],
-            )
-        }
-        .is_ok()
+        fs::fgetxattr(&self.file, CAPABILITIES, &mut []).is_ok()
     }
 }
 

@@ -5,14 +5,15 @@ use crate::process::Process;
 use crate::run::{ShadowName, stat_path};
 use crate::shadow;
 use crate::{looked_at, process};
-use alloc::vec::Vec;
+use alloc::ffi::CString;
+use core::ffi::CStr;
 use culvert::Errno;
-use culvert_sys::{nr, syscall};
+use culvert_sys::fs;
 
 /// What the kernel is given for a program on a mount.
 pub struct Executable {
     /// Its path, NUL-terminated.
-    pub host: Vec<u8>,
+    pub host: CString,
     /// It is the node's shadow; else the driver's own file.
     pub is_shadow: bool,
 }
@@ -35,7 +36,7 @@ pub fn materialise(process: &Process, path: &[u8], name: ShadowName) -> Result<E
         culvert::Opened::Driven(file) => file,
         culvert::Opened::Backed(fd) => {
             return Ok(Executable {
-                host: c_string(&crate::run::descriptor_path(fd.raw())?),
+                host: c_string(crate::run::descriptor_path(fd.raw())?),
                 is_shadow: false,
             });
         }
@@ -75,32 +76,28 @@ pub fn materialise(process: &Process, path: &[u8], name: ShadowName) -> Result<E
     })
 }
 
-/// Gives the file `source` of the run directory (NUL-terminated) the name `path` below its
-/// directory `folder`, and returns that, NUL-terminated.
+/// Gives the file `source` of the run directory the name `path` below its directory `folder`, and
+/// returns that.
 pub fn name_in(
     process: &Process,
     folder: &[u8],
     path: &[u8],
-    source: &[u8],
-) -> Result<Vec<u8>, Errno> {
+    source: &CStr,
+) -> Result<CString, Errno> {
     let mut target = [&process.run.path[..], b"/", folder].concat();
     let top = target.len();
     for part in path.split(|&b| b == b'/').filter(|part| !part.is_empty()) {
         target.push(b'/');
         target.extend_from_slice(part);
     }
-    let link = |to: &[u8]| {
-        // SAFETY: both paths end in NUL.
-        unsafe { syscall::call(nr::LINK, [source.as_ptr() as usize, to.as_ptr() as usize]) }
-    };
-    let place = c_string(&target);
-    let mut made = link(&place);
+    let place = c_string(&target[..]);
+    let mut made = fs::link(source, &place);
     if let Err(Errno::ENOENT) = made {
         let slashes = (top..target.len()).filter(|&at| target[at] == b'/');
         for directory in slashes.map(|at| c_string(&target[..at])) {
             let _ = crate::run::make_directory(&directory);
         }
-        made = link(&place);
+        made = fs::link(source, &place);
     }
     match made {
         Ok(_) => return Ok(place),
@@ -115,15 +112,10 @@ pub fn name_in(
     }
     let thread = culvert_sys::process::gettid() as isize;
     target.extend_from_slice(alloc::format!("\n{thread}").as_bytes());
-    let new = c_string(&target);
-    link(&new)?;
-    let paths = [new.as_ptr() as usize, place.as_ptr() as usize];
-    // SAFETY: both paths end in NUL. rename(2) leaves two links to one file as they are: the new
-    // one goes in any case.
-    let renamed = unsafe {
-        let renamed = syscall::call(nr::RENAME, paths);
-        let _ = syscall::call(nr::UNLINK, [paths[0]]);
-        renamed
-    };
-    renamed.map(|_| place)
+    let new = c_string(target);
+    fs::link(source, &new)?;
+    // rename(2) leaves two links to one file as they are: the new one goes in any case.
+    let renamed = fs::rename(&new, &place);
+    let _ = fs::unlink(&new);
+    renamed.map(|()| place)
 }

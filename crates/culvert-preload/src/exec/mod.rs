@@ -32,6 +32,7 @@ use crate::shadow::OwnedFd;
 use crate::vfs::own_file::OwnFile;
 use crate::{notice, process};
 use alloc::boxed::Box;
+use alloc::ffi::CString;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -46,10 +47,10 @@ pub use why::{NO_RUN, Why};
 
 /// Everything that the new program's image is made of; must outlive the system call.
 struct Image {
-    path: Vec<u8>,
+    path: CString,
     arguments: Vec<usize>,
     environment: Vec<usize>,
-    strings: Vec<Vec<u8>>,
+    strings: Vec<CString>,
     /// The node whose shadow this is.
     shadow: Option<ShadowName>,
     /// It joins the run that `culvert run` has just made in this one, and has said what there is to
@@ -79,11 +80,11 @@ fn base_name(path: &[u8]) -> &[u8] {
 /// Where a program file is.
 pub enum Program {
     /// In the real file system: the path for the kernel (NUL-terminated).
-    Host(Vec<u8>),
+    Host(CString),
     /// On a mount that is a tree of the kernel's own.
     Backed {
         /// Its path for the kernel (NUL-terminated).
-        host: Vec<u8>,
+        host: CString,
         /// The path at which programs see it, if it lies below the mount's source.
         seen: Option<Vec<u8>>,
     },
@@ -148,7 +149,7 @@ fn assemble(
     let bad = given.as_ref().err().copied();
     let bad = bad.or_else(|| pointers(environment).err());
     let mut image = Box::new(Image {
-        path: Vec::new(),
+        path: CString::default(),
         arguments: given.unwrap_or_default(),
         environment: Vec::new(),
         strings: Vec::new(),
@@ -178,7 +179,7 @@ fn assemble(
         let (host, on_mount) = match program {
             Program::Host(host) => (host, false),
             Program::Backed { host, seen } => {
-                shown = seen.filter(|seen| *seen != host[..host.len() - 1]);
+                shown = seen.filter(|seen| *seen != host.to_bytes());
                 (host, true)
             }
             Program::Mount {
@@ -229,13 +230,13 @@ fn assemble(
                     return Err(Errno::ELOOP);
                 }
                 // The kernel would tell the interpreter another name than the program gave.
-                ourselves |= on_mount || host[..host.len() - 1] != name;
+                ourselves |= on_mount || host.to_bytes() != name;
                 // The kernel will not see it.
                 if ourselves {
                     crate::vfs::busy::may_execute(look.file.raw())?;
                 }
                 let mut list = vec![c_string(&interpreter)];
-                list.extend(argument.as_deref().map(c_string));
+                list.extend(argument.map(c_string));
                 list.push(c_string(&name));
                 let mut start: Vec<usize> =
                     list.iter().map(|string| string.as_ptr() as usize).collect();
@@ -305,7 +306,7 @@ fn assemble(
     };
     // A program that is not intercepted would hand it on.
     if !matches!(loader, Loader::None(_)) {
-        let kernels = image.path.strip_suffix(b"\0").unwrap_or(&image.path);
+        let kernels = image.path.to_bytes();
         extras.own = OwnFile {
             given: (kernels != path).then(|| path.to_vec()),
             shown,
@@ -317,9 +318,9 @@ fn assemble(
     Ok((image, loader))
 }
 
-/// The path (NUL-terminated) by which the kernel finds the interpreter that a program calls `path`,
+/// The path by which the kernel finds the interpreter that a program calls `path`,
 /// if that is another one.
-fn for_kernel(process: &Process, path: &[u8], locate: &Locate<'_>) -> Option<Vec<u8>> {
+fn for_kernel(process: &Process, path: &[u8], locate: &Locate<'_>) -> Option<CString> {
     let host = match locate(path).ok()? {
         Program::Host(host) | Program::Backed { host, .. } => host,
         Program::Mount {
@@ -328,7 +329,7 @@ fn for_kernel(process: &Process, path: &[u8], locate: &Locate<'_>) -> Option<Vec
             keeper: _keeper,
         } => materialise(process, &path, name).ok()?.host,
     };
-    (host[..host.len() - 1] != *path).then_some(host)
+    (host.to_bytes() != path).then_some(host)
 }
 
 /// Starts `image`, the program that the caller calls `name`.

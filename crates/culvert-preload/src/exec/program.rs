@@ -6,6 +6,7 @@ use crate::process::{self, Process};
 use crate::resolver::{Inside, LastStep, MountId, References, Restrictions};
 use crate::run::{ShadowName, stat_descriptor, stat_path};
 use crate::vfs::backed::Backed;
+use crate::vfs::backed::through_proc;
 use crate::vfs::native::{AT_SYMLINK_NOFOLLOW, stat_at};
 use crate::vfs::path::{Found, existing, find, find_by_walking, look_again};
 use crate::vfs::permission::granted;
@@ -49,8 +50,10 @@ fn backed_program(place: &Backed<'_>) -> Result<Program, Errno> {
     path.push(b'/');
     path.extend_from_slice(place.path().bytes());
     let seen = crate::backing::seen(place.mount, &path);
-    path.push(0);
-    Ok(Program::Backed { host: path, seen })
+    Ok(Program::Backed {
+        host: c_string(path),
+        seen,
+    })
 }
 
 /// Where the program at `path` is, for a caller in `directory`.
@@ -65,15 +68,9 @@ pub fn locate(
     }
     let host = || {
         let absolute = path[0] == b'/' || directory == AT_FDCWD;
-        Program::Host(if absolute {
-            c_string(path)
-        } else {
-            [
-                format!("{}{directory}/", own_descriptors::directory()).as_bytes(),
-                path,
-                b"\0",
-            ]
-            .concat()
+        Program::Host(match absolute {
+            true => c_string(path),
+            false => through_proc(directory, path),
         })
     };
     let owned = c_string(path);

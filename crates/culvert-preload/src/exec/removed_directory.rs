@@ -8,12 +8,12 @@
 use crate::process::{Here, Process};
 use crate::resolver::Place;
 use crate::run::ShadowName;
-use alloc::{format, vec::Vec};
-use culvert_sys::{nr, syscall};
+use alloc::{ffi::CString, format};
+use culvert_sys::fs;
 
 /// That the kernel's working directory is such a one for now.
 pub struct Moved {
-    back: Vec<u8>,
+    back: CString,
 }
 
 /// Before execve, which may fail.
@@ -40,17 +40,13 @@ pub fn replace(process: &Process) -> Option<Moved> {
     // Two, so that `..` leads nowhere else either.
     let above = process.run.file(&format!("removed-{thread}"));
     let removed = process.run.file(&format!("removed-{thread}/directory"));
-    let mode = attributes.permissions as usize | 0o700;
-    let call = |number, path: &[u8], mode| {
-        // SAFETY: the path ends in NUL.
-        unsafe { syscall::call(number, [path.as_ptr() as usize, mode]) }
-    };
+    let mode = attributes.permissions | 0o700;
     let _ = crate::run::make_directory(&above);
     let _ = crate::run::make_directory(&removed);
-    let _ = call(nr::CHMOD, &removed, mode);
-    let there = call(nr::CHDIR, &removed, 0);
-    let _ = call(nr::RMDIR, &removed, 0);
-    let _ = call(nr::RMDIR, &above, 0);
+    let _ = fs::chmod(&removed, mode);
+    let there = fs::chdir(&removed);
+    let _ = fs::rmdir(&removed);
+    let _ = fs::rmdir(&above);
     there.ok()?;
     Some(Moved {
         back: process.run.working_directory(name),
@@ -60,7 +56,7 @@ pub fn replace(process: &Process) -> Option<Moved> {
 impl Drop for Moved {
     /// The program goes on: execve has failed.
     fn drop(&mut self) {
-        // SAFETY: the path ends in NUL. This directory is what it was in before.
-        let _ = unsafe { syscall::call(nr::CHDIR, [self.back.as_ptr() as usize]) };
+        // This directory is what it was in before.
+        let _ = fs::chdir(&self.back);
     }
 }

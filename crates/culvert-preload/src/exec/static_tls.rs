@@ -19,19 +19,21 @@ use crate::process::{self, Process};
 use crate::run::{read_file, read_link, stat_descriptor, stat_path};
 use crate::vfs::own_file;
 use alloc::boxed::Box;
+use alloc::ffi::CString;
 use alloc::vec::Vec;
 use alloc::{format, vec};
+use core::ffi::CStr;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use culvert::Errno;
 use culvert_intercept::user;
+use culvert_sys::fs;
 use culvert_sys::raw::general::stat;
-use culvert_sys::{nr, syscall};
 
 /// What one auditor adds to the surplus: `LIBC_IE_TLS` and `OTHER_IE_TLS`, elf/dl-tls.c.
 const FOR_AN_AUDITOR: u64 = 288;
 
-const SELF: &[u8] = b"/proc/self/exe\0";
+const SELF: &CStr = c"/proc/self/exe";
 
 /// What has been counted while ld.so maps the program's libraries, by the only thread.
 struct Count {
@@ -239,7 +241,7 @@ fn image(process: &Process, room: u64) -> Result<Box<Image>, Errno> {
         path,
         arguments: Vec::new(),
         environment: Vec::new(),
-        strings: words.iter().map(|word| c_string(word)).collect(),
+        strings: words,
         shadow: None,
         nested: false,
         handed: Vec::new(),
@@ -260,10 +262,10 @@ fn image(process: &Process, room: u64) -> Result<Box<Image>, Errno> {
 
 /// What execve gets to start this program as it was started.
 pub struct Started {
-    /// Its path, NUL-terminated.
-    pub path: Vec<u8>,
+    /// Its path.
+    pub path: CString,
     /// Its arguments.
-    pub words: Vec<Vec<u8>>,
+    pub words: Vec<CString>,
     /// What it is told about its own file.
     own: super::OwnFile,
 }
@@ -271,17 +273,20 @@ pub struct Started {
 /// As this program was started.
 pub fn as_started() -> Result<Started, Errno> {
     // The strings are the kernel's; ld.so as a program may have taken its own out of the array.
-    let text = read_file(b"/proc/self/cmdline\0")?;
+    let text = read_file(c"/proc/self/cmdline")?;
     let words: Vec<&[u8]> = match text.strip_suffix(b"\0") {
         Some(text) => text.split(|&b| b == 0).collect(),
         None => Vec::new(),
     };
     let name = executed_as().unwrap_or_default();
-    let same = |path: &[u8]| -> Result<bool, Errno> {
+    let same = |path: &CStr| -> Result<bool, Errno> {
         let (this, other) = (stat_path(SELF)?, stat_path(path)?);
         Ok((this.st_dev, this.st_ino) == (other.st_dev, other.st_ino))
     };
-    let script = words.iter().skip(1).position(|word| c_string(word) == name);
+    let script = words
+        .iter()
+        .skip(1)
+        .position(|word| *word == name.to_bytes());
     let is_script =
         || Look::open(&name).is_ok_and(|look| matches!(look.format(), Format::Script { .. }));
     let mut own = own_file::own().cloned().unwrap_or_default();
@@ -295,23 +300,22 @@ pub fn as_started() -> Result<Started, Errno> {
         }
         // Executed by a descriptor that is closed, or renamed.
         _ => {
-            own.given
-                .get_or_insert(name[..name.len().saturating_sub(1)].to_vec());
-            let path = c_string(&read_link(SELF)?);
+            own.given.get_or_insert(name.to_bytes().to_vec());
+            let path = c_string(read_link(SELF)?);
             match same(&path) {
                 Ok(true) => (path, words),
-                _ => (SELF.to_vec(), words),
+                _ => (SELF.into(), words),
             }
         }
     };
-    let words = words.into_iter().map(<[u8]>::to_vec).collect();
+    let words = words.into_iter().map(c_string).collect();
     Ok(Started { path, words, own })
 }
 
-/// The path that execve was given, NUL-terminated (AT_EXECFN).
-fn executed_as() -> Option<Vec<u8>> {
+/// The path that execve was given (AT_EXECFN).
+fn executed_as() -> Option<CString> {
     const AT_EXECFN: usize = 31;
-    let vector = read_file(b"/proc/self/auxv\0").ok()?;
+    let vector = read_file(c"/proc/self/auxv").ok()?;
     let (words, _) = vector.as_chunks::<8>();
     let (pairs, _) = words.as_chunks::<2>();
     let address = pairs
@@ -320,34 +324,27 @@ fn executed_as() -> Option<Vec<u8>> {
         .find_map(|[tag, value]| (tag == AT_EXECFN).then_some(value))?;
     let mut name = vec![0; 4096];
     let length = user::string_in(address, &mut name).ok()?;
-    name.truncate(length + 1);
-    Some(name)
+    name.truncate(length);
+    Some(c_string(name))
 }
 
-/// Where it is remembered how much the file `found` needs, NUL-terminated: a link whose target is
-/// the number.
-fn note(process: &Process, found: &stat) -> Vec<u8> {
+/// Where it is remembered how much the file `found` needs: a link whose target is the number.
+fn note(process: &Process, found: &stat) -> CString {
     let name = format!(
-        "/tls-{:x}.{:x}.{:x}.{:x}\0",
+        "/tls-{:x}.{:x}.{:x}.{:x}",
         found.st_dev, found.st_ino, found.st_mtime, found.st_mtime_nsec
     );
-    [&process.run.site_tables()[..], name.as_bytes()].concat()
+    c_string([&process.run.site_tables()[..], name.as_bytes()].concat())
 }
 
 fn remember(process: &Process, room: u64) {
     let Ok(found) = stat_path(SELF) else {
         return;
     };
-    let (path, number) = (note(process, &found), format!("{room}\0"));
-    // SAFETY: both strings end in NUL. Where it fails the program is started twice the next time,
-    // too.
-    unsafe {
-        let _ = syscall::call(nr::UNLINK, [path.as_ptr() as usize]);
-        let _ = syscall::call(
-            nr::SYMLINK,
-            [number.as_ptr() as usize, path.as_ptr() as usize],
-        );
-    }
+    let path = note(process, &found);
+    // Where it fails the program is started twice the next time, too.
+    let _ = fs::unlink(&path);
+    let _ = fs::symlink(&c_string(format!("{room}")), &path);
 }
 
 /// How many bytes more than natively the surplus must hold for a program, if that is remembered.

@@ -21,6 +21,7 @@ use crate::syscalls::done;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::plain::Packed;
 use culvert_sys::sync::Mutex;
 use culvert_sys::{nr, syscall};
 pub use mapping::mmap;

@@ -18,6 +18,9 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, descriptors as classes, user, wait};
+use culvert_sys::BorrowedFd;
+use culvert_sys::net::socket_option;
+use culvert_sys::raw::net::SO_DOMAIN;
 use culvert_sys::{nr, syscall};
 
 const GETEVENTS: usize = 1 << 0;
@@ -545,16 +548,5 @@ fn is_path(address: usize, length: usize) -> bool {
 
 /// The domain of a socket.
 pub(super) fn domain(fd: i32) -> Option<i32> {
-    const SOL_SOCKET: usize = 1;
-    const SO_DOMAIN: usize = 39;
-    let (mut domain, mut size) = (0i32, 4u32);
-    let (at, size_at) = (&raw mut domain as usize, &raw mut size as usize);
-    // SAFETY: writes four bytes to each of two words of ours.
-    let asked = unsafe {
-        syscall::call(
-            nr::GETSOCKOPT,
-            [fd as usize, SOL_SOCKET, SO_DOMAIN, at, size_at],
-        )
-    };
-    asked.is_ok().then_some(domain)
+    socket_option(BorrowedFd::number(fd), SO_DOMAIN).ok()
 }

@@ -11,6 +11,7 @@ use crate::exec::static_tls;
 use crate::memory::c_string;
 use crate::run::stat_descriptor;
 use alloc::{format, vec, vec::Vec};
+use culvert_sys::BorrowedFd;
 use culvert_sys::raw::general::{S_IFMT, S_IFREG};
 use culvert_sys::{Errno, nr, syscall};
 
@@ -38,9 +39,7 @@ impl Carried {
         let mut length = 0;
         loop {
             let rest = text.get_mut(length..)?;
-            let arguments = [fd as usize, rest.as_mut_ptr() as usize, rest.len(), length];
-            // SAFETY: the buffer is given with its length.
-            match unsafe { syscall::call(nr::PREAD64, arguments) } {
+            match culvert_sys::fs::pread(BorrowedFd::number(fd), rest, length as u64) {
                 Ok(0) => break,
                 Ok(count) => length += count,
                 Err(Errno::EINTR) => {}
@@ -73,7 +72,7 @@ pub(super) fn start_again(lock: i32, flags: u8, environment: &Environment) -> Op
     let carried = Carried::read(lock)?;
     let started = static_tls::as_started().ok()?;
     let command = c_string(&carried.command);
-    let (lock, flags) = (format!("{lock}\0"), format!("{flags}\0"));
+    let (lock, flags) = (c_string(format!("{lock}")), c_string(format!("{flags}")));
     let first = [
         command.as_ptr() as usize,
         WORD.as_ptr() as usize,
@@ -81,10 +80,9 @@ pub(super) fn start_again(lock: i32, flags: u8, environment: &Environment) -> Op
         flags.as_ptr() as usize,
         started.path.as_ptr() as usize,
     ];
-    let words: Vec<Vec<u8>> = started.words.iter().map(|word| c_string(word)).collect();
     let arguments = first
         .into_iter()
-        .chain(words.iter().map(|word| word.as_ptr() as usize))
+        .chain(started.words.iter().map(|word| word.as_ptr() as usize))
         .chain([0])
         .collect::<Vec<usize>>();
     let call = [

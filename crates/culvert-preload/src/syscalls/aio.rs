@@ -13,8 +13,10 @@ use crate::memory;
 use crate::process::Process;
 use crate::run::stat_descriptor;
 use crate::shadow::{self, OwnedFd};
+use core::ffi::CStr;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::O_RDWR;
 use culvert_sys::{nr, syscall};
 
 const PREAD: u32 = 0;
@@ -26,7 +28,6 @@ const PWRITEV: u32 = 8;
 /// The operation's bits beside the priority's.
 const OPERATION: u32 = 0xffff;
 const RESFD: u32 = 1;
-const O_RDWR: usize = 2;
 /// Where no memory is, and none is looked for.
 const NOWHERE: u64 = 4096;
 
@@ -96,7 +97,7 @@ impl Block {
             errno => return Err(errno),
         }
         if self.flags & RESFD != 0 {
-            let null = device(b"/dev/null\0", 3)?;
+            let null = device(c"/dev/null", 3)?;
             let nothing = Self {
                 fd: null.raw() as u32,
                 operation: self.operation | OPERATION,
@@ -159,10 +160,10 @@ impl Block {
     fn ending(&self, result: isize) -> Option<(Self, OwnedFd)> {
         const ENOSPC: isize = -(Errno::ENOSPC.raw() as isize);
         const EFAULT: isize = -(Errno::EFAULT.raw() as isize);
-        let (path, minor): (&[u8], _) = match result {
-            0.. => (b"/dev/null\0", 3),
-            ENOSPC => (b"/dev/full\0", 7),
-            EFAULT => (b"/dev/zero\0", 5),
+        let (path, minor) = match result {
+            0.. => (c"/dev/null", 3),
+            ENOSPC => (c"/dev/full", 7),
+            EFAULT => (c"/dev/zero", 5),
             _ => return None,
         };
         let on = device(path, minor).ok()?;
@@ -189,7 +190,7 @@ impl Block {
 }
 
 /// A device of memory's (major number 1), at a number of our own.
-fn device(path: &[u8], minor: u64) -> Result<OwnedFd, Errno> {
+fn device(path: &CStr, minor: u64) -> Result<OwnedFd, Errno> {
     let opened = shadow::open(path, O_RDWR, 0)?;
     let found = stat_descriptor(opened.raw())?;
     if found.st_mode & 0o170000 != 0o020000 || found.st_rdev != 0x100 | minor {
@@ -209,7 +210,7 @@ fn submit(process: &Process, context: usize, entry: usize) -> Outcome {
         // `aio_key`, which the kernel sets as well: a block that cannot be written is EFAULT.
         memory::put(at + 8, 0u32)?;
         // Without them nothing must have been done.
-        drop(device(b"/dev/null\0", 3)?);
+        drop(device(c"/dev/null", 3)?);
         Ok(block)
     });
     let block = match ready {

@@ -112,7 +112,7 @@ pub fn on_root(process: &Process, call: &Call, at: At, place: &Backed<'_>) -> An
         ));
     }
     // `.` is answered as a mount point would be: EEXIST, EISDIR, EBUSY.
-    execute(call, at, place.base, Path::of(b".\0"), true)
+    execute(call, at, place.base, Path::of(c"."), true)
 }
 
 /// A call that follows a link at the end. None: there is one.

@@ -16,6 +16,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::raw::general::O_DIRECTORY;
+use culvert_sys::raw::general::O_PATH;
 use culvert_sys::raw::general::{STATX_INO, STATX_MNT_ID};
 use culvert_sys::{nr, syscall};
 
@@ -24,7 +26,7 @@ fn identity_of_here(process: &Process, _: &Call) -> Option<(u64, u64)> {
     if !process.targets_exist {
         return None;
     }
-    stat_path(b".\0")
+    stat_path(c".")
         .ok()
         .map(|found| (found.st_dev, found.st_ino))
 }
@@ -163,7 +165,7 @@ pub fn chroot(process: &Process, call: &mut Call) -> Outcome {
             .ids()
             .any(|mount| below(process.mounts.target(mount)))
         {
-            let own = crate::run::read_link(b"/proc/self/exe\0");
+            let own = crate::run::read_link(c"/proc/self/exe");
             let name = own.as_deref().unwrap_or(b"this program");
             crate::notice::mounts_are_lost(
                 name,
@@ -201,13 +203,13 @@ fn root_now() -> Option<[u64; 3]> {
 
 /// The path of the directory that the program's `address` names, where the kernel sees one.
 fn root_to_be(address: usize) -> Option<Vec<u8>> {
-    const O_PATH_DIRECTORY: usize = 0o10000000 | 0o200000;
     if crate::task::is_confined() {
         return None;
     }
     let mut path = vec![0u8; 4096];
     let length = culvert_intercept::user::string_in(address, &mut path).ok()?;
     path.truncate(length);
-    let root = crate::shadow::open(&crate::memory::c_string(&path), O_PATH_DIRECTORY, 0).ok()?;
+    let root =
+        crate::shadow::open(&crate::memory::c_string(&path), O_PATH | O_DIRECTORY, 0).ok()?;
     crate::run::descriptor_path(root.raw()).ok()
 }

@@ -8,12 +8,15 @@ use crate::answer::{Answer, RESTART};
 use crate::descriptors::lowest_internal;
 use crate::memory::{Path, c_string};
 use crate::process::Process;
-use crate::run::{read_link_at, stat_descriptor};
+use crate::run::stat_descriptor;
 use crate::vfs::native::stat_at;
 use alloc::vec::Vec;
 use alloc::{format, vec};
+use core::ffi::CStr;
 use culvert::Errno;
 use culvert_intercept::{Call, user, wait};
+use culvert_sys::BorrowedFd;
+use culvert_sys::fs;
 use culvert_sys::raw::general;
 use culvert_sys::{nr, syscall};
 
@@ -120,9 +123,9 @@ fn without_ours(process: &Process, call: &Call, got: usize) -> Answer {
 
 /// Whether `path` below `listing` is the link of what a process of the run may hold alone: a file
 /// of the run directory, or that of its private descriptors.
-fn is_of_run(process: &Process, listing: usize, path: &[u8]) -> bool {
+fn is_of_run(process: &Process, listing: usize, path: &CStr) -> bool {
     let run = &process.run.path;
-    read_link_at(listing as i32, path).is_ok_and(|link| {
+    fs::read_link(BorrowedFd::number(listing as i32), path).is_ok_and(|link| {
         link == b"/memfd:culvert (deleted)"
             || link
                 .strip_prefix(&run[..])

@@ -8,6 +8,7 @@ use crate::process::Process;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
+use culvert_sys::plain::Plain;
 pub use culvert_sys::raw::general::{
     F_GETLEASE, F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_SETLK, F_SETLKW,
 };
@@ -25,10 +26,12 @@ struct Flock {
     pid: i32,
 }
 
+// SAFETY: numbers.
+unsafe impl Plain for Flock {}
+
 /// `F_GETLK`, `F_SETLK`, `F_SETLKW` and those of open file descriptions.
 pub fn record(process: &Process, held: &Held, fd: i32, command: u32, argument: usize) -> Answer {
-    // SAFETY: any bytes make a `struct flock`.
-    let mut lock: Flock = unsafe { user::read(argument) }.map_err(|_| Errno::EFAULT)?;
+    let mut lock: Flock = user::read(argument).map_err(|_| Errno::EFAULT)?;
     let table = &process.table;
     table.promote(fd)?;
     const SEEK_SET: u16 = 0;

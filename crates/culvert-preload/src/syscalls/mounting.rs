@@ -5,13 +5,15 @@ use super::arguments::At;
 use super::done;
 use super::path::on_path;
 use crate::answer::Answer;
+use crate::files::c_string;
+use crate::files::own_descriptor;
 use crate::memory::PathBuffer;
 use crate::process::{self, Process};
 use crate::resolver::{Inside, Last, LastStep, Restrictions};
 use crate::vfs::backed::through_proc;
 use crate::vfs::path::{Found, existing, find, find_by_walking};
+use alloc::ffi::CString;
 use alloc::format;
-use alloc::vec::Vec;
 use culvert::{Errno, Node};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::raw::general::AT_FDCWD;
@@ -49,7 +51,7 @@ pub fn mount(process: &Process, call: &mut Call) -> Outcome {
 
 /// The path (NUL-terminated) by which the kernel finds what the program at `address` names, if that
 /// is another one.
-fn source_for_kernel(process: &Process, address: usize) -> Result<Option<Vec<u8>>, Errno> {
+fn source_for_kernel(process: &Process, address: usize) -> Result<Option<CString>, Errno> {
     let mut room = PathBuffer::new();
     let path = room.read(address)?;
     let last = LastStep::Follow;
@@ -60,9 +62,7 @@ fn source_for_kernel(process: &Process, address: usize) -> Result<Option<Vec<u8>
     match found {
         Found::Inside(found) => {
             let own = kernel_node(&found, existing(&found)?.node)?.ok_or(Errno::EOPNOTSUPP)?;
-            let mut path = crate::run::descriptor_path(own)?;
-            path.push(0);
-            Ok(Some(path))
+            Ok(Some(c_string(crate::run::descriptor_path(own)?)))
         }
         Found::Backed(place) => Ok(Some(through_proc(place.base, place.path().bytes()))),
         Found::Outside(path) => Ok(Some(path)),
@@ -78,7 +78,7 @@ fn kernel_node(found: &Inside<'_>, node: Node) -> Result<Option<i32>, Errno> {
 fn mount_on(call: &Call, found: &Inside<'_>) -> Answer {
     let node = existing(found)?.node;
     let own = kernel_node(found, node)?.ok_or(Errno::EOPNOTSUPP)?;
-    let path = format!("{}{own}\0", own_descriptors::directory());
+    let path = own_descriptor(own);
     let mut args = call.args;
     args[1] = path.as_ptr() as usize;
     // SAFETY: the program's own call, its path replaced by one that ends in NUL.

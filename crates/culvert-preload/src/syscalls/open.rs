@@ -12,6 +12,7 @@ use crate::vfs::backed::Backed;
 use crate::vfs::backed_open;
 use crate::vfs::open::open_inside;
 use crate::vfs::path::{Found, find_by_walking, look_again};
+use core::ffi::CStr;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::raw::general::{AT_FDCWD, O_ACCMODE, O_DIRECT, O_DIRECTORY, O_NOFOLLOW};
@@ -258,10 +259,10 @@ fn open_backed(
 }
 
 /// The open with an absolute path that leaves the mounts.
-fn open_outside(process: &Process, call: &Call, at: At, path: &[u8]) -> Outcome {
+fn open_outside(process: &Process, call: &Call, at: At, path: &CStr) -> Outcome {
     if let Some(answer) = crate::vfs::proc_files::open(
         process,
-        &path[..path.len() - 1],
+        path.to_bytes(),
         call.args[if at.directory.is_some() { 2 } else { 1 }] as u32,
     ) {
         return done(answer);

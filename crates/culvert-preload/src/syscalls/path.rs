@@ -9,6 +9,7 @@ use crate::process::Process;
 use crate::resolver::{Inside, LastStep};
 use crate::vfs::path::{Found, errno_of, find_by_text, find_by_walking, find_straight, look_again};
 use crate::vfs::targets::{parent_is_target, target_at};
+use core::ffi::CStr;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::raw::general::AT_FDCWD;
@@ -99,8 +100,8 @@ pub fn on_path(
     }
 }
 
-/// The call with `path` (NUL-terminated, absolute) in place of its own.
-pub fn outside(call: &Call, at: At, path: &[u8]) -> Outcome {
+/// The call with `path`, which is absolute, in place of its own.
+pub fn outside(call: &Call, at: At, path: &CStr) -> Outcome {
     let mut args = call.args;
     args[at.path] = path.as_ptr() as usize;
     if let Some(directory) = at.directory {

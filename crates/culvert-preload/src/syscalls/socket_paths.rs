@@ -139,7 +139,7 @@ fn means_the_same(given: Path<'_>, (base, there): (i32, Path<'_>), binds: bool) 
     let identity = |directory: i32, path: Path<'_>| {
         let above = match binds {
             true => parent_of(&path),
-            false => c_string(&path),
+            false => path.c_str().into(),
         };
         let found = stat_at(directory, Path::of(&above), 0).ok()?;
         Some((found.st_dev, found.st_ino))

@@ -3,20 +3,20 @@
 
 use super::done;
 use crate::answer::Answer;
+use crate::files::own_descriptor;
 use crate::memory::{self, Path, c_string};
 use crate::process::Process;
 use crate::resolver::MountId;
 use crate::shadow::OwnedFd;
 use crate::vfs::native::open_restricted;
 use crate::vfs::targets::parent_of;
-use crate::vfs::unix_sockets::{
-    FarName, are_named, has_names, known_as, name_of, stand_in, symbolic_link,
-};
-use alloc::format;
+use crate::vfs::unix_sockets::{FarName, are_named, has_names, known_as, name_of, stand_in};
 use alloc::vec::Vec;
+use core::ffi::CStr;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
-use culvert_sys::{nr, own_descriptors, syscall};
+use culvert_sys::fs;
+use culvert_sys::{nr, syscall};
 
 /// `sun_path` of `struct sockaddr_un`.
 pub const LONGEST: usize = 108;
@@ -87,39 +87,41 @@ pub fn bind(process: &Process, call: &Call, mount: MountId, inode: u64, given: &
     has_names(process);
     let path = stand_in(process, mount, inode);
     let name = name_of(&path);
-    let given = c_string(given);
     let _ = crate::run::make_directory(&process.run.file("sockets"));
-    // SAFETY: the strings end in NUL. One left behind by a file that had the inode before is
-    // nobody's.
-    unsafe {
-        let _ = syscall::call(nr::UNLINK, [path.as_ptr() as usize]);
-        let _ = syscall::call(nr::UNLINK, [name.as_ptr() as usize]);
-    }
-    symbolic_link(&given, &name)?;
-    with_address(call, 1, &path)
+    // One left behind by a file that had the inode before is nobody's.
+    let _ = fs::unlink(&path);
+    let _ = fs::unlink(&name);
+    fs::symlink(&c_string(given), &name)?;
+    with_address(call, 1, path.to_bytes_with_nul())
 }
 
 /// connect(2), sendto(2): ECONNREFUSED for a socket that nobody has bound in this run.
 pub fn reach(process: &Process, call: &Call, at: usize, mount: MountId, inode: u64) -> Answer {
-    with_address(call, at, &stand_in(process, mount, inode)).map_err(|errno| match errno {
+    with_address(
+        call,
+        at,
+        stand_in(process, mount, inode).to_bytes_with_nul(),
+    )
+    .map_err(|errno| match errno {
         Errno::ENOENT => Errno::ECONNREFUSED,
         errno => errno,
     })
 }
 
 /// bind(2), connect(2), sendto(2) to what the kernel finds at `path` below `base`, where `whole`,
-/// the path from the root, may be too long for an address (NUL-terminated).
+/// the path from the root, may be too long for an address.
 pub fn by_kernel(
     process: &Process,
     call: &Call,
     at: usize,
     given: &[u8],
-    whole: &[u8],
+    whole: &CStr,
     (base, path): (i32, Path<'_>),
 ) -> Answer {
     if call.number == nr::BIND {
         has_names(process);
     }
+    let whole = whole.to_bytes_with_nul();
     match (whole.len() > LONGEST, call.number == nr::BIND) {
         (false, _) => with_address(call, at, whole),
         (true, true) => bind_far(call, given, base, path),
@@ -130,8 +132,7 @@ pub fn by_kernel(
 /// By the link of its descriptor, which is short.
 fn reach_far(call: &Call, at: usize, base: i32, path: Path<'_>) -> Answer {
     let socket = open_restricted(base, path, O_PATH, 0, 0)?;
-    let link = format!("{}{}\0", own_descriptors::directory(), socket.raw());
-    with_address(call, at, link.as_bytes())
+    with_address(call, at, own_descriptor(socket.raw()).to_bytes_with_nul())
 }
 
 /// By a short path to the directory: a link in the run directory, beside which another one keeps
@@ -145,8 +146,8 @@ fn bind_far(call: &Call, given: &[u8], base: i32, path: Path<'_>) -> Answer {
         .map_or(0, |at| at + 1);
     let (parent, name) = (parent_of(&path), &path[start..]);
     let parent = open_restricted(base, Path::of(&parent), O_PATH | O_DIRECTORY, 0, 0)?;
-    let way = format!("{}{}\0", own_descriptors::directory(), parent.raw());
-    if let Ok(short) = FarName::new(way.as_bytes(), given) {
+    let way = own_descriptor(parent.raw());
+    if let Ok(short) = FarName::new(&way, given) {
         let address = [short.directory(), b"/", name, b"\0"].concat();
         if address.len() <= LONGEST {
             return with_address(call, 1, &address).inspect_err(|_| short.remove());
@@ -154,8 +155,7 @@ fn bind_far(call: &Call, given: &[u8], base: i32, path: Path<'_>) -> Answer {
         short.remove();
     }
     // getsockname(2) tells this one.
-    let way = way.strip_suffix('\0').unwrap_or(&way).as_bytes();
-    with_address(call, 1, &[way, b"/", name, b"\0"].concat())
+    with_address(call, 1, &[way.to_bytes(), b"/", name, b"\0"].concat())
 }
 
 /// getsockname(2), getpeername(2): the name by which the program knows a socket in a mount.

@@ -6,12 +6,16 @@ use crate::memory::{Path, c_string};
 use crate::process::{self, Process};
 use crate::resolver::{LastStep, MountId};
 use crate::shadow::OwnedFd;
+use alloc::ffi::CString;
 use alloc::format;
 use alloc::vec::Vec;
+use core::ffi::CStr;
 use core::mem::MaybeUninit;
 use culvert::{Backing, BackingLinks, Errno};
+use culvert_sys::BorrowedFd;
+use culvert_sys::fs;
+use culvert_sys::own_descriptors;
 use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, own_descriptors, syscall};
 
 /// Something in the backing tree of a mount.
 pub struct Backed<'p> {
@@ -32,7 +36,7 @@ enum Text<'p> {
     Given(Path<'p>),
     /// As a walk found it: only the last component may be a link, and only if it is not to be
     /// followed. Ends in NUL.
-    Found(Vec<u8>),
+    Found(CString),
 }
 
 impl<'p> Backed<'p> {
@@ -76,7 +80,7 @@ impl<'p> Backed<'p> {
     ) -> Option<Self> {
         const O_PATH_DIRECTORY: u64 = 0o10200000;
         let root = crate::backing::identity(backing.root).ok()?;
-        let here = stat_at(directory, Path::of(b".\0"), 0).ok()?;
+        let here = stat_at(directory, Path::of(c"."), 0).ok()?;
         let mut at = (here.st_dev, here.st_ino);
         let mut base: Option<OwnedFd> = None;
         let mut rest = path;
@@ -85,7 +89,7 @@ impl<'p> Backed<'p> {
                 return None;
             }
             let from = base.as_ref().map_or(directory, |base| base.raw());
-            let above = open_restricted(from, Path::of(b"..\0"), O_PATH_DIRECTORY, 0, 0).ok()?;
+            let above = open_restricted(from, Path::of(c".."), O_PATH_DIRECTORY, 0, 0).ok()?;
             at = crate::backing::identity(above.raw()).ok()?;
             base = Some(above);
             rest = rest.skip(2);
@@ -97,7 +101,7 @@ impl<'p> Backed<'p> {
             if last == LastStep::Parent {
                 return None;
             }
-            rest = Path::of(b".\0");
+            rest = Path::of(c".");
         }
         let above = base.as_ref().map_or(directory, |base| base.raw());
         Some(Self {
@@ -148,7 +152,7 @@ fn climbs(path: &[u8]) -> bool {
 
 /// The directory and the path that the kernel must be given for the place that is seen at `path`,
 /// which is absolute and has no links but at its end.
-pub fn native_place(process: &Process, path: &[u8]) -> (i32, Vec<u8>) {
+pub fn native_place(process: &Process, path: &[u8]) -> (i32, CString) {
     match process.mounts.backed(path) {
         Some((_, backing, b"")) => (backing.root, c_string(b".")),
         Some((_, backing, rest)) => (backing.root, c_string(rest)),
@@ -197,17 +201,19 @@ impl<'n> Name<'n> {
         }
     }
 
+    /// Directory and name for a call that takes no empty one.
+    pub fn shown(&self) -> (i32, Path<'n>) {
+        let name = match self.name.is_empty() {
+            true => Path::of(c"."),
+            false => self.name,
+        };
+        (self.directory, name)
+    }
+
     /// Whether it is a symbolic link.
     pub fn is_link(&self) -> bool {
-        let mut byte = 0u8;
-        let arguments = [
-            self.directory as usize,
-            self.name.address(),
-            core::ptr::from_mut(&mut byte) as usize,
-            1,
-        ];
-        // SAFETY: the path ends in NUL; the buffer is given with its length.
-        unsafe { syscall::call(nr::READLINKAT, arguments) }.is_ok()
+        let directory = BorrowedFd::number(self.directory);
+        fs::readlinkat(directory, self.name.c_str(), &mut [0]).is_ok()
     }
 
     /// `name` in `directory`, both as they are.
@@ -229,12 +235,12 @@ fn open_parent(base: i32, path: &[u8]) -> Option<Result<OwnedFd, Errno>> {
     if path.len() >= 4096 {
         return None;
     }
-    // SAFETY: the path and its NUL fit, and nothing but them is read.
+    // SAFETY: the path, in which there is no NUL, and one behind it fit, and nothing but them is read.
     let path = unsafe {
         let start = room.as_mut_ptr().cast::<u8>();
         core::ptr::copy_nonoverlapping(path.as_ptr(), start, path.len());
         start.add(path.len()).write(0);
-        core::slice::from_raw_parts(start, path.len() + 1)
+        CStr::from_ptr(start.cast())
     };
     match open_restricted(base, Path::of(path), O_PATH_DIRECTORY, 0, RESOLVE_BENEATH) {
         Ok(parent) => Some(Ok(parent)),
@@ -245,15 +251,14 @@ fn open_parent(base: i32, path: &[u8]) -> Option<Result<OwnedFd, Errno>> {
     }
 }
 
-/// A path (NUL-terminated) to `name` in the directory behind the descriptor `directory`.
-pub fn through_proc(directory: i32, name: &[u8]) -> Vec<u8> {
+/// A path to `name` in the directory behind the descriptor `directory`.
+pub fn through_proc(directory: i32, name: &[u8]) -> CString {
     let mut path = match directory {
         AT_FDCWD => Vec::new(),
         _ => format!("{}{directory}/", own_descriptors::directory()).into_bytes(),
     };
     path.extend_from_slice(if name.is_empty() { b"." } else { name });
-    path.push(0);
-    path
+    c_string(path)
 }
 
 /// Makes descriptor `fd`, which the kernel opened on the empty directory under `mount`, one of its
@@ -270,13 +275,13 @@ pub fn take_over(
         culvert_sys::fd::Command::GETFL,
         0,
     )? as u64;
-    let opened = open_restricted(backing.root, Path::of(b".\0"), flags & KEPT, 0, 0)?;
+    let opened = open_restricted(backing.root, Path::of(c"."), flags & KEPT, 0, 0)?;
     let on_exec = match crate::descriptors::close_on_exec(fd)? {
         true => 0o2000000,
         false => 0,
     };
-    // SAFETY: replaces the program's descriptor by the one just made, at the same number.
-    unsafe { syscall::call(nr::DUP3, [opened.raw() as usize, fd as usize, on_exec]) }?;
+    // The program's descriptor becomes the one just made, at the same number.
+    culvert_sys::fd::replace(&opened, fd, on_exec)?;
     process.table.note_directory(fd, mount);
     Ok(())
 }

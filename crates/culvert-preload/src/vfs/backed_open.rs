@@ -38,7 +38,7 @@ pub fn open(
 ) -> Result<i32, Failure> {
     let creates = flags & O_CREAT != 0 || flags & O_TMPFILE == O_TMPFILE;
     let path = match place.path() {
-        path if path.is_empty() => Path::of(b".\0"),
+        path if path.is_empty() => Path::of(c"."),
         path => path,
     };
     // openat2 refuses what open ignores: a mode where nothing is made, and bits that no mode has.

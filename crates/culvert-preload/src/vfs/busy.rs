@@ -14,6 +14,8 @@ use crate::run::ShadowName;
 use crate::shadow;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
+use culvert_sys::raw::general::O_NONBLOCK;
+use culvert_sys::raw::general::O_WRONLY;
 use culvert_sys::{nr, syscall};
 
 /// `ETXTBSY` when the shadow of `name` is being executed: the node is not to be opened for writing
@@ -29,9 +31,8 @@ pub fn may_write(process: &Process, name: ShadowName) -> Result<(), Errno> {
 
 #[cold]
 fn ask(process: &Process, name: ShadowName) -> Result<(), Errno> {
-    const O_WRONLY_NONBLOCK: usize = 0o1 | 0o4000;
     let _lock = process.node_locks.lock(MountId(name.mount), name.node);
-    match shadow::open(&process.run.shadow(name), O_WRONLY_NONBLOCK, 0) {
+    match shadow::open(&process.run.shadow(name), O_WRONLY | O_NONBLOCK, 0) {
         Ok(opened) => {
             process.run.posix_locks.close(name, opened);
             Ok(())

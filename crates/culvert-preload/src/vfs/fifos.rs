@@ -10,14 +10,25 @@ use crate::process::Process;
 use crate::resolver::{Hold, Inside, MountId};
 use crate::run::{ShadowName, read_link, stat_descriptor};
 use crate::{process, shadow};
+use alloc::ffi::CString;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
+use core::ffi::CStr;
+use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::*;
-use core::sync::atomic::{AtomicI32, AtomicPtr};
 use culvert::{Attributes, Errno, FileKind, Node};
+use culvert_run::files::c_string;
+use culvert_sys::BorrowedFd;
 use culvert_sys::OwnedFd;
+use culvert_sys::flags::AtFlags;
+use culvert_sys::flags::OFlags;
+use culvert_sys::fs;
+use culvert_sys::nr;
+use culvert_sys::raw::general::O_DIRECTORY;
+use culvert_sys::raw::general::O_NOFOLLOW;
+use culvert_sys::raw::general::O_PATH;
+use culvert_sys::raw::general::S_IFIFO;
 use culvert_sys::raw::general::{AT_FDCWD, O_CLOEXEC, O_CREAT, O_EXCL, O_TRUNC, stat};
-use culvert_sys::{nr, syscall};
+use culvert_sys::sync::AtomicRef;
 
 /// Of all processes' numbers for a FIFO the one that is the same.
 fn name_of(mount: MountId, inode: u64) -> ShadowName {
@@ -27,27 +38,30 @@ fn name_of(mount: MountId, inode: u64) -> ShadowName {
     }
 }
 
-/// Where the descriptor of the folder stands, of a process that may be another user by now; null:
+/// Where the descriptor of the folder stands, of a process that may be another user by now; none:
 /// it goes by its path.
-static FOLDER_OPEN: AtomicPtr<AtomicI32> = AtomicPtr::new(core::ptr::null_mut());
+static FOLDER_OPEN: AtomicRef<AtomicI32> = AtomicRef::new();
 
-/// The stand-in of `name`, as calls with a directory take it: descriptor, and path, NUL-terminated.
-fn stand_in(process: &Process, name: ShadowName) -> (i32, Vec<u8>) {
+/// The stand-in of `name`, as calls with a directory take it: descriptor, and path.
+fn stand_in(process: &Process, name: ShadowName) -> (i32, CString) {
     let path = process.run.fifo(name);
-    // SAFETY: null, or a place that stays.
-    match unsafe { FOLDER_OPEN.load(Acquire).as_ref() } {
+    match FOLDER_OPEN.get() {
         Some(place) => {
-            let start = path.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
-            (place.load(Relaxed), path[start..].to_vec())
+            let path = path.as_c_str();
+            let slash = path.to_bytes().iter().rposition(|&b| b == b'/');
+            (
+                place.load(Relaxed),
+                path[slash.map_or(0, |at| at + 1)..].into(),
+            )
         }
         None => (AT_FDCWD, path),
     }
 }
 
 /// The link whose text is the path of the FIFO of `name` below its mount's root, as [`stand_in`].
-fn path_link(process: &Process, name: ShadowName) -> (i32, Vec<u8>) {
+fn path_link(process: &Process, name: ShadowName) -> (i32, CString) {
     let (directory, fifo) = stand_in(process, name);
-    (directory, [&fifo[..fifo.len() - 1], PATH].concat())
+    (directory, c_string([fifo.to_bytes(), PATH].concat()))
 }
 
 /// This process may become another user, who cannot enter the run directory: what he needs of it
@@ -57,23 +71,21 @@ fn path_link(process: &Process, name: ShadowName) -> (i32, Vec<u8>) {
 /// kernel judges by the stand-ins' own modes and owners.
 pub fn prepare(process: &Process) {
     let is_root = culvert_sys::process::geteuid() as isize == 0;
-    let known = !FOLDER_OPEN.load(Acquire).is_null();
+    let known = FOLDER_OPEN.is_some();
     if known || !is_root || process::vfork_child().is_some() || process.mounts.is_empty() {
         return;
     }
     let folder = process.run.file("fifos");
     let _ = crate::run::make_directory(&folder);
-    const O_PATH_DIRECTORY_NOFOLLOW: usize = 0o10000000 | 0o200000 | 0o400000;
-    let Ok(opened) = shadow::open(&folder, O_PATH_DIRECTORY_NOFOLLOW, 0) else {
+    let Ok(opened) = shadow::open(&folder, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0) else {
         return;
     };
-    // SAFETY: the path ends in NUL, and is that of a directory of ours.
-    let _ = unsafe { syscall::call(nr::CHMOD, [folder.as_ptr() as usize, 0o1777]) };
+    let _ = fs::chmod(&folder, 0o1777);
     match process.run.adopt_internal(opened.raw()) {
         // Moved, and closed where it was.
         Some(place) => {
             opened.into_raw();
-            FOLDER_OPEN.store(core::ptr::from_ref(place).cast_mut(), Release);
+            FOLDER_OPEN.set(Some(place));
         }
         None => drop(opened),
     }
@@ -81,50 +93,40 @@ pub fn prepare(process: &Process) {
 
 /// Makes the stand-in at `path` below `directory`, if there is none, and gives it the owner and the
 /// mode of what it stands for. To root it says which one that is, by device and inode.
-fn make(directory: i32, path: &[u8], attributes: &Attributes) -> Result<Option<(u64, u64)>, Errno> {
-    const NOFOLLOW: usize = 0x100; // AT_SYMLINK_NOFOLLOW
-    const AT_EMPTY_PATH: usize = 0x1000;
-    const O_PATH_NOFOLLOW: usize = 0o12400000; // and O_CLOEXEC
+fn make(directory: i32, path: &CStr, attributes: &Attributes) -> Result<Option<(u64, u64)>, Errno> {
     let caller = process::caller();
-    let (uid, gid) = (attributes.uid as usize, attributes.gid as usize);
     let bits = attributes.permissions & 0o777;
-    let mode = match FOLDER_OPEN.load(Acquire).is_null() {
+    let mode = match FOLDER_OPEN.is_some() {
         _ if caller.uid == 0 || caller.uid == attributes.uid => bits,
         // Nobody else can come here.
-        true => 0o600,
+        false => 0o600,
         // Whose it will be is not whose the FIFO is: the owner may what he may by the FIFO's mode,
         // all others what strangers may.
-        false => {
+        true => {
             let own = [4, 2]
                 .into_iter()
                 .filter(|&it| permits(&caller, attributes, it));
             own.sum::<u32>() << 6 | (bits & 7) << 3 | bits & 7
         }
-    } as usize;
-    let (base, name) = (directory as usize, path.as_ptr() as usize);
-    // SAFETY: the path ends in NUL; what exists already is looked at.
-    let made = unsafe { syscall::call(nr::MKNODAT, [base, name, 0o010600, 0]) }.is_ok();
+    };
+    let base = BorrowedFd::number(directory);
+    let made = fs::mknodat(base, path, S_IFIFO | 0o600, 0).is_ok();
     if caller.uid != 0 {
         if made && mode != 0o600 {
-            // SAFETY: as above.
-            let _ = unsafe { syscall::call(nr::FCHMODAT2, [base, name, mode, NOFOLLOW]) };
+            let _ = fs::fchmodat2(base, path, mode, AtFlags::SYMLINK_NOFOLLOW);
         }
         return Ok(None);
     }
     // What is there is held, since who has made it may put something else in its place.
-    let at = [base, name, O_PATH_NOFOLLOW];
-    // SAFETY: as above.
-    let there = unsafe { syscall::call(nr::OPENAT, at) }.map(|fd| OwnedFd::from_raw(fd as i32))?;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let there = fs::openat(base, path, flags, 0)?;
     let found = stat_descriptor(there.raw())?;
     if !made && !may_stand_in(&found, attributes) {
         return Err(Errno::EIO);
     }
-    let (it, empty) = (there.raw() as usize, c"".as_ptr() as usize);
-    // SAFETY: the path ends in NUL.
-    unsafe {
-        let _ = syscall::call(nr::FCHOWNAT, [it, empty, uid, gid, AT_EMPTY_PATH]);
-        let _ = syscall::call(nr::FCHMODAT2, [it, empty, mode, AT_EMPTY_PATH]);
-    }
+    let (uid, gid) = (attributes.uid, attributes.gid);
+    let _ = fs::fchownat(&there, c"", uid, gid, AtFlags::EMPTY_PATH);
+    let _ = fs::fchmodat2(&there, c"", mode, AtFlags::EMPTY_PATH);
     Ok(Some((found.st_dev, found.st_ino)))
 }
 
@@ -195,17 +197,14 @@ fn note(process: &Process, name: ShadowName, node: Node) {
     let path = process::file_system(MountId(name.mount))
         .ok()
         .and_then(|file_system| file_system.path_of(node).ok());
-    let Some(mut path) = path else {
+    let Some(path) = path else {
         return;
     };
     if directory == AT_FDCWD && read_link(&link).is_ok_and(|noted| noted == path) {
         return;
     }
-    path.push(0);
-    // SAFETY: both strings end in NUL. Without the link the bytes are right all the same.
-    unsafe {
-        let (base, name) = (directory as usize, link.as_ptr() as usize);
-        let _ = syscall::call(nr::UNLINKAT, [base, name, 0]);
-        let _ = syscall::call(nr::SYMLINKAT, [path.as_ptr() as usize, base, name]);
-    }
+    let base = BorrowedFd::number(directory);
+    // Without the link the bytes are right all the same.
+    let _ = fs::unlinkat(base, &link, AtFlags::empty());
+    let _ = fs::symlinkat(&c_string(path), base, &link);
 }

@@ -12,6 +12,8 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind};
+use culvert_sys::BorrowedFd;
+use culvert_sys::fs;
 use culvert_sys::raw::general::AT_FDCWD;
 
 /// The place of a working directory, for a walk.
@@ -19,7 +21,7 @@ pub fn place_of_here(here: Here) -> Result<Place, Errno> {
     match here {
         Here::Place(place) => Ok(place),
         Here::Backed(mount) => {
-            let path = run::read_link(b"/proc/self/cwd\0")?;
+            let path = run::read_link(c"/proc/self/cwd")?;
             crate::backing::seen(mount, &path)
                 .map(Place::Host)
                 .ok_or(Errno::ENOENT)
@@ -48,7 +50,7 @@ impl Host for Kernel {
 
     fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
         let (directory, path) = native_place(process::get(), path);
-        run::read_link_at(directory, &path)
+        fs::read_link(BorrowedFd::number(directory), &path)
     }
 
     fn magic(&self, path: &[u8]) -> Magic {
@@ -141,7 +143,7 @@ impl Host for Kernel {
 
 /// `/proc/self/exe` of a program that was started from a mount.
 fn own_executable(process: &Process) -> Option<Magic> {
-    let path = run::read_link(b"/proc/self/exe\0").ok()?;
+    let path = run::read_link(c"/proc/self/exe").ok()?;
     let original = super::own_file::origin(process, &path)?;
     match process.mounts.walk(
         &Kernel,

@@ -1,12 +1,13 @@
 //! Watching something in a mount that is served by driver calls (inotify_add_watch(2)).
 
 use super::node::On;
-use super::permission::granted;
 use crate::answer::Answer;
+use crate::vfs::permission::granted;
 use crate::{process, watch};
-use alloc::format;
 use culvert::{Errno, FileKind};
-use culvert_sys::{nr, own_descriptors, syscall};
+use culvert_run::files::own_descriptor;
+use culvert_sys::BorrowedFd;
+use culvert_sys::fs;
 
 /// IN_ACCESS, IN_CLOSE_WRITE, IN_CLOSE_NOWRITE and IN_OPEN: all that happens to what never changes.
 const IN_USED: usize = 0x1 | 0x8 | 0x10 | 0x20;
@@ -25,7 +26,7 @@ pub fn add_watch(on: On<'_>, inotify: usize, mask: usize) -> Answer {
     let file_system = on.file_system()?;
     granted(file_system, &process::caller(), &attributes, 4)?;
     let path = match file_system.kernel_node(attributes.node) {
-        Some(own) => format!("{}{own}\0", own_descriptors::directory()).into_bytes(),
+        Some(own) => own_descriptor(own),
         None => {
             let changes_only = file_system.capabilities().immutable && mask & IN_USED == 0;
             let name = on.name()?;
@@ -37,12 +38,8 @@ pub fn add_watch(on: On<'_>, inotify: usize, mask: usize) -> Answer {
             }
         }
     };
-    let arguments = [
-        inotify,
-        path.as_ptr() as usize,
-        // The path is a link to it, or it itself.
-        mask & !(IN_ONLYDIR | IN_DONT_FOLLOW),
-    ];
-    // SAFETY: the path ends in NUL.
-    unsafe { syscall::call(nr::INOTIFY_ADD_WATCH, arguments) }
+    // The path is a link to it, or it itself.
+    let mask = (mask & !(IN_ONLYDIR | IN_DONT_FOLLOW)) as u32;
+    let list = BorrowedFd::number(inotify as i32);
+    fs::inotify_add_watch(list, &path, mask).map(|watch| watch as usize)
 }

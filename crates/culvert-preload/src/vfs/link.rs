@@ -6,12 +6,15 @@ use super::native::{AT_EMPTY_PATH, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW, stat_
 use super::path::existing;
 use super::two_paths::{Given, Side, beside, host_error, same_tree};
 use crate::answer::Answer;
+use crate::files::c_string;
 use crate::memory::Path;
 use crate::process::{self, Process};
 use crate::resolver::{Inside, LastStep, MountId};
 use culvert::{Errno, FileKind, Node, Rights};
+use culvert_sys::BorrowedFd;
+use culvert_sys::flags::AtFlags;
+use culvert_sys::fs;
 use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, syscall};
 
 /// None: a path must be walked first.
 pub fn link_given(
@@ -104,8 +107,8 @@ fn may_begin_at(process: &Process, fd: i32) -> Result<(), Errno> {
 /// at first, and `/` is no name for anything.
 fn opened_here(fd: i32) -> bool {
     let answer = link_natively(
-        (fd, Path::of(b"\0")),
-        (AT_FDCWD, Path::of(b"/\0")),
+        (fd, Path::of(c"")),
+        (AT_FDCWD, Path::of(c"/")),
         AT_EMPTY_PATH,
     );
     answer == Err(Errno::EEXIST)
@@ -152,14 +155,13 @@ fn is_there(directory: i32, path: Path<'_>) -> Result<(), Errno> {
         .iter()
         .rposition(|&b| b != b'/')
         .map_or(1, |at| at + 1);
-    let mut name = bytes[..end.min(bytes.len())].to_vec();
-    name.push(0);
+    let name = c_string(&bytes[..end.min(bytes.len())]);
     stat_at(directory, Path::of(&name), AT_SYMLINK_NOFOLLOW).map(|_| ())
 }
 
 /// linkat(2) with AT_EMPTY_PATH: the file behind a descriptor.
 fn link_descriptor(process: &Process, fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
-    let empty = Path::of(b"\0");
+    let empty = Path::of(c"");
     if target.is_open() {
         return None;
     }
@@ -186,26 +188,15 @@ fn link_descriptor(process: &Process, fd: i32, target: &Side<'_>, flags: usize) 
 }
 
 fn link_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: usize) -> Answer {
-    let args = [
-        from.0 as usize,
-        from.1.address(),
-        to.0 as usize,
-        to.1.address(),
-        flags,
-    ];
-    // SAFETY: both paths end in NUL.
-    unsafe { syscall::call(nr::LINKAT, args) }
+    let (here, there) = (BorrowedFd::number(from.0), BorrowedFd::number(to.0));
+    let flags = AtFlags::from_bits(flags as u32);
+    fs::linkat(here, from.1.c_str(), there, to.1.c_str(), flags).map(|()| 0)
 }
 
 /// Another name, in a backing tree, for something that the kernel knows. None: a link stands in the
 /// way.
 fn link_to_place(from: (i32, Path<'_>), place: &Backed<'_>, flags: usize) -> Option<Answer> {
-    let name = Name::of(place)?;
-    let shown = match name.name.is_empty() {
-        true => Path::of(b".\0"),
-        false => name.name,
-    };
-    Some(link_natively(from, (name.directory, shown), flags))
+    Some(link_natively(from, Name::of(place)?.shown(), flags))
 }
 
 /// Within a backing tree. None: a link stands in the way.
@@ -217,13 +208,9 @@ fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option<Ans
     {
         return None;
     }
-    let shown = match name.name.is_empty() {
-        true => Path::of(b".\0"),
-        false => name.name,
-    };
     let follow = from.is_left_to_kernel() && last == LastStep::Follow;
     let flags = if follow { AT_SYMLINK_FOLLOW } else { 0 };
-    link_to_place((name.directory, shown), to, flags)
+    link_to_place(name.shown(), to, flags)
 }
 
 /// Another name for a node of a mount.

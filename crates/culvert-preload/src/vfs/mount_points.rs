@@ -13,6 +13,7 @@ use crate::process::{self, Process};
 use crate::resolver::MountId;
 use crate::run;
 use alloc::vec::Vec;
+use core::ffi::CStr;
 use culvert::{DirectoryEntry, Errno, FileKind, Node};
 
 /// The position of the first.
@@ -52,10 +53,11 @@ pub fn in_kernel(process: &Process, fd: i32) -> Vec<MountId> {
         }
         // By the name in that directory: the target's own path leads into the mount.
         let above = parent_of(process.mounts.target(*mount));
-        let (base, above) = native_place(process, above.strip_suffix(b"/\0").unwrap_or(b"/"));
-        let there = |path: &[u8], flags| stat_at(base, Path::of(path), flags);
-        let name = c_string(process.mounts.name(*mount));
-        let named = [above.strip_suffix(b"\0").unwrap_or(&above), b"/", &name].concat();
+        let (base, above) =
+            native_place(process, above.to_bytes().strip_suffix(b"/").unwrap_or(b"/"));
+        let there = |path: &CStr, flags| stat_at(base, Path::of(path), flags);
+        let name = process.mounts.name(*mount);
+        let named = c_string([above.to_bytes(), b"/", name].concat());
         there(&above, 0)
             .is_ok_and(|above| (above.st_dev, above.st_ino) == (found.st_dev, found.st_ino))
             && there(&named, AT_SYMLINK_NOFOLLOW).is_err_and(|errno| errno == Errno::ENOENT)

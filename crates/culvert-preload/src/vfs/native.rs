@@ -3,8 +3,9 @@
 use crate::memory::Path;
 use crate::shadow::OwnedFd;
 use culvert::Errno;
-use culvert_sys::raw::general;
-use culvert_sys::{nr, syscall};
+use culvert_sys::flags::AtFlags;
+use culvert_sys::raw::general::{O_CLOEXEC, open_how, stat};
+use culvert_sys::{BorrowedFd, fs};
 
 /// openat2(2), close-on-exec.
 pub fn open_restricted(
@@ -14,16 +15,12 @@ pub fn open_restricted(
     mode: u64,
     resolve: u64,
 ) -> Result<OwnedFd, Errno> {
-    const O_CLOEXEC: u64 = 0o2000000;
-    let how = [flags | O_CLOEXEC, mode, resolve];
-    let arguments = [
-        directory as usize,
-        path.address(),
-        how.as_ptr() as usize,
-        24,
-    ];
-    // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given.
-    unsafe { syscall::call(nr::OPENAT2, arguments) }.map(|fd| OwnedFd::from_raw(fd as i32))
+    let how = open_how {
+        flags: flags | u64::from(O_CLOEXEC),
+        mode,
+        resolve,
+    };
+    fs::open_how(BorrowedFd::number(directory), path.c_str(), &how)
 }
 
 /// AT_SYMLINK_NOFOLLOW.
@@ -34,17 +31,10 @@ pub const AT_SYMLINK_FOLLOW: usize = 0x400;
 pub const AT_EMPTY_PATH: usize = 0x1000;
 
 /// newfstatat(2).
-pub fn stat_at(directory: i32, path: Path<'_>, flags: usize) -> Result<general::stat, Errno> {
-    let mut out = core::mem::MaybeUninit::<general::stat>::zeroed();
-    let arguments = [
-        directory as usize,
-        path.address(),
-        out.as_mut_ptr() as usize,
-        flags,
-    ];
-    // SAFETY: the path ends in NUL, the buffer is a `struct stat`, plain data.
-    unsafe {
-        syscall::call(nr::NEWFSTATAT, arguments)?;
-        Ok(out.assume_init())
-    }
+pub fn stat_at(directory: i32, path: Path<'_>, flags: usize) -> Result<stat, Errno> {
+    let (directory, flags) = (
+        BorrowedFd::number(directory),
+        AtFlags::from_bits(flags as u32),
+    );
+    fs::fstatat(directory, path.c_str(), flags)
 }

@@ -3,12 +3,11 @@
 
 use crate::memory::c_string;
 use crate::process::Process;
-use crate::run::{read_file, read_link_at};
+use crate::run::read_file;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering::*;
-use culvert_sys::{nr, syscall};
+use culvert_sys::BorrowedFd;
+use culvert_sys::sync::AtomicRef;
 
 /// The environment variable that holds the path that execve was given.
 pub const GIVEN: &[u8] = b"CULVERT_PROGRAM";
@@ -27,12 +26,11 @@ pub struct OwnFile {
     pub shown: Option<Vec<u8>>,
 }
 
-static OWN: AtomicPtr<OwnFile> = AtomicPtr::new(core::ptr::null_mut());
+static OWN: AtomicRef<OwnFile> = AtomicRef::new();
 
 /// Of this program.
 pub fn own() -> Option<&'static OwnFile> {
-    // SAFETY: only `begin` stores here, a leaked box.
-    unsafe { OWN.load(Acquire).as_ref() }
+    OWN.get()
 }
 
 /// What `path` shows when it is this process's `/proc/self/exe`, if that is not what the kernel
@@ -52,7 +50,7 @@ pub fn of_a_process(process: &Process, directory: i32, path: &[u8]) -> Option<Ve
     if !is_link {
         return None;
     }
-    let file = read_link_at(directory, &c_string(path)).ok()?;
+    let file = culvert_sys::fs::read_link(BorrowedFd::number(directory), &c_string(path)).ok()?;
     let shown = self::origin(process, &file)?;
     (!shown.is_empty()).then(|| shown.to_vec())
 }
@@ -73,15 +71,13 @@ impl OwnFile {
         if let Some(given) = &self.given {
             let name = c_string(given.rsplit(|&b| b == b'/').next().unwrap_or(given));
             // The kernel calls a program that is executed by descriptor as it likes.
-            if !given.starts_with(b"/dev/fd/") || name.len() + 8 != given.len() + 1 {
-                const PR_SET_NAME: usize = 15;
-                // SAFETY: the name ends in NUL.
-                let _ = unsafe { syscall::call(nr::PRCTL, [PR_SET_NAME, name.as_ptr() as usize]) };
+            if !given.starts_with(b"/dev/fd/") || name.count_bytes() + 8 != given.len() {
+                let _ = culvert_sys::process::set_name(&name);
             }
             // SAFETY: the caller's promise.
             unsafe { name_in_vector(environment, given) };
         }
-        OWN.store(Box::into_raw(Box::new(self)), Release);
+        OWN.set(Some(Box::leak(Box::new(self))));
     }
 }
 
@@ -91,7 +87,7 @@ impl OwnFile {
 /// As for `begin`.
 unsafe fn name_in_vector(environment: *mut *mut u8, given: &[u8]) {
     const AT_EXECFN: usize = 31;
-    let Ok(kernels) = read_file(b"/proc/self/auxv\0") else {
+    let Ok(kernels) = read_file(c"/proc/self/auxv") else {
         return;
     };
     // SAFETY: on the stack the auxiliary vector follows the environment, which was shortened by
@@ -111,7 +107,7 @@ unsafe fn name_in_vector(environment: *mut *mut u8, given: &[u8]) {
         }
         for entry in (0..kernels.len() / 16).map(|i| at.add(i * 2)) {
             if entry.read() == AT_EXECFN {
-                entry.add(1).write(c_string(given).leak().as_ptr() as usize);
+                entry.add(1).write(c_string(given).into_raw() as usize);
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::memory::{Path, c_string};
 use crate::process::{self, Here, Process};
 use crate::resolver::{Inside, LastStep, Magic, MountId, Place, Quick, Resolved, Restrictions};
 use crate::run;
+use alloc::ffi::CString;
 use alloc::vec::Vec;
 use culvert::{Attributes, Errno, FileKind, Node};
 use culvert_sys::raw::general::{AT_FDCWD, S_IFDIR, S_IFLNK, S_IFMT};
@@ -20,7 +21,7 @@ pub enum Found<'p> {
     /// Something in the backing tree of a mount.
     Backed(Backed<'p>),
     /// The kernel gets this absolute path (NUL-terminated) instead.
-    Outside(Vec<u8>),
+    Outside(CString),
     /// A link of proc(5) to something of ours, not followed.
     MagicLink(Magic),
     /// The kernel gets the call as it is.

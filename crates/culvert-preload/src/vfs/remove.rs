@@ -9,10 +9,13 @@ use crate::paging::orphans::{self, Losing};
 use crate::process::Process;
 use crate::resolver::{Inside, Last, MountId};
 use crate::{process, watch};
-use alloc::vec::Vec;
+use alloc::ffi::CString;
 use culvert::{Errno, FileKind, FileSystem};
-use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, syscall};
+use culvert_sys::fd::CWD;
+use culvert_sys::flags::AtFlags;
+use culvert_sys::fs;
+use culvert_sys::raw::general::W_OK;
+use culvert_sys::raw::general::X_OK;
 
 /// Whether the caller may remove or rename `found` (`may_delete`): its directory writable, and the
 /// sticky bit's rule.
@@ -38,23 +41,14 @@ pub fn may_remove(found: &Inside<'_>, file_system: &dyn FileSystem) -> Result<()
 /// every other name.
 pub fn of_target(process: &Process, mount: MountId, errno: Errno) -> Errno {
     let parent = parent_of_target(process, mount);
-    const W_OK_X_OK: usize = 3;
-    const AT_EACCESS: usize = 0x200;
-    let arguments = [
-        AT_FDCWD as usize,
-        parent.as_ptr() as usize,
-        W_OK_X_OK,
-        AT_EACCESS,
-    ];
-    // SAFETY: the path ends in NUL.
-    match unsafe { syscall::call(nr::FACCESSAT2, arguments) } {
+    match fs::faccessat2(CWD, &parent, W_OK | X_OK, AtFlags::EACCESS) {
         Err(Errno::EACCES) => Errno::EACCES,
         _ => errno,
     }
 }
 
-/// The path (NUL-terminated) of the directory in which a mount's target lies.
-pub fn parent_of_target(process: &Process, mount: MountId) -> Vec<u8> {
+/// The path of the directory in which a mount's target lies.
+pub fn parent_of_target(process: &Process, mount: MountId) -> CString {
     let target = process.mounts.target(mount);
     let parent = &target[..target.iter().rposition(|&b| b == b'/').unwrap_or(0)];
     c_string(if parent.is_empty() { b"/" } else { parent })

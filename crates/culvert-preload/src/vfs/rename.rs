@@ -13,7 +13,8 @@ use crate::process::Process;
 use crate::resolver::{Inside, Last, LastStep};
 use crate::{process, watch};
 use culvert::{Attributes, Errno, FileKind, FileSystem, RenameFlags};
-use culvert_sys::{nr, syscall};
+use culvert_sys::BorrowedFd;
+use culvert_sys::fs;
 
 /// None: a path must be walked first.
 pub fn rename_given(
@@ -96,34 +97,15 @@ fn too_long(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno 
 }
 
 fn rename_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: u32) -> Answer {
-    let args = [
-        from.0 as usize,
-        from.1.address(),
-        to.0 as usize,
-        to.1.address(),
-        flags as usize,
-    ];
-    // SAFETY: both paths end in NUL.
-    unsafe { syscall::call(nr::RENAMEAT2, args) }
+    let (here, there) = (BorrowedFd::number(from.0), BorrowedFd::number(to.0));
+    let flags = culvert_sys::flags::RenameFlags::from_bits(flags);
+    fs::renameat2(here, from.1.c_str(), there, to.1.c_str(), flags).map(|()| 0)
 }
 
 /// Within a backing tree. None: a link stands in the way.
 fn rename_backed(from: &Backed<'_>, to: &Backed<'_>, flags: u32) -> Option<Answer> {
     let (from_name, to_name) = (Name::of(from)?, Name::of(to)?);
-    let root = Path::of(b".\0");
-    let shown = |name: &Name<'_>| match name.name.is_empty() {
-        true => root.address(),
-        false => name.name.address(),
-    };
-    let args = [
-        from_name.directory as usize,
-        shown(&from_name),
-        to_name.directory as usize,
-        shown(&to_name),
-        flags as usize,
-    ];
-    // SAFETY: both paths end in NUL.
-    Some(unsafe { syscall::call(nr::RENAMEAT2, args) })
+    Some(rename_natively(from_name.shown(), to_name.shown(), flags))
 }
 
 /// What is wrong with a rename whose sides are not in one mount (`do_renameat2`): a parent that is

@@ -6,10 +6,10 @@ use crate::description::Object;
 use crate::memory::{Path, c_string};
 use crate::process::{self, Process};
 use crate::resolver::MountId;
-use alloc::vec::Vec;
+use alloc::ffi::CString;
 use culvert::{Errno, FileKind};
+use culvert_sys::BorrowedFd;
 use culvert_sys::OwnedFd;
-use culvert_sys::{nr, syscall};
 
 /// Whether the kernel would create or remove a name in the empty directory under a mount, reached
 /// by a link outside.
@@ -17,8 +17,8 @@ pub fn parent_is_target(process: &Process, directory: i32, path: &[u8]) -> bool 
     target_at(process, directory, Path::of(&parent_of(path))).is_some()
 }
 
-/// The path (NUL-terminated) of the directory that the last name of `path` lies in, by text.
-pub fn parent_of(path: &[u8]) -> Vec<u8> {
+/// The path of the directory that the last name of `path` lies in, by text.
+pub fn parent_of(path: &[u8]) -> CString {
     let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
     match path[..end].iter().rposition(|&b| b == b'/') {
         Some(slash) => c_string(&path[..slash + 1]),
@@ -61,8 +61,8 @@ pub fn adopt_target(process: &Process, fd: i32, mount: MountId) -> Result<(), Er
         0
     };
     let reference = process.table.reference(new).ok_or(Errno::EBADF)?;
-    // SAFETY: replaces the program's descriptor by our placeholder's dup at the same number.
-    let moved = unsafe { syscall::call(nr::DUP3, [new as usize, fd as usize, on_exec]) };
+    // The program's descriptor becomes our placeholder's dup, at the same number.
+    let moved = culvert_sys::fd::replace(BorrowedFd::number(new), fd, on_exec);
     if moved.is_ok() {
         process.table.install(fd, reference);
     }

@@ -5,10 +5,11 @@ use super::native::{AT_SYMLINK_NOFOLLOW, stat_at};
 use super::path::{Found, existing, find, find_by_walking, look_again};
 use super::remove::parent_of_target;
 use super::targets::parent_is_target;
+use crate::files::c_string;
 use crate::memory::Path;
 use crate::process::{self, Process};
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
-use alloc::vec::Vec;
+use alloc::ffi::CString;
 use culvert::{Errno, FileKind};
 use culvert_sys::raw::general::AT_FDCWD;
 
@@ -33,7 +34,7 @@ pub enum Side<'p> {
     /// Outside all mounts.
     Host(i32, Path<'p>),
     /// Outside all mounts, absolute: where a walk through one ended (NUL-terminated).
-    Outside(Vec<u8>),
+    Outside(CString),
 }
 
 impl<'p> Given<'p> {
@@ -72,7 +73,7 @@ impl<'p> Given<'p> {
             }
             Side::Backed(place) => {
                 let path = match place.path() {
-                    path if path.is_empty() => Path::of(b".\0"),
+                    path if path.is_empty() => Path::of(c"."),
                     path => path,
                 };
                 (Some(place.mount), stat_at(place.base, path, 0)?.st_mode)
@@ -225,7 +226,7 @@ impl Side<'_> {
             return None;
         };
         let path = match place.path() {
-            path if path.is_empty() => Path::of(b".\0"),
+            path if path.is_empty() => Path::of(c"."),
             path => path,
         };
         stat_at(place.base, path, AT_SYMLINK_NOFOLLOW).err()
@@ -252,16 +253,16 @@ pub fn host_error(side: &Side<'_>) -> Option<Errno> {
     stat_at(directory, Path::of(&searched_parent(path)), 0).err()
 }
 
-/// A path (NUL-terminated) to the directory of the last component of `path`, as [`searched`].
-fn searched_parent(path: Path<'_>) -> Vec<u8> {
+/// A path to the directory of the last component of `path`, as [`searched`].
+fn searched_parent(path: Path<'_>) -> CString {
     let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
     let trimmed = &path[..end];
     let slash = trimmed.iter().rposition(|&b| b == b'/');
     searched(&trimmed[..slash.map_or(0, |slash| slash + 1)])
 }
 
-/// A path (NUL-terminated) to the directory `path`, empty or with a slash behind it, that is found
+/// A path to the directory `path`, empty or with a slash behind it, that is found
 /// only by who may search it, as a name in it is.
-fn searched(path: &[u8]) -> Vec<u8> {
-    [path, b".\0"].concat()
+fn searched(path: &[u8]) -> CString {
+    c_string([path, b"."].concat())
 }

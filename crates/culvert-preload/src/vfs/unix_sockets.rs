@@ -6,19 +6,21 @@ use crate::memory::c_string;
 use crate::process::{self, Process};
 use crate::resolver::MountId;
 use crate::run::{ShadowName, read_link};
+use alloc::ffi::CString;
 use alloc::format;
 use alloc::vec::Vec;
+use core::ffi::CStr;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Errno, Node};
-use culvert_sys::{nr, syscall};
+use culvert_sys::fs;
 
 /// The folder of the run directory for [`FarName`]s. Short: each byte is one less for the socket's
 /// name.
 const FAR: &str = "far";
 
 /// The socket that stands for inode `inode` of `mount`.
-pub fn stand_in(process: &Process, mount: MountId, inode: u64) -> Vec<u8> {
+pub fn stand_in(process: &Process, mount: MountId, inode: u64) -> CString {
     let name = ShadowName {
         mount: mount.0,
         node: Node(inode),
@@ -28,23 +30,22 @@ pub fn stand_in(process: &Process, mount: MountId, inode: u64) -> Vec<u8> {
 
 /// A short way to a directory in which a socket is bound, in the run directory.
 pub struct FarName {
-    /// NUL-terminated.
-    link: Vec<u8>,
+    link: CString,
 }
 
 impl FarName {
     /// One that leads where `way` does, and is not used by any other process of the run.
-    pub fn new(way: &[u8], given: &[u8]) -> Result<Self, Errno> {
+    pub fn new(way: &CStr, given: &[u8]) -> Result<Self, Errno> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let run = &process::get().run;
         let _ = crate::run::make_directory(&run.file(FAR));
         loop {
             let number = NEXT.fetch_add(1, Relaxed);
             let link = run.file(&format!("{FAR}/{number}"));
-            match symbolic_link(way, &link) {
+            match fs::symlink(way, &link) {
                 Ok(()) => {
                     let far = Self { link };
-                    symbolic_link(&c_string(given), &name_of(&far.link))
+                    fs::symlink(&c_string(given), &name_of(&far.link))
                         .inspect_err(|_| far.remove())?;
                     return Ok(far);
                 }
@@ -56,27 +57,20 @@ impl FarName {
 
     /// Its path.
     pub fn directory(&self) -> &[u8] {
-        self.link.strip_suffix(b"\0").unwrap_or(&self.link)
+        self.link.to_bytes()
     }
 
     /// Takes it away.
     pub fn remove(&self) {
         for path in [&self.link, &name_of(&self.link)] {
-            // SAFETY: the path ends in NUL.
-            let _ = unsafe { syscall::call(nr::UNLINK, [path.as_ptr() as usize]) };
+            let _ = fs::unlink(path);
         }
     }
 }
 
-/// symlink(2); both end in NUL.
-pub fn symbolic_link(to: &[u8], at: &[u8]) -> Result<(), Errno> {
-    // SAFETY: both strings end in NUL.
-    unsafe { syscall::call(nr::SYMLINK, [to.as_ptr() as usize, at.as_ptr() as usize]) }.map(|_| ())
-}
-
 /// Where the name is kept that the program gave to the socket at `path`.
-pub fn name_of(path: &[u8]) -> Vec<u8> {
-    [path.strip_suffix(b"\0").unwrap_or(path), b".name\0"].concat()
+pub fn name_of(path: &CStr) -> CString {
+    c_string([path.to_bytes(), b".name"].concat())
 }
 
 /// Some socket of the run has a name that is not the one that the kernel tells.
@@ -97,13 +91,13 @@ pub fn are_named(process: &Process) -> bool {
 pub fn known_as(process: &Process, path: &[u8]) -> Option<Vec<u8>> {
     let path = &path[..path.iter().position(|&b| b == 0).unwrap_or(path.len())];
     let sockets = process.run.file("sockets/");
-    if path.starts_with(sockets.strip_suffix(b"\0")?) {
-        return read_link(&name_of(path)).ok();
+    if path.starts_with(sockets.to_bytes()) {
+        return read_link(&name_of(&c_string(path))).ok();
     }
     let far = process.run.file(&format!("{FAR}/"));
-    if let Some(rest) = path.strip_prefix(far.strip_suffix(b"\0")?) {
+    if let Some(rest) = path.strip_prefix(far.to_bytes()) {
         let number = rest.split(|&b| b == b'/').next()?;
-        return read_link(&name_of(&[&far[..far.len() - 1], number].concat())).ok();
+        return read_link(&name_of(&c_string([far.to_bytes(), number].concat()))).ok();
     }
     // One in a backing tree, named from the tree's root.
     let rest = path.strip_prefix(b"/proc/self/fd/")?;

@@ -11,7 +11,7 @@ use crate::run::{self, ShadowName};
 use alloc::vec;
 use alloc::vec::Vec;
 use culvert::{Attributes, Errno, FileKind};
-use culvert_sys::{nr, syscall};
+use culvert_sys::fs;
 
 /// Goes to directory `attributes` of `mount`, which `keeper` keeps valid.
 pub fn enter(process: &Process, mount: MountId, attributes: &Attributes, keeper: Keeper) -> Answer {
@@ -24,8 +24,7 @@ pub fn enter(process: &Process, mount: MountId, attributes: &Attributes, keeper:
         mount: mount.0,
         node: attributes.node,
     });
-    // SAFETY: the path ends in NUL.
-    let enter = || unsafe { syscall::call(nr::CHDIR, [stand_in.as_ptr() as usize]) };
+    let enter = || fs::chdir(&stand_in);
     if enter().is_err() {
         let _ = run::make_directory(&process.run.file("cwd"));
         let _ = run::make_directory(&stand_in);
@@ -45,7 +44,7 @@ pub fn enter_backed(process: &Process, place: &Backed<'_>) -> Option<Answer> {
     const O_PATH_DIRECTORY: u64 = 0o10200000;
     const RESOLVE_BENEATH: u64 = 8;
     let path = match place.path() {
-        path if path.is_empty() => Path::of(b".\0"),
+        path if path.is_empty() => Path::of(c"."),
         path => path,
     };
     let free = place.is_resolved() || place.is_left_to_kernel();
@@ -71,8 +70,7 @@ pub const INSIDE: usize = 1 << 62;
 /// The path at which the working directory, in the backing tree of `mount`, is seen.
 pub fn backed_path(mount: MountId) -> Result<Vec<u8>, Errno> {
     let mut path = vec![0u8; 4096];
-    // SAFETY: the buffer is given with its length.
-    let length = unsafe { syscall::call(nr::GETCWD, [path.as_mut_ptr() as usize, path.len()]) }?;
+    let length = fs::getcwd(&mut path)?;
     path.truncate(length.saturating_sub(1));
     // One that was moved out of the tree is said to be unreachable, as by the kernel for a bind
     // mount.

@@ -4,13 +4,18 @@
 //! the other is told as IN_MOVE_SELF. Beside it there may be an empty one for those who watch for
 //! what never happens.
 
+use crate::files::c_string;
 use crate::mounts::MountId;
 use crate::run::{self, ShadowName, list, make_directory, stat_path};
 use crate::shadow;
-use alloc::{format, vec::Vec};
+use alloc::ffi::CString;
+use alloc::format;
+use core::ffi::CStr;
 use culvert::{Errno, FileKind};
-use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, syscall};
+use culvert_sys::fd::CWD;
+use culvert_sys::flags::RenameFlags;
+use culvert_sys::fs;
+use culvert_sys::raw::general::O_DIRECTORY;
 
 /// The two names, and the one under which it is made.
 const FIRST: &str = "a";
@@ -20,19 +25,17 @@ const UNFINISHED: &str = "new";
 const SILENT: &str = "silent";
 /// A directory that never changes and has more names gets that one.
 const MUCH: usize = 1000;
-const O_DIRECTORY: usize = 0o200000;
 
 /// A mirror.
 pub struct Mirror {
     name: ShadowName,
-    /// Ends in NUL.
-    path: Vec<u8>,
+    path: CString,
     /// Whether it is [`FIRST`].
     first: bool,
 }
 
-/// The path of `part` of the folder that belongs to `name`, NUL-terminated.
-fn in_folder(name: ShadowName, part: &str) -> Vec<u8> {
+/// The path of `part` of the folder that belongs to `name`.
+fn in_folder(name: ShadowName, part: &str) -> CString {
     run::get().file(&format!("watch/{}/{part}", name.text()))
 }
 
@@ -80,18 +83,18 @@ impl Mirror {
         }
     }
 
-    /// Its path, ending in NUL.
-    pub fn path(&self) -> &[u8] {
+    /// Its path.
+    pub fn path(&self) -> &CStr {
         &self.path
     }
 
     /// The same.
-    pub fn into_path(self) -> Vec<u8> {
+    pub fn into_path(self) -> CString {
         self.path
     }
 
-    /// The path, ending in NUL, of what stands in a directory's mirror for the name `name`.
-    pub fn entry(&self, name: &[u8]) -> Vec<u8> {
+    /// The path of what stands in a directory's mirror for the name `name`.
+    pub fn entry(&self, name: &[u8]) -> CString {
         below(&self.path, name)
     }
 
@@ -108,7 +111,7 @@ impl Mirror {
     pub fn remove(self, directory: bool) {
         if directory && !unlink(&self.path) {
             // Names that others left there who do not tell.
-            if let Ok(opened) = shadow::open(&self.path, 0o200000, 0) {
+            if let Ok(opened) = shadow::open(&self.path, O_DIRECTORY, 0) {
                 for name in list(&opened)
                     .iter()
                     .filter(|name| !matches!(&name[..], b"." | b".."))
@@ -132,7 +135,7 @@ fn no_room(name: ShadowName, error: Errno) -> Errno {
 }
 
 /// The empty mirror of a directory, made where there is none.
-pub(crate) fn silent(name: ShadowName) -> Result<Vec<u8>, Errno> {
+pub(crate) fn silent(name: ShadowName) -> Result<CString, Errno> {
     let path = in_folder(name, SILENT);
     make_directory(&in_folder(name, ""))
         .and_then(|()| make_directory(&path))
@@ -153,14 +156,13 @@ pub(crate) fn holds_much(name: ShadowName) -> Result<bool, Errno> {
     Ok(names > MUCH)
 }
 
-/// `name` below the directory `path`, both ending in NUL.
-pub(crate) fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
-    let path = path.strip_suffix(b"\0").unwrap_or(path);
-    [path, b"/", name, b"\0"].concat()
+/// `name` below the directory `path`.
+pub(crate) fn below(path: &CStr, name: &[u8]) -> CString {
+    c_string([path.to_bytes(), b"/", name].concat())
 }
 
 /// Entries for all names that the directory has.
-fn fill(name: ShadowName, mirror: &[u8]) -> Result<(), Errno> {
+fn fill(name: ShadowName, mirror: &CStr) -> Result<(), Errno> {
     let file_system = run::get().mounts.file_system(MountId(name.mount))?;
     let mut failed = Ok(());
     file_system
@@ -176,46 +178,34 @@ fn fill(name: ShadowName, mirror: &[u8]) -> Result<(), Errno> {
 }
 
 /// What stands for a name: a directory or an empty file. One that is there already is as good.
-pub(crate) fn make_entry(path: &[u8], directory: bool) -> Result<(), Errno> {
+pub(crate) fn make_entry(path: &CStr, directory: bool) -> Result<(), Errno> {
     match directory {
         true => make_directory(path),
         false => make_file(path),
     }
 }
 
-fn make_file(path: &[u8]) -> Result<(), Errno> {
-    // SAFETY: the path ends in NUL.
-    exists(unsafe { syscall::call(nr::MKNOD, [path.as_ptr() as usize, 0o100600, 0]) })
+fn make_file(path: &CStr) -> Result<(), Errno> {
+    exists(fs::mknod(path, 0o100600, 0))
 }
 
-fn exists(made: Result<usize, Errno>) -> Result<(), Errno> {
+fn exists(made: Result<(), Errno>) -> Result<(), Errno> {
     match made {
-        Ok(_) | Err(Errno::EEXIST) => Ok(()),
-        Err(error) => Err(error),
+        Err(Errno::EEXIST) => Ok(()),
+        made => made,
     }
 }
 
 /// Removes `path`, whatever it is; whether it is gone.
-pub(crate) fn unlink(path: &[u8]) -> bool {
-    // SAFETY: the path ends in NUL.
-    let removed = unsafe {
-        match syscall::call(nr::UNLINK, [path.as_ptr() as usize]) {
-            Err(Errno::EISDIR) => syscall::call(nr::RMDIR, [path.as_ptr() as usize]),
-            removed => removed,
-        }
+pub(crate) fn unlink(path: &CStr) -> bool {
+    let removed = match fs::unlink(path) {
+        Err(Errno::EISDIR) => fs::rmdir(path),
+        removed => removed,
     };
     matches!(removed, Ok(_) | Err(Errno::ENOENT))
 }
 
 /// renameat2(2)
-pub(crate) fn rename(from: &[u8], to: &[u8], flags: u32) -> Result<(), Errno> {
-    let arguments = [
-        AT_FDCWD as usize,
-        from.as_ptr() as usize,
-        AT_FDCWD as usize,
-        to.as_ptr() as usize,
-        flags as usize,
-    ];
-    // SAFETY: both paths end in NUL.
-    unsafe { syscall::call(nr::RENAMEAT2, arguments) }.map(|_| ())
+pub(crate) fn rename(from: &CStr, to: &CStr, flags: u32) -> Result<(), Errno> {
+    fs::renameat2(CWD, from, CWD, to, RenameFlags::from_bits(flags))
 }

@@ -17,14 +17,21 @@
 mod mirror;
 mod names;
 
+use crate::files::own_descriptor;
 use crate::mounts::MountId;
 use crate::run::{self, ShadowName};
 use crate::task;
-use alloc::vec::Vec;
+use alloc::ffi::CString;
+use core::ffi::CStr;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, Node};
-use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, syscall};
+use culvert_sys::BorrowedFd;
+use culvert_sys::fd::CWD;
+use culvert_sys::flags::AtFlags;
+use culvert_sys::fs;
+use culvert_sys::raw::general::UTIME_NOW;
+use culvert_sys::raw::general::UTIME_OMIT;
+use culvert_sys::raw::general::timespec;
 pub use mirror::Mirror;
 pub use names::{Link, Replaced, linked, made, removed, renamed};
 
@@ -73,11 +80,11 @@ pub fn mirror_of(mount: MountId, node: Node) -> Option<Mirror> {
         .flatten()
 }
 
-/// The path, ending in NUL, of the mirror of the node `name`, which is made where there is none: a
+/// The path of the mirror of the node `name`, which is made where there is none: a
 /// directory's with what the directory holds.
 ///
 /// - `ENOSPC`: there is no room for it in the run directory.
-pub fn mirror(name: ShadowName, directory: bool) -> Result<Vec<u8>, Errno> {
+pub fn mirror(name: ShadowName, directory: bool) -> Result<CString, Errno> {
     let _turn = names::Turn::take()?;
     if let Some(mirror) = Mirror::of(name) {
         return Ok(mirror.into_path());
@@ -102,7 +109,7 @@ pub fn mirror(name: ShadowName, directory: bool) -> Result<Vec<u8>, Errno> {
 /// the kernel would tell of them; so who watches for more than changes gets another.
 ///
 /// - `ENOSPC`: as of [`mirror`].
-pub fn silent_mirror(name: ShadowName) -> Result<Vec<u8>, Errno> {
+pub fn silent_mirror(name: ShadowName) -> Result<CString, Errno> {
     match mirror::holds_much(name)? {
         true => {
             let _turn = names::Turn::take()?;
@@ -134,50 +141,38 @@ fn tell_mirrors(mount: MountId, node: Node, at: Option<(Node, &[u8])>, event: Ev
     }
 }
 
-/// Makes the kernel tell of `event` at `path` (ending in NUL).
-fn raise(path: &[u8], event: Event) {
-    debug_assert_eq!(path.last(), Some(&0));
-    let times = times_of(event);
-    let arguments = [
-        AT_FDCWD as usize,
-        path.as_ptr() as usize,
-        times.as_ptr() as usize,
-        0,
-    ];
-    // SAFETY: the path ends in NUL, the times are two. One that is not there has nothing to tell.
-    let _ = unsafe { syscall::call(nr::UTIMENSAT, arguments) };
+/// Makes the kernel tell of `event` at `path`. One that is not there has nothing to tell.
+fn raise(path: &CStr, event: Event) {
+    let _ = fs::utimensat(CWD, Some(path), Some(&times_of(event)), AtFlags::empty());
 }
 
 /// The same at `fd`, as the file was opened.
 pub fn raise_at(fd: i32, event: Event) {
+    let it = BorrowedFd::number(fd);
     if event == Event::Written {
         // Of a file without a name only what is done by an open file is left out with
         // IN_EXCL_UNLINK. There is nothing to punch a hole into.
         const PUNCH_HOLE_AND_KEEP_SIZE: u32 = 3;
-        let it = culvert_sys::BorrowedFd::number(fd);
-        if culvert_sys::fs::fallocate(it, PUNCH_HOLE_AND_KEEP_SIZE, 0, 1).is_ok() {
+        if fs::fallocate(it, PUNCH_HOLE_AND_KEEP_SIZE, 0, 1).is_ok() {
             return;
         }
     }
-    let times = times_of(event);
-    let arguments = [fd as usize, 0, times.as_ptr() as usize, 0];
-    // SAFETY: the times are two.
-    if unsafe { syscall::call(nr::UTIMENSAT, arguments) } == Err(Errno::EBADF) {
+    let told = fs::utimensat(it, None, Some(&times_of(event)), AtFlags::empty());
+    if told == Err(Errno::EBADF) {
         // Opened with O_PATH: only its link will do.
-        let directory = culvert_sys::own_descriptors::directory();
-        raise(alloc::format!("{directory}{fd}\0").as_bytes(), event);
+        raise(&own_descriptor(fd), event);
     }
 }
 
 /// What utimensat(2) is given, so that it is told as `event`: of one time alone the kernel says
 /// that the file was read or written.
-fn times_of(event: Event) -> [i64; 4] {
-    const NOW: i64 = 0x3fff_ffff;
-    const OMIT: i64 = 0x3fff_fffe;
+fn times_of(event: Event) -> fs::Times {
+    const NOW: i64 = UTIME_NOW as i64;
+    const OMIT: i64 = UTIME_OMIT as i64;
     let (access, modification) = match event {
         Event::Access => (NOW, OMIT),
         Event::Written | Event::Modify => (OMIT, NOW),
         Event::Attributes => (NOW, NOW),
     };
-    [0, access, 0, modification]
+    [access, modification].map(|tv_nsec| timespec { tv_sec: 0, tv_nsec })
 }

@@ -10,11 +10,10 @@ use super::{Event, may_have_mirror, mirror_of, raise, tells};
 use crate::mounts::MountId;
 use crate::run::{self, make_directory};
 use crate::shadow::{self, OwnedFd};
-use alloc::vec::Vec;
+use alloc::ffi::CString;
 use culvert::{Entry, Errno, FileKind, FileSystem, Node, RenameFlags};
-
-const O_DIRECTORY: usize = 0o200000;
-const O_PATH: usize = 0o10000000;
+use culvert_sys::raw::general::O_DIRECTORY;
+use culvert_sys::raw::general::O_PATH;
 
 /// The right to change mirrors.
 pub(super) struct Turn {
@@ -212,7 +211,7 @@ fn move_entries(mount: MountId, from: Link<'_>, to: Replaced<'_>, exchange: bool
     }
     let elsewhere = run::get().file("watch/elsewhere");
     let _ = make_directory(&elsewhere);
-    let unwatched = |name: &[u8]| -> Vec<u8> {
+    let unwatched = |name: &[u8]| -> CString {
         let path = below(&elsewhere, name);
         unlink(&path);
         path

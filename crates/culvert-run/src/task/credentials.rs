@@ -7,9 +7,10 @@
 
 use super::{PID, is_confined, limits, vfork_child};
 use alloc::{boxed::Box, vec, vec::Vec};
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicU32, Ordering::*};
 use culvert::{Caller, Errno, Rights};
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::process;
+use culvert_sys::sync::{AtomicRef, Mutex};
 
 /// Not 0 while the thread is in [`as_real_user`].
 const REAL_SLOT: usize = 3;
@@ -41,7 +42,7 @@ struct Credentials {
 }
 
 /// Those of the threads that have not changed their own.
-static OTHERS: AtomicPtr<Credentials> = AtomicPtr::new(core::ptr::null_mut());
+static OTHERS: AtomicRef<Credentials> = AtomicRef::new();
 /// The number of this process's credentials: the kernel makes new ones for each process and each
 /// change (credentials(7)).
 static NUMBER: AtomicU32 = AtomicU32::new(1);
@@ -79,28 +80,20 @@ impl Credentials {
     /// Asks the kernel.
     fn ask(confined: bool) -> Self {
         let mut groups = vec![0u32; 64];
-        // SAFETY: calls without pointers, and getgroups with a buffer of the length given.
-        let (ids, real) = unsafe {
-            let mut count =
-                syscall::call(nr::GETGROUPS, [groups.len(), groups.as_mut_ptr() as usize]);
-            if count == Err(Errno::EINVAL) {
-                groups.resize(65536, 0);
-                count = syscall::call(nr::GETGROUPS, [groups.len(), groups.as_mut_ptr() as usize]);
-            }
-            groups.truncate(count.unwrap_or(0));
-            let own = |number, argument| {
-                let arguments = [argument, 0, 0, 0, 0, 0];
-                syscall::raw(number, arguments) as u32
-            };
-            // Nobody has the number -1: nothing changes, and the answer is what is (setfsuid(2)).
-            // Under a filter only calls that programs make.
-            const NOBODY: usize = u32::MAX as usize;
-            let ids = match confined {
-                true => (own(nr::GETEUID, 0), own(nr::GETEGID, 0)),
-                false => (own(nr::SETFSUID, NOBODY), own(nr::SETFSGID, NOBODY)),
-            };
-            (ids, (own(nr::GETUID, 0), own(nr::GETGID, 0)))
+        let mut count = process::getgroups(&mut groups);
+        if count == Err(Errno::EINVAL) {
+            groups.resize(65536, 0);
+            count = process::getgroups(&mut groups);
+        }
+        groups.truncate(count.unwrap_or(0));
+        // Nobody has the number -1: nothing changes, and the answer is what is (setfsuid(2)). Under
+        // a filter only calls that programs make.
+        const NOBODY: u32 = u32::MAX;
+        let ids = match confined {
+            true => (process::geteuid(), process::getegid()),
+            false => (process::setfsuid(NOBODY), process::setfsgid(NOBODY)),
         };
+        let real = (process::getuid(), process::getgid());
         let (effective, permitted) = match confined {
             true => [Rights::of_user(ids.0); 2].into(),
             false => capabilities().unwrap_or([Rights::of_user(ids.0); 2].into()),
@@ -110,7 +103,8 @@ impl Credentials {
             _ => Rights::NONE,
         };
         // SECBIT_NO_SETUID_FIXUP (capabilities(7)): user numbers do not decide.
-        let for_access = match !confined && by_uid != effective && security_bits() & 4 != 0 {
+        let no_fixup = || process::securebits().unwrap_or(0) & 4 != 0;
+        let for_access = match !confined && by_uid != effective && no_fixup() {
             true => effective,
             false => by_uid,
         };
@@ -128,40 +122,19 @@ impl Credentials {
 
 /// The thread's capabilities, effective and permitted.
 fn capabilities() -> Option<(Rights, Rights)> {
-    let sets = capability_sets().ok()?;
-    let [low, high] = sets;
+    let [low, high] = process::capget().ok()?;
     let join = |at: usize| Rights(u64::from(low[at]) | u64::from(high[at]) << 32);
     Some((join(0), join(1)))
 }
 
-/// `_LINUX_CAPABILITY_VERSION_3`, of the calling thread.
-static HEADER: [u32; 2] = [0x2008_0522, 0];
-
-/// Twice effective, permitted and inheritable: the lower 32 capabilities and the upper ones.
-fn capability_sets() -> Result<[[u32; 3]; 2], Errno> {
-    let mut sets = [[0u32; 3]; 2];
-    let arguments = [(&raw const HEADER) as usize, (&raw mut sets) as usize];
-    // SAFETY: header and sets are as the kernel wants them in this version.
-    unsafe { syscall::call(nr::CAPGET, arguments) }?;
-    Ok(sets)
-}
-
 /// Makes `effective` count for this thread.
 fn set_effective(effective: Rights) {
-    let Ok(mut sets) = capability_sets() else {
+    let Ok(mut sets) = process::capget() else {
         return;
     };
     sets[0][0] = effective.0 as u32;
     sets[1][0] = (effective.0 >> 32) as u32;
-    let arguments = [(&raw const HEADER) as usize, (&raw const sets) as usize];
-    // SAFETY: as above.
-    let _ = unsafe { syscall::call(nr::CAPSET, arguments) };
-}
-
-fn security_bits() -> usize {
-    const PR_GET_SECUREBITS: usize = 27;
-    // SAFETY: no pointers.
-    unsafe { syscall::call(nr::PRCTL, [PR_GET_SECUREBITS, 0, 0, 0, 0]) }.unwrap_or(0)
+    let _ = process::capset(&sets);
 }
 
 /// The credentials of this thread may have changed: they are asked for again when needed.
@@ -184,7 +157,7 @@ pub fn forget_credentials() {
 
 /// What the threads have that have not changed theirs is asked for again.
 pub(super) fn forget_others() {
-    OTHERS.store(core::ptr::null_mut(), Release);
+    OTHERS.set(None);
 }
 
 /// This thread has entered another user namespace; it was asked who it is ([`caller`]) before.
@@ -208,26 +181,22 @@ pub fn enter_user_namespace() {
 fn credentials() -> &'static Credentials {
     let own = culvert_intercept::current().credentials.load(Relaxed);
     let known = match own {
-        AS_OTHERS => OTHERS.load(Acquire).cast_const(),
-        UNKNOWN => core::ptr::null(),
-        own => own as *const Credentials,
+        AS_OTHERS => OTHERS.get(),
+        UNKNOWN => None,
+        // SAFETY: of one that is kept, which is never freed.
+        own => unsafe { (own as *const Credentials).as_ref() },
     };
-    // SAFETY: what is kept is never freed.
-    match unsafe { known.as_ref() } {
-        Some(known) => known,
-        None => asked(own),
-    }
+    known.unwrap_or_else(|| asked(own))
 }
 
 #[cold]
 fn asked(own: usize) -> &'static Credentials {
     let made = Credentials::ask(is_confined()).kept();
-    let place = core::ptr::from_ref(made);
     match own {
-        AS_OTHERS => OTHERS.store(place.cast_mut(), Release),
+        AS_OTHERS => OTHERS.set(Some(made)),
         _ => culvert_intercept::current()
             .credentials
-            .store(place as usize, Relaxed),
+            .store(core::ptr::from_ref(made) as usize, Relaxed),
     }
     made
 }
@@ -321,11 +290,8 @@ impl Credentials {
 
 /// Makes these the user and group of this thread for what concerns files.
 fn act_as((uid, gid): (u32, u32)) {
-    // SAFETY: without pointers. They concern this thread alone.
-    unsafe {
-        syscall::raw(nr::SETFSGID, [gid as usize, 0, 0, 0, 0, 0]);
-        syscall::raw(nr::SETFSUID, [uid as usize, 0, 0, 0, 0, 0]);
-    }
+    process::setfsgid(gid);
+    process::setfsuid(uid);
 }
 
 fn judged_by_real_user() -> bool {

@@ -2,15 +2,8 @@
 
 use core::arch::asm;
 use culvert::Errno;
-use culvert_sys::{nr, syscall};
-
-/// Sets the mask of blocked signals and puts the old one in its place.
-fn swap_mask(mask: &mut u64) {
-    const SIG_SETMASK: usize = 2;
-    let place = core::ptr::from_mut(mask) as usize;
-    // SAFETY: the set is eight bytes long; the kernel reads it before it writes the old one.
-    let _ = unsafe { syscall::call(nr::RT_SIGPROCMASK, [SIG_SETMASK, place, place, 8]) };
-}
+use culvert_sys::raw::general::{__WCLONE, SIG_SETMASK};
+use culvert_sys::{nr, process, syscall};
 
 /// All signals are blocked in this thread while this lives: a handler of the program's would run in
 /// a child of [`start`], too.
@@ -21,15 +14,14 @@ pub struct Blocked {
 impl Blocked {
     /// From here on.
     pub fn all() -> Self {
-        let mut before = u64::MAX;
-        swap_mask(&mut before);
+        let before = process::sigprocmask(SIG_SETMASK, u64::MAX).unwrap_or(u64::MAX);
         Self { before }
     }
 }
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        swap_mask(&mut self.before);
+        let _ = process::sigprocmask(SIG_SETMASK, self.before);
     }
 }
 
@@ -80,9 +72,7 @@ pub unsafe fn start<T>(
 /// nothing, if all signals are [`Blocked`]. Where a thread of the program has waited for all
 /// children of any kind, it is gone already.
 pub fn reap(id: usize) {
-    const WCLONE: usize = 0x8000_0000;
-    // SAFETY: without a place for the status.
-    let _ = unsafe { syscall::call(nr::WAIT4, [id, 0, WCLONE, 0]) };
+    let _ = process::reap(id as u32, __WCLONE);
 }
 
 /// Ends a child of [`start`].

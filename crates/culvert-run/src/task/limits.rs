@@ -4,7 +4,8 @@
 use super::vfork_child;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use culvert::{Errno, FileSystem};
-use culvert_sys::{nr, syscall};
+use culvert_sys::process::prlimit;
+use culvert_sys::raw::general::RLIMIT_FSIZE;
 
 /// The umask plus one; 0: nobody has asked yet.
 static UMASK: AtomicU32 = AtomicU32::new(0);
@@ -48,7 +49,7 @@ fn ask_umask() -> u32 {
 
 /// `Umask:` of proc_pid_status(5).
 fn read_umask() -> Result<u32, Errno> {
-    let status = crate::files::read_file(b"/proc/thread-self/status\0")?;
+    let status = crate::files::read_file(c"/proc/thread-self/status")?;
     let label = b"Umask:\t";
     let at = status
         .windows(label.len())
@@ -147,32 +148,20 @@ pub fn without_file_size<R, E: From<Errno>>(
     if end <= file_size() {
         return change();
     }
-    const RLIMIT_FSIZE: usize = 1;
-    let set = |new: Option<&[u64; 2]>, old: &mut [u64; 2]| {
-        let new = new.map_or(0, |new| new.as_ptr() as usize);
-        // SAFETY: prlimit64 of this process reads and writes two words.
-        unsafe {
-            syscall::call(
-                nr::PRLIMIT64,
-                [0, RLIMIT_FSIZE, new, old.as_mut_ptr() as usize],
-            )
-        }
-    };
-    let mut limits = [0; 2];
-    set(None, &mut limits)?;
+    let limits = prlimit(RLIMIT_FSIZE, None)?;
     if end > limits[1] {
         return Err(Errno::EFBIG.into());
     }
-    set(Some(&[limits[1], limits[1]]), &mut [0; 2])?;
+    prlimit(RLIMIT_FSIZE, Some(&[limits[1]; 2]))?;
     let result = change();
-    set(Some(&limits), &mut [0; 2])?;
+    prlimit(RLIMIT_FSIZE, Some(&limits))?;
     result
 }
 
 /// Sets the length of a shadow, whatever the program's limit of file sizes says.
 pub fn set_length(fd: i32, length: u64) -> Result<(), Errno> {
     without_file_size(length, || {
-        culvert_sys::fs::ftruncate(culvert_sys::BorrowedFd::number(fd), length).map(|_| ())
+        culvert_sys::fs::ftruncate(culvert_sys::BorrowedFd::number(fd), length)
     })
 }
 

@@ -6,6 +6,8 @@ use super::{SETUP_CQE32, SETUP_NO_SQARRAY, SETUP_SQE128};
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicU8, AtomicU32};
 use culvert::Errno;
+use culvert_sys::plain::Packed;
+use culvert_sys::plain::Plain;
 use culvert_sys::{PAGE, nr, place, syscall};
 
 /// `IORING_OFF_SQES`: where the requests are mapped.
@@ -30,19 +32,12 @@ pub struct Parameters {
 
 const _: () = assert!(size_of::<Parameters>() == 120);
 
+// SAFETY: plain numbers.
+unsafe impl Plain for Parameters {}
+// SAFETY: without padding.
+unsafe impl Packed for Parameters {}
+
 impl Parameters {
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: plain numbers without padding.
-        unsafe { core::slice::from_raw_parts(core::ptr::from_ref(self).cast(), size_of::<Self>()) }
-    }
-
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and every bit pattern is one.
-        unsafe {
-            core::slice::from_raw_parts_mut(core::ptr::from_mut(self).cast(), size_of::<Self>())
-        }
-    }
-
     pub fn address(&mut self) -> usize {
         core::ptr::from_mut(self) as usize
     }
