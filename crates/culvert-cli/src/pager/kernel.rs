@@ -1,6 +1,10 @@
 //! The system calls of the pager that rustix has only with more of its features.
 
-use culvert_sys::{Errno, nr, syscall};
+use culvert_sys::fd::{Command, fcntl};
+use culvert_sys::net::socket_option;
+use culvert_sys::raw::general::{O_NONBLOCK, POLLIN, pollfd};
+use culvert_sys::raw::net::SO_PEERCRED;
+use culvert_sys::{BorrowedFd, Errno, OwnedFd, nr, process, syscall};
 
 const EPOLL_CLOEXEC: usize = 0o2000000;
 const EPOLL_CTL_ADD: usize = 1;
@@ -64,49 +68,38 @@ pub fn wait(epoll: i32) -> u64 {
 /// A connection to a listening socket, whose other side is of our own user. EAGAIN: nobody waits.
 pub fn accept(listening: i32) -> Result<i32, Errno> {
     const SOCK_CLOEXEC: usize = 0o2000000;
-    const SOL_SOCKET_PEERCRED: [usize; 2] = [1, 17];
     // SAFETY: a call on a descriptor of ours, without an address.
     let fd = unsafe { syscall::call(nr::ACCEPT4, [listening as usize, 0, 0, SOCK_CLOEXEC]) }?;
-    // `struct ucred`: pid, uid, gid.
-    let mut peer = [0u32; 3];
-    let mut length = size_of_val(&peer) as u32;
-    let arguments = [
-        fd,
-        SOL_SOCKET_PEERCRED[0],
-        SOL_SOCKET_PEERCRED[1],
-        peer.as_mut_ptr() as usize,
-        core::ptr::from_mut(&mut length) as usize,
-    ];
-    // SAFETY: the buffer is given with its length.
-    let known = unsafe { syscall::call(nr::GETSOCKOPT, arguments) };
-    if known.is_err() || peer[1] != rustix::process::geteuid().as_raw() {
-        close(fd as i32);
-        return Err(Errno::EACCES);
+    let fd = OwnedFd::from_raw(fd as i32);
+    match peer_of(fd.raw()) {
+        Ok([_, user, _]) if user == process::geteuid() => Ok(fd.into_raw()),
+        _ => Err(Errno::EACCES),
     }
-    Ok(fd as i32)
+}
+
+/// Who has connected `socket` (`struct ucred`): process, user, group.
+fn peer_of(socket: i32) -> Result<[u32; 3], Errno> {
+    socket_option(BorrowedFd::number(socket), SO_PEERCRED)
 }
 
 /// Whether somebody waits for [`accept`], looked for during `milliseconds`.
 pub fn somebody_waits(listening: i32, milliseconds: usize) -> bool {
-    // `struct pollfd`: the descriptor, then POLLIN.
-    let mut asked = [listening, 1];
-    // SAFETY: one entry.
-    let ready = unsafe { syscall::call(nr::POLL, [asked.as_mut_ptr() as usize, 1, milliseconds]) };
-    ready == Ok(1)
+    let mut asked = [pollfd {
+        fd: listening,
+        events: POLLIN as i16,
+        revents: 0,
+    }];
+    process::poll(&mut asked, milliseconds as i32) == Ok(1)
 }
 
 /// fcntl(F_SETFL, O_NONBLOCK)
 pub fn set_nonblocking(fd: i32) {
-    const F_SETFL: usize = 4;
-    const O_NONBLOCK: usize = 0o4000;
-    // SAFETY: a call on a descriptor of ours.
-    let _ = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFL, O_NONBLOCK]) };
+    let _ = fcntl(BorrowedFd::number(fd), Command::SETFL, O_NONBLOCK as usize);
 }
 
 /// close(2)
 pub fn close(fd: i32) {
-    // SAFETY: the caller owns it.
-    let _ = unsafe { syscall::call(nr::CLOSE, [fd as usize]) };
+    drop(OwnedFd::from_raw(fd));
 }
 
 /// Closes all descriptors of this process but those that are `kept`.
@@ -173,24 +166,12 @@ pub fn process(pid: u32) -> Result<i32, Errno> {
 /// Whether the process that connected `socket` is on its way out: not when it executes another
 /// program, nor when it has ended.
 pub fn is_ending(socket: i32) -> bool {
-    const SOL_SOCKET: usize = 1;
-    const SO_PEERCRED: usize = 17;
     /// `include/linux/sched.h`
     const PF_EXITING: u64 = 4;
-    // `struct ucred`: pid, uid, gid.
-    let (mut peer, mut length) = ([0u32; 3], 12u32);
-    let arguments = [
-        socket as usize,
-        SOL_SOCKET,
-        SO_PEERCRED,
-        peer.as_mut_ptr() as usize,
-        core::ptr::from_mut(&mut length) as usize,
-    ];
-    // SAFETY: a `struct ucred` and its length.
-    if unsafe { syscall::call(nr::GETSOCKOPT, arguments) }.is_err() {
+    let Ok([peer, ..]) = peer_of(socket) else {
         return false;
-    }
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", peer[0])).unwrap_or_default();
+    };
+    let stat = std::fs::read_to_string(format!("/proc/{peer}/stat")).unwrap_or_default();
     // proc_pid_stat(5): behind the name in parentheses the state, and as the seventh field the
     // flags.
     let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
@@ -204,8 +185,5 @@ pub fn is_ending(socket: i32) -> bool {
 
 /// Ends this process at once, all its threads.
 pub fn end(status: usize) -> ! {
-    loop {
-        // SAFETY: never comes back.
-        unsafe { syscall::raw(nr::EXIT_GROUP, [status, 0, 0, 0, 0, 0]) };
-    }
+    process::exit_group(status as i32)
 }
