@@ -5,14 +5,14 @@
 //! bit.
 
 use core::ffi::CStr;
-use culvert::{Errno, Sink};
+use culvert::{Errno, Shared, Sink};
 use culvert_run::files::times;
 use culvert_run::task;
 use culvert_run::{self as run, ShadowName, stat_descriptor};
 use culvert_sys::flags::AtFlags;
 use culvert_sys::raw::general::{O_CREAT, O_WRONLY};
 use culvert_sys::raw::general::{O_DIRECTORY, O_DSYNC, O_SYNC};
-use culvert_sys::{BorrowedFd, fs};
+use culvert_sys::{BorrowedFd, fs, nr, syscall};
 
 /// Of a shadow's mode: it has its node's bytes.
 pub const FILLED: u32 = 0o1000;
@@ -128,11 +128,14 @@ pub struct ToShadow {
 
 impl ToShadow {
     /// All of `bytes`, from `at` on.
-    fn write(&mut self, bytes: &[u8]) -> culvert::Result<usize> {
+    fn write(&mut self, bytes: Shared<'_>) -> culvert::Result<usize> {
         let mut done = 0;
         while done < bytes.len() {
-            // A source that vanished makes the kernel answer EFAULT.
-            match fs::pwrite(BorrowedFd::number(self.fd), &bytes[done..], self.at) {
+            let rest = bytes.part(done, bytes.len());
+            let (fd, start) = (self.fd as usize, rest.start() as usize);
+            // SAFETY: the kernel only reads, and answers EFAULT where a source has vanished.
+            match unsafe { syscall::call(nr::PWRITE64, [fd, start, rest.len(), self.at as usize]) }
+            {
                 Ok(n) => {
                     done += n;
                     self.at += n as u64;
@@ -157,9 +160,12 @@ impl Sink for ToShadow {
         self.room
     }
     fn put(&mut self, bytes: &[u8]) -> culvert::Result<usize> {
-        let count = bytes.len().min(self.room);
-        let end = self.at + count as u64;
-        let done = task::limits::without_file_size(end, || self.write(&bytes[..count]))?;
+        self.put_shared(bytes.into())
+    }
+    fn put_shared(&mut self, bytes: Shared<'_>) -> culvert::Result<usize> {
+        let bytes = bytes.part(0, self.room);
+        let end = self.at + bytes.len() as u64;
+        let done = task::limits::without_file_size(end, || self.write(bytes))?;
         self.room -= done;
         Ok(done)
     }

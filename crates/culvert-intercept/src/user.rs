@@ -9,6 +9,7 @@
 use core::arch::global_asm;
 use core::mem::MaybeUninit;
 use culvert_sys::plain::Plain;
+use culvert_sys::{Shared, SharedMut};
 
 /// The program's memory is not there, or not accessible in the way needed: EFAULT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,6 +298,16 @@ pub fn copy_in(dst: &mut [u8], src: usize) -> Result<(), CopyError> {
 /// written.
 pub fn copy_out(dst: usize, src: &[u8]) -> Result<(), CopyError> {
     copy(dst, src.as_ptr() as usize, src.len(), dst)
+}
+
+/// [`copy_in`] into `dst`, memory that other processes see.
+pub fn copy_in_shared(dst: SharedMut<'_>, src: usize) -> Result<(), CopyError> {
+    copy(dst.start() as usize, src, dst.len(), src)
+}
+
+/// [`copy_out`] of `src`, memory that other processes may change, or cut off, meanwhile.
+pub fn copy_out_shared(dst: usize, src: Shared<'_>) -> Result<(), CopyError> {
+    copy(dst, src.start() as usize, src.len(), dst)
 }
 
 /// Writes `length` zero bytes to the program's address `dst`.

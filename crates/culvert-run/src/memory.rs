@@ -4,7 +4,7 @@
 pub use crate::files::c_string;
 use alloc::vec::Vec;
 use core::ffi::CStr;
-use culvert::{Errno, Error, Result, Sink, Source};
+use culvert::{Errno, Error, Result, Shared, SharedMut, Sink, Source};
 use culvert_intercept::user;
 use culvert_sys::PAGE;
 use culvert_sys::plain::Plain;
@@ -118,6 +118,41 @@ impl Cursor<'_> {
         }
         None
     }
+
+    /// Moves up to `count` bytes on: `copy` copies from or to a stretch of the program's memory,
+    /// and is told how many bytes lie before it. An error only when there is none before the fault.
+    #[inline]
+    fn each(
+        &mut self,
+        count: usize,
+        mut copy: impl FnMut(Span, usize) -> core::result::Result<(), user::CopyError>,
+    ) -> Result<usize> {
+        let mut moved = 0;
+        while moved < count {
+            let Some(span) = self.here() else { break };
+            let length = span.length.min(count - moved);
+            if let Err(fault) = copy(Span { length, ..span }, moved) {
+                return self.stopped(moved, fault);
+            }
+            moved += length;
+            self.done += length;
+        }
+        Ok(moved)
+    }
+
+    /// What a fault after `moved` bytes makes of the copy.
+    #[cold]
+    fn stopped(&mut self, moved: usize, fault: user::CopyError) -> Result<usize> {
+        self.done += fault.done;
+        match (moved + fault.done, fault.side) {
+            (0, user::Side::User) => Err(Errno::EFAULT.into()),
+            (0, user::Side::Ours) => Err(Error::because(
+                Errno::EIO,
+                "the mapped source vanished while it was read (truncated?)",
+            )),
+            (moved, _) => Ok(moved),
+        }
+    }
 }
 
 /// Program memory that a read fills.
@@ -136,48 +171,18 @@ impl Sink for UserSink<'_> {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<usize> {
-        let mut put = 0;
-        while put < bytes.len() {
-            let Some(span) = self.0.here() else { break };
-            let count = span.length.min(bytes.len() - put);
-            if let Err(fault) = user::copy_out(span.base, &bytes[put..put + count]) {
-                put += fault.done;
-                self.0.done += fault.done;
-                if put > 0 {
-                    return Ok(put);
-                }
-                return Err(match fault.side {
-                    user::Side::User => Error::new(Errno::EFAULT),
-                    user::Side::Ours => Error::because(
-                        Errno::EIO,
-                        "the mapped source vanished while it was read (truncated?)",
-                    ),
-                });
-            }
-            put += count;
-            self.0.done += count;
-        }
-        Ok(put)
+        self.put_shared(bytes.into())
+    }
+
+    fn put_shared(&mut self, bytes: Shared<'_>) -> Result<usize> {
+        self.0.each(bytes.len(), |to, at| {
+            user::copy_out_shared(to.base, bytes.part(at, to.length))
+        })
     }
 
     fn put_zeroes(&mut self, count: usize) -> Result<usize> {
-        let mut put = 0;
-        while put < count {
-            let Some(span) = self.0.here() else { break };
-            let step = span.length.min(count - put);
-            if let Err(fault) = user::zero_out(span.base, step) {
-                put += fault.done;
-                self.0.done += fault.done;
-                return if put > 0 {
-                    Ok(put)
-                } else {
-                    Err(Errno::EFAULT.into())
-                };
-            }
-            put += step;
-            self.0.done += step;
-        }
-        Ok(put)
+        self.0
+            .each(count, |to, _| user::zero_out(to.base, to.length))
     }
 
     fn read_from(&mut self, fd: i32, offset: u64, count: usize) -> usize {
@@ -215,23 +220,13 @@ impl Source for UserSource<'_> {
     }
 
     fn take(&mut self, into: &mut [u8]) -> Result<usize> {
-        let mut taken = 0;
-        while taken < into.len() {
-            let Some(span) = self.0.here() else { break };
-            let count = span.length.min(into.len() - taken);
-            if let Err(fault) = user::copy_in(&mut into[taken..taken + count], span.base) {
-                taken += fault.done;
-                self.0.done += fault.done;
-                return if taken > 0 {
-                    Ok(taken)
-                } else {
-                    Err(Errno::EFAULT.into())
-                };
-            }
-            taken += count;
-            self.0.done += count;
-        }
-        Ok(taken)
+        self.take_shared(into.into())
+    }
+
+    fn take_shared(&mut self, into: SharedMut<'_>) -> Result<usize> {
+        self.0.each(into.len(), |from, at| {
+            user::copy_in_shared(into.part(at, from.length), from.base)
+        })
     }
 
     fn write_to(&mut self, fd: i32, offset: u64, count: usize) -> usize {

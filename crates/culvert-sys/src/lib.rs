@@ -30,6 +30,7 @@ pub mod own_descriptors;
 pub mod place;
 pub mod plain;
 pub mod process;
+pub mod shared;
 pub mod sync;
 pub mod syscall;
 mod table;
@@ -40,6 +41,7 @@ pub use abort::abort;
 pub use errno::Errno;
 pub use fd::{AsFd, BorrowedFd, OwnedFd};
 pub use linux_raw_sys as raw;
+pub use shared::{Shared, SharedMut};
 
 /// Bytes of a page (x86-64).
 pub const PAGE: usize = 4096;

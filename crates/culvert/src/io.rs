@@ -1,6 +1,11 @@
 //! Where reads put their bytes and where writes find theirs.
 
-use crate::Result;
+use crate::{Result, Shared, SharedMut};
+use culvert_sys::{BorrowedFd, fs};
+
+/// Bytes that go through a buffer at once where a sink or source has no copy of its own for shared
+/// memory.
+const PIECE: usize = 4096;
 
 /// Where a read puts its bytes: the program's memory (checked copy), a reply buffer, or a slice.
 ///
@@ -11,9 +16,25 @@ pub trait Sink {
     fn remaining(&self) -> usize;
 
     /// Takes up to `remaining` bytes of `bytes` and returns how many. `EFAULT` when the program's
-    /// memory is bad and nothing was taken by this call. A fault while *reading* `bytes` (a mapping
-    /// that was truncated) is `EIO`.
+    /// memory is bad and nothing was taken by this call.
     fn put(&mut self, bytes: &[u8]) -> Result<usize>;
+
+    /// [`Sink::put`] of bytes that other processes may change meanwhile. A sink that catches faults
+    /// copies them itself, and a fault while *reading* them (a mapping that was truncated) is
+    /// `EIO`.
+    fn put_shared(&mut self, bytes: Shared<'_>) -> Result<usize> {
+        let (mut done, mut piece) = (0, [0; PIECE]);
+        while done < bytes.len() {
+            let count = bytes.part(done, PIECE).copy_to(&mut piece);
+            match self.put(&piece[..count]) {
+                Ok(put) if put < count => return Ok(done + put),
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+                Ok(put) => done += put,
+            }
+        }
+        Ok(done)
+    }
 
     /// Takes up to `count` zero bytes (holes) and returns how many; errors as [`Sink::put`].
     fn put_zeroes(&mut self, count: usize) -> Result<usize>;
@@ -55,6 +76,25 @@ pub trait Source {
     /// the program's memory is bad and nothing was copied by this call.
     fn take(&mut self, into: &mut [u8]) -> Result<usize>;
 
+    /// [`Source::take`] into memory that other processes may look at and change meanwhile.
+    fn take_shared(&mut self, into: SharedMut<'_>) -> Result<usize> {
+        let (mut done, mut piece) = (0, [0; PIECE]);
+        while done < into.len() {
+            let wanted = PIECE.min(into.len() - done);
+            match self.take(&mut piece[..wanted]) {
+                Ok(taken) => {
+                    done += into.tail(done).copy_from(&piece[..taken]);
+                    if taken < wanted {
+                        break;
+                    }
+                }
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
+    }
+
     /// Writes up to `count` of the next bytes to `offset` of the kernel's descriptor `fd`, a
     /// regular file (pwrite(2)), without a copy in between; returns how many. 0 where this source
     /// cannot, or the kernel would not: [`Source::take`] tells why.
@@ -93,12 +133,23 @@ impl Sink for &mut [u8] {
         *self = tail;
         Ok(count)
     }
+    fn put_shared(&mut self, bytes: Shared<'_>) -> Result<usize> {
+        let count = bytes.copy_to(self);
+        Sink::filled(self, count);
+        Ok(count)
+    }
     fn put_zeroes(&mut self, count: usize) -> Result<usize> {
         let count = count.min(self.len());
         let (head, tail) = core::mem::take(self).split_at_mut(count);
         head.fill(0);
         *self = tail;
         Ok(count)
+    }
+    fn read_from(&mut self, fd: i32, offset: u64, count: usize) -> usize {
+        let count = count.min(self.len());
+        let read = fs::pread(BorrowedFd::number(fd), &mut self[..count], offset).unwrap_or(0);
+        Sink::filled(self, read);
+        read
     }
     fn place(&mut self) -> Option<&mut [u8]> {
         Some(self)
@@ -119,6 +170,11 @@ impl Source for &[u8] {
         let (head, tail) = self.split_at(count);
         into[..count].copy_from_slice(head);
         *self = tail;
+        Ok(count)
+    }
+    fn take_shared(&mut self, into: SharedMut<'_>) -> Result<usize> {
+        let count = into.copy_from(self);
+        Source::used(self, count);
         Ok(count)
     }
     fn rest(&self) -> Option<&[u8]> {

@@ -49,7 +49,7 @@ pub use attributes::{Attributes, FileKind, SetAttributes, StatFs, Timespec};
 pub use backing::{Backing, BackingLinks};
 pub use caller::{Access, Caller, Rights};
 pub use change::{Change, Observed, Observer};
-pub use culvert_sys::{Errno, OwnedFd, sync};
+pub use culvert_sys::{Errno, OwnedFd, Shared, SharedMut, sync};
 pub use directory::{Directory, OpenedDirectory};
 pub use entry::{DirectoryEntry, DirectoryPlusSink, DirectorySink, Entry, Node, Reached, Walked};
 pub use error::{Error, Result};

@@ -3,7 +3,7 @@
 use super::host::{self, Mapped, Status};
 use crate::descriptor::{Held, Keeper};
 use alloc::vec::Vec;
-use culvert::{Errno, Error, Result, Sink};
+use culvert::{Errno, Error, Result, Shared, Sink};
 use culvert_sys::BorrowedFd;
 
 /// Bytes that can be read at any offset, from several threads at once.
@@ -20,11 +20,18 @@ pub trait Bytes: Send + Sync {
     /// many.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
 
-    /// The bytes in place, when they are mapped. Only to be handed to [`Sink::put`], which survives
-    /// a file that was truncated; code that computes on bytes reads copies of [`Bytes::read_at`].
-    fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {
+    /// The bytes in place, when they are mapped: only to be handed to [`Sink::put_shared`], which
+    /// survives a file that was truncated. Code that computes on bytes reads copies of
+    /// [`Bytes::read_at`].
+    fn shared(&self, offset: u64, length: u64) -> Option<Shared<'_>> {
         let _ = (offset, length);
         None
+    }
+
+    /// Lets the kernel put bytes into `out` ([`Sink::read_from`]); how many, 0 where it cannot.
+    fn read_into(&self, offset: u64, length: usize, out: &mut dyn Sink) -> usize {
+        let _ = (offset, length, out);
+        0
     }
 
     /// These bytes will be read soon.
@@ -51,8 +58,12 @@ pub trait Bytes: Send + Sync {
             0 => return Err(ends_before(offset.saturating_add(1))),
             there => wanted.min(there),
         };
-        if let Some(slice) = self.slice(offset, wanted) {
-            return out.put(slice);
+        if let Some(bytes) = self.shared(offset, wanted) {
+            return out.put_shared(bytes);
+        }
+        match self.read_into(offset, wanted as usize, out) {
+            0 => {}
+            read => return Ok(read),
         }
         let (mut done, mut bounce) = (0, [0; 16 << 10]);
         while done < wanted {
@@ -158,6 +169,11 @@ impl Bytes for FileBytes {
         self.with(|file| host::read_at(file, offset, &mut buffer[..count]))
     }
 
+    fn read_into(&self, offset: u64, length: usize, out: &mut dyn Sink) -> usize {
+        let read = |file: &Held| out.read_from(file.raw(), offset, length);
+        self.file.as_ref().map_or(0, read)
+    }
+
     fn will_need(&self, offset: u64, length: u64) {
         let _ = self.with(|file| {
             host::will_need(file, offset, length);
@@ -165,10 +181,10 @@ impl Bytes for FileBytes {
         });
     }
 
-    fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {
-        let end = offset.checked_add(length)?;
-        let bytes = self.mapped.as_ref()?.bytes();
-        bytes.get(usize::try_from(offset).ok()?..usize::try_from(end).ok()?)
+    fn shared(&self, offset: u64, length: u64) -> Option<Shared<'_>> {
+        let (offset, length) = (usize::try_from(offset).ok()?, usize::try_from(length).ok()?);
+        let part = self.mapped.as_ref()?.shared().part(offset, length);
+        (part.len() == length).then_some(part)
     }
 }
 
@@ -186,10 +202,5 @@ impl Bytes for Vec<u8> {
         let count = rest.len().min(buffer.len());
         buffer[..count].copy_from_slice(&rest[..count]);
         Ok(count)
-    }
-
-    fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {
-        let end = offset.checked_add(length)?;
-        self.get(usize::try_from(offset).ok()?..usize::try_from(end).ok()?)
     }
 }

@@ -5,7 +5,7 @@ use super::filesystem::Archive;
 use super::format::{NodeRecord, Storage};
 use super::zip;
 use alloc::sync::Arc;
-use culvert::{Attributes, Errno, Error, File, Node, Result, Sink, Whence};
+use culvert::{Attributes, Errno, Error, File, Node, Result, Shared, Sink, Whence};
 
 /// A regular file of an archive.
 pub struct ArchiveFile {
@@ -28,6 +28,12 @@ impl Sink for Limited<'_> {
 
     fn put(&mut self, bytes: &[u8]) -> Result<usize> {
         let taken = self.out.put(&bytes[..bytes.len().min(self.left)])?;
+        self.left -= taken;
+        Ok(taken)
+    }
+
+    fn put_shared(&mut self, bytes: Shared<'_>) -> Result<usize> {
+        let taken = self.out.put_shared(bytes.part(0, self.left))?;
         self.left -= taken;
         Ok(taken)
     }

@@ -3,7 +3,7 @@
 pub use crate::descriptor::OwnedFd;
 use alloc::ffi::CString;
 use alloc::vec::Vec;
-use culvert::{Errno, Timespec};
+use culvert::{Errno, Shared, Timespec};
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::{AtFlags, OFlags, Protection};
 use culvert_sys::memory::{Mapping, Of};
@@ -207,8 +207,8 @@ pub fn address_space_limit() -> Option<u64> {
 
 /// A file mapped read-only (mmap(2)), unmapped when dropped.
 ///
-/// The file is outside data: it may shrink at any time, and then a touch of the lost pages raises
-/// SIGBUS. Who hands out slices of a mapping says who may touch them.
+/// The file is outside data: it may change or shrink at any time, and then a touch of the lost
+/// pages raises SIGBUS.
 #[derive(Debug)]
 pub struct Mapped(Mapping);
 
@@ -220,10 +220,18 @@ impl Mapped {
     }
 
     /// The mapped bytes.
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped readable for `length` bytes until drop. Only length-checked plain bytes
-        // are read, so a concurrent change of the file shows as other bytes, never as an invalid
-        // value; a truncated file is the business of those who touch (see the type).
+    pub fn shared(&self) -> Shared<'_> {
+        // SAFETY: mapped readable for `length` bytes until drop, and `bytes` says who refers to
+        // them.
+        unsafe { Shared::new(self.0.start(), self.0.len()) }
+    }
+
+    /// The mapped bytes of a file that nobody changes any more.
+    ///
+    /// # Safety
+    /// Nobody does, nor cuts it off, while it is mapped.
+    pub unsafe fn constant(&self) -> &[u8] {
+        // SAFETY: mapped as above, and as the caller says.
         unsafe { core::slice::from_raw_parts(self.0.start(), self.0.len()) }
     }
 }

@@ -148,12 +148,15 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
             (archive, index)
         }
     };
+    // A touch of what was cut off is an error in a program, whose faults the library catches. It
+    // would be the end of a server, for which the kernel copies.
+    let in_program = environment.keeper.adopt.is_some();
     let archive = match Kind::of(index.header())? {
         // All is handed out in place: no descriptor that the program could trip over.
-        Kind::Tar(None) => archive.mapped().closed_if_mapped(),
-        Kind::Zip => archive.mapped(),
+        Kind::Tar(None) if in_program => archive.mapped().closed_if_mapped(),
+        Kind::Zip if in_program => archive.mapped(),
         // Nothing can be handed out in place.
-        Kind::Tar(Some(_)) => archive,
+        _ => archive,
     };
     let archive = archive.kept(environment.keeper);
     Ok(Box::new(ArchiveFs::new(

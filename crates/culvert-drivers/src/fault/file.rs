@@ -4,7 +4,7 @@ use super::operation::Operations;
 use super::rules::{Range, Rules, Selected};
 use alloc::{boxed::Box, sync::Arc};
 use core::any::Any;
-use culvert::{Errno, File, FileLayer, Operation, Result, Sink, Source};
+use culvert::{Errno, File, FileLayer, Operation, Result, Shared, SharedMut, Sink, Source};
 
 /// A file that rules are about.
 pub struct FaultFile {
@@ -136,6 +136,12 @@ impl Sink for Part<'_, dyn Sink + '_> {
         Ok(count)
     }
 
+    fn put_shared(&mut self, bytes: Shared<'_>) -> Result<usize> {
+        let count = self.of.put_shared(bytes.part(0, self.room))?;
+        self.room -= count;
+        Ok(count)
+    }
+
     fn put_zeroes(&mut self, count: usize) -> Result<usize> {
         let count = self.of.put_zeroes(count.min(self.room))?;
         self.room -= count;
@@ -155,6 +161,12 @@ impl Source for Part<'_, dyn Source + '_> {
     fn take(&mut self, into: &mut [u8]) -> Result<usize> {
         let wanted = into.len().min(self.room);
         let count = self.of.take(&mut into[..wanted])?;
+        self.room -= count;
+        Ok(count)
+    }
+
+    fn take_shared(&mut self, into: SharedMut<'_>) -> Result<usize> {
+        let count = self.of.take_shared(into.part(0, self.room))?;
         self.room -= count;
         Ok(count)
     }

@@ -95,7 +95,7 @@ impl Transaction<'_> {
         self.add(header::FREE * 8, count as i64)?;
         if grown.is_multiple_of(GROUP) {
             // The kernel's blocks are zeroes; those of a growth that was undone are not.
-            self.core.image.bytes(grown)?.fill(0);
+            self.core.image.bytes(grown)?.clear();
             self.mark(
                 Run {
                     start: grown,
@@ -145,7 +145,7 @@ impl Transaction<'_> {
     /// One block, its bytes zero.
     pub fn allocate_zeroed(&mut self) -> Result<u64> {
         let block = self.allocate(1)?.start;
-        self.core.image.bytes(block)?.fill(0);
+        self.core.image.bytes(block)?.clear();
         Ok(block)
     }
 

@@ -159,10 +159,10 @@ impl Check<'_> {
             }
         }
         for number in 0..core.slots()? {
-            let Some(words) = core.slot(number)? else {
+            let Some(found) = core.slot(number)? else {
                 continue;
             };
-            let mut block = words[slot::OPENED as usize].load(Acquire);
+            let mut block = found.words[slot::OPENED as usize].load(Acquire);
             while block != 0 && self.found.len() < MOST {
                 self.takes(block, "a list of open files");
                 block = core.image.word(block * BLOCK)?.load(Acquire);
@@ -272,6 +272,7 @@ impl Check<'_> {
         self.map(dir.get(inode::ROOT), &owner, u64::MAX)?;
         self.map(dir.get(inode::INTENT), &owner, u64::MAX)?;
         let (mut entries, mut used) = (0u64, 0u64);
+        let mut buffer = core.room();
         for index in 0..dir.get(inode::RUNS) & 0xffff_ffff {
             let pointer = core.pointer(dir.get(inode::ROOT), index)?;
             if pointer == 0 {
@@ -279,8 +280,9 @@ impl Check<'_> {
                 continue;
             }
             let mut covered = 0;
-            let bytes = core.image.bytes(block_of(pointer))?;
-            for (record, name) in records(bytes) {
+            let block = core.image.bytes(block_of(pointer))?;
+            block.shared().copy_to(&mut buffer);
+            for (record, name) in records(&buffer) {
                 covered += u64::from(record.length);
                 if record.inode == 0 {
                     continue;

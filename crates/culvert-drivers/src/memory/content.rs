@@ -40,10 +40,12 @@ impl Core {
         let end = offset.saturating_add(wanted).min(size);
         let root = of.get(inode::ROOT);
         let (mut at, mut done) = (offset, 0);
-        if root == 0 && at < end.min(inode::INLINE) {
-            done = out.put(&of.inline()[at as usize..end.min(inode::INLINE) as usize])?;
+        let inline_end = end.min(inode::INLINE);
+        if root == 0 && at < inline_end {
+            let content = of.inline().part(at as usize, (inline_end - at) as usize);
+            done = out.put_shared(content.shared())?;
             at += done as u64;
-            if at < end.min(inode::INLINE) {
+            if at < inline_end {
                 return Ok(done);
             }
         }
@@ -74,14 +76,10 @@ impl Core {
                 {
                     blocks += 1;
                 }
-                let (start, blocks) = self.image.span(first, blocks)?;
-                count = (blocks * BLOCK - within).min(end - at);
-                // SAFETY: within the span; a copy that others may change meanwhile only by a
-                // mapping, and plain bytes.
-                let bytes = unsafe {
-                    core::slice::from_raw_parts(start.add(within as usize), count as usize)
-                };
-                put = out.put(bytes);
+                let span = self.image.span(first, blocks)?;
+                let bytes = span.part(within as usize, (end - at) as usize);
+                count = bytes.len() as u64;
+                put = out.put_shared(bytes.shared());
             }
             match put {
                 Ok(put) => {
@@ -112,7 +110,8 @@ impl Core {
         let (mut at, mut failure) = (offset, None);
         if of.is_inline() {
             if end <= inode::INLINE && of.get(inode::RESERVE) >> 32 == 0 {
-                at += from.take(&mut of.inline()[at as usize..end as usize])? as u64;
+                let content = of.inline().part(at as usize, (end - at) as usize);
+                at += from.take_shared(content)? as u64;
                 of.put(inode::INTENT, inode::WRITTEN);
                 return Ok(self.wrote(of, offset, at, size));
             }
@@ -159,13 +158,16 @@ impl Core {
     pub fn spill(&self, of: &Inode<'_>) -> Result<()> {
         let size = of.get(inode::SIZE).min(inode::INLINE) as usize;
         let hole = of.get(inode::INTENT) != inode::WRITTEN;
-        if !of.is_inline() || size == 0 || hole && of.inline()[..size].iter().all(|&b| b == 0) {
+        let inline = of.inline().part(0, size).shared();
+        if !of.is_inline() || size == 0 || hole && inline.is_zero() {
             return Ok(());
         }
         self.fill_reserve(of, 0, 1, false)?;
         let block = self.image.bytes(u64::from(of.get(inode::RESERVE) as u32))?;
-        block.fill(0);
-        block[..size].copy_from_slice(&of.inline()[..size]);
+        let mut content = [0; inode::INLINE as usize];
+        inline.copy_to(&mut content);
+        block.clear();
+        block.copy_from(&content);
         self.link_reserved(of, 0, 0)
     }
 
@@ -208,7 +210,7 @@ impl Core {
         let written = written.min(length);
         if !written.is_multiple_of(BLOCK) {
             let last = self.image.bytes(start + written / BLOCK)?;
-            last[(written % BLOCK) as usize..].fill(0);
+            last.tail((written % BLOCK) as usize).clear();
         }
         for block in 0..written.div_ceil(BLOCK) {
             self.link_reserved(of, index + block, 0)?;
@@ -234,13 +236,9 @@ impl Core {
             while blocks < most && self.pointer(root, index + blocks)? == pointer + blocks as u32 {
                 blocks += 1;
             }
-            let (start, blocks) = self.image.span(block_of(pointer), blocks)?;
-            let count = (blocks * BLOCK - within).min(end - at) as usize;
-            // SAFETY: within the span; the content is locked, so that only mappings of it may look
-            // meanwhile.
-            let bytes =
-                unsafe { core::slice::from_raw_parts_mut(start.add(within as usize), count) };
-            return Ok(from.take(bytes)? as u64);
+            let span = self.image.span(block_of(pointer), blocks)?;
+            let bytes = span.part(within as usize, (end - at) as usize);
+            return Ok(from.take_shared(bytes)? as u64);
         }
         let appends = at <= size && end > size;
         let block = match pointer {
@@ -255,19 +253,18 @@ impl Core {
             }
             _ => block_of(pointer),
         };
-        let count = to_block_end(at, end - at);
         let bytes = self.image.bytes(block)?;
-        let (start, stop) = (within as usize, (within + count) as usize);
+        let start = within as usize;
         // What was there before, or will count later, is zeroes; what lies beyond the end becomes
         // zeroes when the file grows.
-        bytes[..start].fill(0);
-        let taken = from.take(&mut bytes[start..stop])?;
+        bytes.part(0, start).clear();
+        let taken = from.take_shared(bytes.part(start, (end - at) as usize))?;
         if taken == 0 {
             return Ok(0);
         }
         let block_end = (index + 1) * BLOCK;
         if start + taken < BLOCK as usize && size.min(block_end) > at {
-            bytes[start + taken..].fill(0);
+            bytes.tail(start + taken).clear();
         }
         match pointer {
             0 => self.link_reserved(of, index, 0)?,
@@ -305,7 +302,7 @@ impl Core {
         let within = (size % BLOCK) as usize;
         if of.is_inline() {
             if size < inode::INLINE {
-                of.inline()[size as usize..].fill(0);
+                of.inline().tail(size as usize).clear();
             }
             return Ok(());
         }
@@ -314,7 +311,7 @@ impl Core {
         }
         let pointer = self.pointer(of.get(inode::ROOT), size / BLOCK)?;
         if pointer != 0 && pointer & UNWRITTEN == 0 {
-            self.image.bytes(block_of(pointer))?[within..].fill(0);
+            self.image.bytes(block_of(pointer))?.tail(within).clear();
         }
         Ok(())
     }

@@ -5,9 +5,8 @@
 //! living cell names the inode was left by the dead.
 
 use super::{
-    core::{Core, Inode, low_half},
+    core::{Core, Inode},
     host,
-    layout::{inode, slot},
 };
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use culvert::{Errno, Result};
@@ -55,7 +54,7 @@ impl Core {
                 return Ok(cell);
             }
             // More threads in this process than cells: each is held only for one read or write.
-            let first = low_half(&self.my_slot()?[slot::CELLS_AT as usize]);
+            let first = &self.my_slot()?.cells[0];
             host::wait(first, first.load(Relaxed));
         }
     }
@@ -63,18 +62,10 @@ impl Core {
     /// The same, if one is free.
     #[inline]
     fn free_cell(&self, number: u32) -> Result<Option<&AtomicU32>> {
-        let words = self.my_slot()?;
-        let cells = &words[slot::CELLS_AT as usize..];
-        for index in 0..slot::CELLS as usize {
-            let word = &cells[index / 2];
-            // SAFETY: the second half of a word that is mapped, as the first.
-            let cell = unsafe { &*core::ptr::from_ref(low_half(word)).add(index % 2) };
-            if cell.load(Relaxed) == 0 && cell.compare_exchange(0, number, AcqRel, Relaxed).is_ok()
-            {
-                return Ok(Some(cell));
-            }
-        }
-        Ok(None)
+        let mut cells = self.my_slot()?.cells.iter();
+        Ok(cells.find(|cell| {
+            cell.load(Relaxed) == 0 && cell.compare_exchange(0, number, AcqRel, Relaxed).is_ok()
+        }))
     }
 
     /// Locks the content for reading. `interrupted` is asked while waiting, and ends that with
@@ -85,7 +76,7 @@ impl Core {
         of: &Inode<'a>,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Held<'a>> {
-        let word = low_half(of.word(inode::LOCK));
+        let word = of.lock();
         let mut waited = 0;
         loop {
             let cell = self.cell(of.number)?;
@@ -115,7 +106,7 @@ impl Core {
         of: &Inode<'a>,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Held<'a>> {
-        let word = low_half(of.word(inode::LOCK));
+        let word = of.lock();
         let mut waited = 0;
         loop {
             let cell = self.cell(of.number)?;
@@ -143,7 +134,7 @@ impl Core {
     /// Locks the content for writing if that needs no waiting, not even for a cell: who asks may
     /// hold one, as all others may who ask.
     pub fn try_lock_exclusive<'a>(&'a self, of: &Inode<'a>) -> Result<Option<Held<'a>>> {
-        let word = low_half(of.word(inode::LOCK));
+        let word = of.lock();
         let Some(cell) = self.free_cell(of.number)? else {
             return Ok(None);
         };
@@ -195,7 +186,7 @@ impl Core {
         let Ok(of) = self.inode(number) else {
             return Ok(());
         };
-        let word = low_half(of.word(inode::LOCK));
+        let word = of.lock();
         let _repairing = self.lock_repair()?;
         let seen = word.fetch_or(REPAIRED, AcqRel);
         if self.is_held_by_the_living(number, buried)? {
@@ -214,14 +205,10 @@ impl Core {
 
     fn is_held_by_the_living(&self, number: u32, buried: Option<u32>) -> Result<bool> {
         for slot in 0..self.slots()? {
-            let Some(words) = self.slot(slot)? else {
+            let Some(said) = self.slot(slot)? else {
                 continue;
             };
-            let cells = &words[slot::CELLS_AT as usize..][..slot::CELLS as usize / 2];
-            let named = cells.iter().any(|word| {
-                let word = word.load(Acquire);
-                word as u32 == number || (word >> 32) as u32 == number
-            });
+            let named = said.cells.iter().any(|cell| cell.load(Acquire) == number);
             if named && buried != Some(slot) && self.is_alive(slot + 1) {
                 return Ok(true);
             }

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::InUse;
 use alloc::{boxed::Box, vec::Vec};
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
-use culvert::{Errno, Node, Result, Timespec};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence};
+use culvert::{Errno, Node, Result, SharedMut, Timespec};
 use culvert_sys::sync::Mutex;
 
 /// One process's view of the shared file.
@@ -27,7 +27,7 @@ pub struct Core {
     /// This process's slot and 1; 0 when it has none.
     pub slot: AtomicU32,
     /// Address of the slot.
-    pub slot_at: AtomicUsize,
+    pub slot_at: AtomicPtr<layout::Slot>,
     /// Which inodes this process has open.
     pub opened: Mutex<OpenInodes>,
     /// The run, for a file system that several runs may use.
@@ -87,14 +87,19 @@ impl<'a> Inode<'a> {
         &self.words[(index & 15) as usize]
     }
 
-    /// The content that lies in the inode, for copies under the lock of the content.
-    #[allow(clippy::mut_from_ref)] // shared memory, as Image::bytes
-    pub fn inline(&self) -> &'a mut [u8] {
+    /// The lock of the content.
+    #[inline]
+    pub fn lock(&self) -> &'a AtomicU32 {
+        // SAFETY: half a word, which is touched as such alone; little-endian, as x86-64 is.
+        unsafe { &*core::ptr::from_ref(self.word(inode::LOCK)).cast() }
+    }
+
+    /// The content that lies in the inode.
+    #[inline]
+    pub fn inline(&self) -> SharedMut<'a> {
         let words = &self.words[inode::INLINE_AT as usize..];
-        // SAFETY: plain bytes in mapped memory, as Image::bytes.
-        unsafe {
-            core::slice::from_raw_parts_mut(words.as_ptr().cast_mut().cast(), words.len() * 8)
-        }
+        // SAFETY: in mapped memory, as in `Image::span`.
+        unsafe { SharedMut::new(words.as_ptr().cast_mut().cast(), words.len() * 8) }
     }
 
     /// Whether the content, as far as there is any, lies in the inode.
@@ -240,10 +245,4 @@ pub const fn unpack_time(word: u64) -> Timespec {
 /// What a walk along a list that never ends is answered with.
 pub fn endless() -> culvert::Error {
     damaged("a list without an end")
-}
-
-/// The low half of a header word as an atomic: the lock words.
-pub fn low_half(word: &AtomicU64) -> &AtomicU32 {
-    // SAFETY: a word is two half words, aligned more than enough; little-endian, as x86-64 is.
-    unsafe { &*core::ptr::from_ref(word).cast::<AtomicU32>() }
 }

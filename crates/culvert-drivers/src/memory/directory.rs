@@ -144,13 +144,15 @@ impl Core {
 
     /// The name of inode `wanted` in a directory, by looking at all.
     pub fn name_of(&self, dir: &Inode<'_>, wanted: u32) -> Result<Option<alloc::vec::Vec<u8>>> {
+        let mut buffer = self.room();
         for index in 0..self.directory_blocks(dir)? {
             let pointer = self.pointer(dir.get(inode::ROOT), index)?;
             if pointer == 0 {
                 continue;
             }
-            let bytes = self.image.bytes(block_of(pointer))?;
-            for (record, name) in records(bytes) {
+            let block = self.image.bytes(block_of(pointer))?;
+            block.shared().copy_to(&mut buffer);
+            for (record, name) in records(&buffer) {
                 if record.inode == wanted {
                     return Ok(Some(name.to_vec()));
                 }
@@ -172,9 +174,12 @@ impl Transaction<'_> {
         let room = Record::of(self.get(place)?, within).ok_or_else(|| damaged("a record"))?;
         let rest = u64::from(room.length) - need;
         // What lies behind the first word of a free record is nobody's until that word changes.
-        let bytes = self.core.image.bytes(place / BLOCK)?;
-        let start = within as usize + 8;
-        bytes[start..start + name.len()].copy_from_slice(name);
+        let words = self.core.image.words(place + 8, need / 8 - 1)?;
+        for (word, chunk) in words.iter().zip(name.chunks(8)) {
+            let mut bytes = [0; 8];
+            bytes[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(bytes), Relaxed);
+        }
         if rest >= 8 {
             let free = Record {
                 inode: 0,

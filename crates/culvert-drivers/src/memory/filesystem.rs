@@ -191,10 +191,11 @@ impl FileSystem for MemoryFs {
             }
             let block = block_of(of.get(inode::ROOT) as u32);
             let size = of.get(inode::SIZE).min(BLOCK - 1) as usize;
-            match block {
-                0 => Ok(of.inline()[..size.min(inode::INLINE as usize)].to_vec()),
-                block => Ok(core.image.bytes(block)?[..size].to_vec()),
-            }
+            let bytes = match block {
+                0 => of.inline(),
+                block => core.image.bytes(block)?,
+            };
+            Ok(bytes.part(0, size).shared().to_vec())
         })
     }
 
@@ -383,10 +384,10 @@ impl FileSystem for MemoryFs {
         let mode = FileKind::Symlink as u32 | 0o777;
         self.make(caller, dir, name, mode, |change, made| {
             if target.len() as u64 <= inode::INLINE {
-                made.inline()[..target.len()].copy_from_slice(target);
+                made.inline().copy_from(target);
             } else {
                 let block = change.allocate(1)?.start;
-                self.core.image.bytes(block)?[..target.len()].copy_from_slice(target);
+                self.core.image.bytes(block)?.copy_from(target);
                 change.set_word(made, inode::ROOT, block)?;
                 change.set_word(made, inode::BLOCKS, 1)?;
             }

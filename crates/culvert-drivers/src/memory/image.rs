@@ -3,12 +3,12 @@
 
 use super::{
     host,
-    layout::{self, BLOCK, header},
+    layout::{self, BLOCK, Slot, header},
 };
 use crate::Held;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
-use culvert::{Errno, Error, Result};
+use culvert::{Errno, Error, Result, SharedMut};
 use culvert_sys::memory::{self, Advice, Mapping};
 
 /// Windows by size: small ones first, so that a small file system costs little, then larger ones,
@@ -35,6 +35,20 @@ pub struct Image {
     /// How many blocks may be touched: what the header says, checked against the file.
     grown: AtomicU64,
 }
+
+/// What is looked at in place in the shared file: atomics alone, each of them touched in its own
+/// size by all processes.
+///
+/// # Safety
+/// It is nothing but atomics, and of a size that is a power of two, a block's at most.
+pub unsafe trait InPlace {}
+
+// SAFETY: an atomic.
+unsafe impl InPlace for AtomicU64 {}
+// SAFETY: an atomic.
+unsafe impl InPlace for AtomicU32 {}
+// SAFETY: atomics, 256 bytes of them.
+unsafe impl InPlace for Slot {}
 
 /// What is wrong with a shared file.
 pub fn damaged(what: &'static str) -> Error {
@@ -110,33 +124,38 @@ impl Image {
         }
     }
 
-    /// Address of `block` and how many blocks from it on, at most `count`, lie behind one another
-    /// in memory.
-    pub fn span(&self, block: u64, count: u64) -> Result<(*mut u8, u64)> {
+    /// The bytes of the blocks from `block` on, at most `count`, that lie behind one another in
+    /// memory.
+    pub fn span(&self, block: u64, count: u64) -> Result<SharedMut<'_>> {
         let at = self.block(block)?;
         let (_, start, blocks) = window_of(block);
         let count = count.min(start + blocks - block).max(1);
         if block + count > self.grown.load(Relaxed) && block + count > self.look_again()? {
             return Err(damaged("blocks beyond the end"));
         }
-        Ok((at, count))
+        // SAFETY: mapped for as long as `self` lives; references are made to atomics alone.
+        Ok(unsafe { SharedMut::new(at, (count * BLOCK) as usize) })
+    }
+
+    /// What lies at `offset`, a multiple of its size.
+    #[inline(always)]
+    pub fn at<T: InPlace>(&self, offset: u64) -> Result<&T> {
+        let at = self.block(offset / BLOCK)?;
+        let within = (offset % BLOCK) as usize & !(size_of::<T>() - 1);
+        // SAFETY: mapped for as long as `self` lives, aligned as its size is, and atomics.
+        Ok(unsafe { &*at.add(within).cast::<T>() })
     }
 
     /// The word at `offset`, a multiple of 8.
     #[inline(always)]
     pub fn word(&self, offset: u64) -> Result<&AtomicU64> {
-        let at = self.block(offset / BLOCK)?;
-        // SAFETY: mapped for as long as `self` lives, aligned as `offset / 8 * 8` is; only ever
-        // touched as atomics or by checked copies.
-        Ok(unsafe { &*at.add(((offset % BLOCK) & !7) as usize).cast::<AtomicU64>() })
+        self.at(offset)
     }
 
     /// The half word at `offset`, a multiple of 4.
     #[inline(always)]
     pub fn half(&self, offset: u64) -> Result<&AtomicU32> {
-        let at = self.block(offset / BLOCK)?;
-        // SAFETY: as in `word`.
-        Ok(unsafe { &*at.add(((offset % BLOCK) & !3) as usize).cast::<AtomicU32>() })
+        self.at(offset)
     }
 
     /// Word `index` of the header.
@@ -145,23 +164,46 @@ impl Image {
         self.word(index * 8)
     }
 
-    /// `count` words from `offset` on, all in one block.
-    #[inline(always)]
-    pub fn words(&self, offset: u64, count: u64) -> Result<&[AtomicU64]> {
-        let at = self.block(offset / BLOCK)?;
-        let within = (offset % BLOCK) & !7;
-        let count = count.min((BLOCK - within) / 8);
-        // SAFETY: as in `word`; `count` words end within the block.
-        Ok(unsafe { core::slice::from_raw_parts(at.add(within as usize).cast(), count as usize) })
+    /// The lock in word `index` of the header.
+    #[inline]
+    pub fn lock(&self, index: u64) -> Result<&AtomicU32> {
+        self.half(index * 8)
     }
 
-    /// The bytes of `block`, for copies: others may change them meanwhile, so nothing is decided by
-    /// looking at them twice.
-    #[allow(clippy::mut_from_ref)] // shared memory: exclusive only by the locks of its users
-    pub fn bytes(&self, block: u64) -> Result<&mut [u8]> {
+    /// `count` of them from `offset` on, as far as they lie in one block.
+    #[inline(always)]
+    fn many<T: InPlace>(&self, offset: u64, count: u64) -> Result<&[T]> {
+        let first = self.at::<T>(offset)?;
+        let rest = (BLOCK - offset % BLOCK) as usize / size_of::<T>();
+        let count = rest.min(count as usize);
+        // SAFETY: as in `at`; `count` of them end within the block.
+        Ok(unsafe { core::slice::from_raw_parts(first, count) })
+    }
+
+    /// `count` words from `offset` on, as far as they lie in one block.
+    #[inline(always)]
+    pub fn words(&self, offset: u64, count: u64) -> Result<&[AtomicU64]> {
+        self.many(offset, count)
+    }
+
+    /// `count` half words from `offset` on, as far as they lie in one block.
+    pub fn halves(&self, offset: u64, count: u64) -> Result<&[AtomicU32]> {
+        self.many(offset, count)
+    }
+
+    /// The words of the undo log, as far as they lie behind one another in memory: all of them.
+    pub fn log(&self) -> Result<&[AtomicU64]> {
+        let span = self.span(layout::LOG, layout::LOG_ENTRIES * 16 / BLOCK)?;
+        // SAFETY: as in `at`.
+        Ok(unsafe { core::slice::from_raw_parts(span.start().cast(), span.len() / 8) })
+    }
+
+    /// The bytes of `block`.
+    #[inline]
+    pub fn bytes(&self, block: u64) -> Result<SharedMut<'_>> {
         let at = self.block(block)?;
-        // SAFETY: mapped for as long as `self` lives; plain bytes, for which any value is one.
-        Ok(unsafe { core::slice::from_raw_parts_mut(at, BLOCK as usize) })
+        // SAFETY: as in `span`.
+        Ok(unsafe { SharedMut::new(at, BLOCK as usize) })
     }
 
     /// Says that the file has grown to `blocks`.
@@ -185,11 +227,11 @@ impl Image {
             let (mut at, until) = (first * PORTION, portion * PORTION);
             let until = until.min(self.grown.load(Relaxed));
             while at < until {
-                let Ok((start, length)) = self.span(at, until - at) else {
+                let Ok(span) = self.span(at, until - at) else {
                     return;
                 };
-                let _ = memory::advise(start, (length * BLOCK) as usize, Advice::POPULATE_WRITE);
-                at += length;
+                let _ = memory::advise(span.start(), span.len(), Advice::POPULATE_WRITE);
+                at += span.len() as u64 / BLOCK;
             }
         }
     }

@@ -4,7 +4,7 @@ use super::host as files;
 use super::host::terminated;
 use crate::{Held, Keeper, OwnedFd};
 use alloc::format;
-use culvert::{Errno, Error, Timespec};
+use culvert::{Errno, Error, Shared, Timespec};
 use culvert_sys::fd::{self, BorrowedFd, Command};
 use culvert_sys::flags::{AtFlags, OFlags};
 use culvert_sys::raw::general as linux;
@@ -89,6 +89,17 @@ pub fn write(fd: i32, bytes: &[u8], offset: u64) -> (usize, Result<(), Errno>) {
         }
     }
     (done, Ok(()))
+}
+
+/// [`write`] of memory that others may change meanwhile.
+pub fn write_shared(fd: i32, bytes: Shared<'_>, offset: u64) -> Result<(), Errno> {
+    let (mut done, mut piece) = (0, alloc::vec![0; bytes.len().min(64 << 10)]);
+    while done < bytes.len() {
+        let count = bytes.part(done, piece.len()).copy_to(&mut piece);
+        write(fd, &piece[..count], offset + done as u64).1?;
+        done += count;
+    }
+    Ok(())
 }
 
 /// copy_file_range(2) of `length` bytes between files: how many were copied before the kernel had

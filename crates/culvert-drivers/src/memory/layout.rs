@@ -4,15 +4,18 @@
 //! ```text
 //! block 0        header: words, then the slots' chunks and the runs
 //! block 1        inode table: 1024 u32, each a block of 1024 u32, each a block of 16 inodes
-//! block 2..34    undo log: pairs (offset, old value)
+//! block 2..34    undo log: pairs (offset, old value); an odd offset is one more than that of a half
+//!                word
 //! block 34       bitmap of blocks 0 to 32767; the bitmap of group N > 0 is the first block of the group
 //! block 35..     inodes, directories, content, in any order
 //! ```
 
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
 /// Bytes of a block.
 pub const BLOCK: u64 = 4096;
 /// The first word: "culvmem" and a version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"culvmem\x03");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"culvmem\x04");
 /// Largest file system, in blocks: 1 TiB, what the windows of [`super::image`] reach.
 pub const MOST_BLOCKS: u64 = 1 << 28;
 /// Most inodes: what the inode table reaches.
@@ -20,7 +23,8 @@ pub const MOST_INODES: u64 = (1 << 24) - 1;
 /// Smallest file system, in blocks.
 pub const FEWEST_BLOCKS: u64 = 64;
 
-/// Words of the header.
+/// Words of the header. Those of locks, and of the chunks of slots, are only ever touched as halves,
+/// all others only as words.
 pub mod header {
     /// [`super::MAGIC`].
     pub const MAGIC: u64 = 0;
@@ -94,7 +98,7 @@ pub const MOST_RUNS: u64 = 64;
 
 /// Words of an inode.
 pub mod inode {
-    /// Lock of the content (low half).
+    /// Lock of the content (low half, and only ever touched as such).
     pub const LOCK: u64 = 0;
     /// Mode (16 bits), flags (16 bits), generation (32 bits).
     pub const STATE: u64 = 1;
@@ -150,7 +154,16 @@ pub mod flag {
     pub const EXTERNAL: u64 = 1 << 19;
 }
 
-/// Words of a slot: what a process says of itself.
+/// A slot: what a process says of itself.
+#[repr(C)]
+pub struct Slot {
+    /// Words, see [`slot`].
+    pub words: [AtomicU64; 8],
+    /// Inodes whose content locks its threads hold or wait for.
+    pub cells: [AtomicU32; 48],
+}
+
+/// Words of a [`Slot`].
 pub mod slot {
     /// Bytes of a slot.
     pub const SIZE: u64 = super::BLOCK / super::SLOTS_PER_BLOCK;
@@ -158,11 +171,8 @@ pub mod slot {
     pub const OPENED: u64 = 0;
     /// One more than the highest place used in the list.
     pub const OPENED_END: u64 = 1;
-    /// Inodes whose content locks its threads hold or wait for: [`CELLS`] u32.
-    pub const CELLS_AT: u64 = 8;
-    /// How many.
-    pub const CELLS: u64 = 48;
 }
+const _: () = assert!(size_of::<Slot>() as u64 == slot::SIZE);
 
 /// The root's inode.
 pub const ROOT: u32 = 1;

@@ -4,11 +4,7 @@
 //! holds (see [`super::slots`]): it ends with the process or its program, however these end, and is
 //! seen from every pid namespace.
 
-use super::{
-    core::{Core, low_half},
-    host,
-    layout::header,
-};
+use super::{core::Core, host, layout::header};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use culvert::Result;
 
@@ -34,7 +30,7 @@ impl Core {
     /// Takes the metadata lock. What a dead owner left half done is undone.
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_>> {
-        let word = low_half(self.image.header(header::LOCK)?);
+        let word = self.image.lock(header::LOCK)?;
         let me = self.attached()?;
         if word.compare_exchange(0, me, Acquire, Relaxed).is_ok() {
             return Ok(Guard { word });
@@ -44,7 +40,7 @@ impl Core {
 
     /// Takes the lock of those who clean up after the dead.
     pub fn lock_repair(&self) -> Result<Guard<'_>> {
-        let word = low_half(self.image.header(header::REPAIR)?);
+        let word = self.image.lock(header::REPAIR)?;
         let me = self.attached()?;
         if word.compare_exchange(0, me, Acquire, Relaxed).is_ok() {
             return Ok(Guard { word });

@@ -9,11 +9,11 @@ use super::{
     core::{Core, Inode},
     host,
     image::damaged,
-    layout::{BLOCK, flag, header, inode, slot},
+    layout::{BLOCK, Slot, flag, header, inode, slot},
     open_inodes::{OpenInode, OpenInodes},
 };
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering::*, fence};
+use core::sync::atomic::{Ordering::*, fence};
 use culvert::{Errno, Node, Result};
 
 /// Entries of a block of the list: its first word is the next block.
@@ -122,7 +122,7 @@ impl Core {
                     self.lengthen(opened)?;
                 }
                 opened.end += 1;
-                let words = self.my_slot()?;
+                let words = &self.my_slot()?.words;
                 words[slot::OPENED_END as usize].store(u64::from(opened.end), Release);
                 opened.end - 1
             }
@@ -176,27 +176,20 @@ impl Core {
         Ok(())
     }
 
-    /// Whether the slot `words` lists inode `number`; `how`: an entry that will do.
-    pub fn lists(
-        &self,
-        words: &[AtomicU64],
-        number: u32,
-        how: impl Fn(u32) -> bool,
-    ) -> Result<bool> {
-        let mut block = words[slot::OPENED as usize].load(Acquire);
-        let mut left = words[slot::OPENED_END as usize].load(Acquire);
+    /// Whether `slot` lists inode `number`; `how`: an entry that will do.
+    pub fn lists(&self, slot: &Slot, number: u32, how: impl Fn(u32) -> bool) -> Result<bool> {
+        let mut block = slot.words[slot::OPENED as usize].load(Acquire);
+        let mut left = slot.words[slot::OPENED_END as usize].load(Acquire);
         let most = self.header(header::GROWN)?.saturating_mul(ENTRIES.into());
         if left > most {
             return Err(damaged("a list of open files that is too long"));
         }
         while block != 0 && left > 0 {
             let count = left.min(ENTRIES.into());
-            for entry in self.image.words(block * BLOCK + 8, count.div_ceil(2))? {
-                let word = entry.load(Acquire);
-                for entry in [word as u32, (word >> 32) as u32] {
-                    if entry & !WRITES == number && how(entry) {
-                        return Ok(true);
-                    }
+            for entry in self.image.halves(block * BLOCK + 8, count)? {
+                let entry = entry.load(Acquire);
+                if entry & !WRITES == number && how(entry) {
+                    return Ok(true);
                 }
             }
             left -= count;
@@ -211,8 +204,8 @@ impl Core {
         fence(SeqCst);
         let me = self.attached()?;
         for slot in 0..self.slots()? {
-            if let Some(words) = self.slot(slot)?
-                && self.lists(words, number, |entry| entry & WRITES != 0)?
+            if let Some(said) = self.slot(slot)?
+                && self.lists(said, number, |entry| entry & WRITES != 0)?
                 && (slot + 1 == me || host::is_proved(self.image.fd(), slot.into()))
             {
                 return Ok(true);

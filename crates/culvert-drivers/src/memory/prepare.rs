@@ -12,7 +12,7 @@ use super::{
 use crate::archive::host as files;
 use crate::{Environment, OwnedFd, Prepared, Progress, Warnings};
 use alloc::{boxed::Box, format, sync::Arc};
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
 use culvert_sys::{clock::Clock, sync::Mutex};
 
@@ -239,7 +239,7 @@ fn core_of(fd: OwnedFd, path: Option<&[u8]>, environment: &Environment<'_>) -> R
         vacant: Mutex::new(None),
         keeper: environment.keeper,
         slot: AtomicU32::new(0),
-        slot_at: AtomicUsize::new(0),
+        slot_at: AtomicPtr::default(),
         opened: Mutex::new(Default::default()),
         run: None,
         run_number: AtomicU32::new(0),

@@ -150,9 +150,10 @@ impl Core {
         }
         let pointer = self.pointer(of.get(inode::ROOT), from / BLOCK)?;
         if pointer != 0 && pointer & UNWRITTEN == 0 {
-            let start = (from % BLOCK) as usize;
-            let stop = (start as u64 + (to - from)).min(BLOCK) as usize;
-            self.image.bytes(block_of(pointer))?[start..stop].fill(0);
+            let block = self.image.bytes(block_of(pointer))?;
+            block
+                .part((from % BLOCK) as usize, (to - from) as usize)
+                .clear();
         }
         Ok(())
     }

@@ -5,12 +5,12 @@
 //! whose proof is free belongs to nobody, whatever is written in it.
 
 use super::{
-    core::{Core, low_half},
+    core::Core,
     host,
-    layout::{self, BLOCK, header, slot},
+    layout::{self, BLOCK, Slot, header, slot},
 };
 use crate::Proof;
-use core::sync::atomic::{AtomicU64, Ordering::*, fence};
+use core::sync::atomic::{Ordering::*, fence};
 use culvert::{Errno, Error, Result};
 
 impl Core {
@@ -40,7 +40,7 @@ impl Core {
         let me = number as u32 + 1;
         // What this slot's number still holds, a dead process left.
         for (index, metadata) in [(header::LOCK, true), (header::REPAIR, false)] {
-            let word = low_half(self.image.header(index)?);
+            let word = self.image.lock(index)?;
             if word.load(Acquire) & !(1 << 31) == me {
                 if metadata {
                     self.undo()?;
@@ -74,21 +74,18 @@ impl Core {
         }
         change.commit();
         let at = self.slot_offset(number as u32)?.ok_or(Errno::EIO)?;
-        let words = self.image.words(at, slot::SIZE / 8)?;
-        self.slot_at.store(words.as_ptr() as usize, Release);
+        let slot = core::ptr::from_ref(self.image.at::<Slot>(at)?);
+        self.slot_at.store(slot.cast_mut(), Release);
         Ok(())
     }
 
-    /// Words of this process's slot.
+    /// This process's slot.
     #[inline]
-    pub fn my_slot(&self) -> Result<&[AtomicU64]> {
+    pub fn my_slot(&self) -> Result<&Slot> {
         self.attached()?;
-        let at = self.slot_at.load(Acquire);
-        if at == 0 {
-            return Err(Errno::EIO.into());
-        }
-        // SAFETY: the words of `prepare_slot`, mapped for as long as `self` lives.
-        Ok(unsafe { core::slice::from_raw_parts(at as *const AtomicU64, slot::SIZE as usize / 8) })
+        // SAFETY: null, or that of `prepare_slot`, mapped for as long as `self` lives.
+        let slot = unsafe { self.slot_at.load(Acquire).as_ref() };
+        Ok(slot.ok_or(Errno::EIO)?)
     }
 
     /// Where slot `number` lies, if it was ever used.
@@ -105,12 +102,10 @@ impl Core {
         Ok(self.header(header::SLOTS)?.min(layout::MOST_SLOTS) as u32)
     }
 
-    /// Words of slot `number`.
-    pub fn slot(&self, number: u32) -> Result<Option<&[AtomicU64]>> {
-        let Some(at) = self.slot_offset(number)? else {
-            return Ok(None);
-        };
-        Ok(Some(self.image.words(at, slot::SIZE / 8)?))
+    /// Slot `number`, if it was ever used.
+    pub fn slot(&self, number: u32) -> Result<Option<&Slot>> {
+        let at = self.slot_offset(number)?;
+        at.map(|at| self.image.at(at)).transpose()
     }
 
     /// Whether any slot lists inode `number` as open.
@@ -119,8 +114,8 @@ impl Core {
         // the opposite (see `opened`).
         fence(SeqCst);
         for slot in 0..self.slots()? {
-            if let Some(words) = self.slot(slot)?
-                && self.lists(words, number, |_| true)?
+            if let Some(slot) = self.slot(slot)?
+                && self.lists(slot, number, |_| true)?
             {
                 return Ok(true);
             }
@@ -133,9 +128,9 @@ impl Core {
         let Some(at) = self.slot_offset(number as u32)? else {
             return Ok(());
         };
-        for cell in 0..slot::CELLS {
-            let held = self.image.half(at + slot::CELLS_AT * 8 + cell * 4)?;
-            let inode = held.load(Acquire);
+        let slot: &Slot = self.image.at(at)?;
+        for cell in &slot.cells {
+            let inode = cell.load(Acquire);
             if inode != 0 {
                 self.repair(inode, Some(number as u32))?;
             }
@@ -144,9 +139,8 @@ impl Core {
         // Somebody else may have taken the slot meanwhile, who would have cleared it.
         let mine = self.slot.load(Relaxed) == number as u32 + 1;
         if mine || !host::is_proved(self.image.fd(), number) {
-            for cell in 0..slot::CELLS {
-                let held = self.image.half(at + slot::CELLS_AT * 8 + cell * 4)?;
-                held.store(0, Release);
+            for cell in &slot.cells {
+                cell.store(0, Release);
             }
             self.free_list(&mut change, at)?;
         }
@@ -158,16 +152,11 @@ impl Core {
     pub fn bury_dead(&self) -> Result<()> {
         let me = self.attached()?;
         for number in 0..self.slots()? {
-            let Some(at) = self.slot_offset(number)? else {
+            let Some(slot) = self.slot(number)? else {
                 continue;
             };
-            // Cells are half words: others change one while this looks at the next.
-            let cell = |cell| self.image.half(at + slot::CELLS_AT * 8 + cell * 4);
-            let mut words = self.image.words(at, slot::CELLS_AT)?.iter();
-            let mut used = words.any(|word| word.load(Acquire) != 0);
-            for index in 0..slot::CELLS {
-                used = used || cell(index)?.load(Acquire) != 0;
-            }
+            let used = slot.words.iter().any(|word| word.load(Acquire) != 0)
+                || slot.cells.iter().any(|cell| cell.load(Acquire) != 0);
             if used && number + 1 != me && !host::is_proved(self.image.fd(), u64::from(number)) {
                 self.bury(number.into())?;
             }
@@ -179,7 +168,7 @@ impl Core {
     /// gets none of its own now, its next operation tries again, or fails.
     pub fn forked(&self) -> Result<()> {
         self.slot.store(0, Release);
-        self.slot_at.store(0, Release);
+        self.slot_at.store(core::ptr::null_mut(), Release);
         if let Some(proof) = self.proof.lock().take() {
             proof.is_the_parents();
         }

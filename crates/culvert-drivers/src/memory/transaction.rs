@@ -6,7 +6,7 @@
 //! process's stores all arrive, so the order of stores in the program is all that is needed.
 
 use super::{
-    core::{Core, join, split},
+    core::Core,
     image::damaged,
     layout::{self, BLOCK, header},
     lock::Guard,
@@ -14,6 +14,9 @@ use super::{
 use alloc::{string::String, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use culvert::{Errno, Result};
+
+/// In the place that an entry of the log names: that of a half word.
+const HALF: u64 = 1;
 
 /// A transaction: holds the metadata lock. Dropped without [`Transaction::commit`], it has changed
 /// nothing.
@@ -42,12 +45,7 @@ impl Core {
     pub fn change(&self) -> Result<Transaction<'_>> {
         let count = self.image.header(header::LOGGED)?;
         let sequence = self.image.header(header::SEQUENCE)?;
-        let (log, blocks) = self
-            .image
-            .span(layout::LOG, layout::LOG_ENTRIES * 16 / BLOCK)?;
-        // SAFETY: blocks that lie behind one another, mapped for as long as `self` lives, only ever
-        // touched as atomics.
-        let log = unsafe { core::slice::from_raw_parts(log.cast(), (blocks * BLOCK / 8) as usize) };
+        let log = self.image.log()?;
         let guard = self.lock()?;
         Ok(Transaction {
             core: self,
@@ -74,7 +72,10 @@ impl Core {
             left -= 1;
             let entry = self.image.words(layout::LOG * BLOCK + left * 16, 2)?;
             let (offset, value) = (entry[0].load(Acquire), entry[1].load(Acquire));
-            self.image.word(offset)?.store(value, Release);
+            match offset & HALF {
+                0 => self.image.word(offset)?.store(value, Release),
+                _ => self.image.half(offset)?.store(value as u32, Release),
+            }
         }
         count.store(0, Release);
         if sequence.load(Acquire) & 1 != 0 {
@@ -101,6 +102,14 @@ impl Transaction<'_> {
     /// The same where `word`, which lies at `offset`, is at hand.
     #[inline]
     pub fn set_at(&mut self, word: &AtomicU64, offset: u64, value: u64) -> Result<()> {
+        self.log(offset, word.load(Relaxed))?;
+        word.store(value, Release);
+        Ok(())
+    }
+
+    /// Says in the log that `value` was at `place`, before that changes.
+    #[inline]
+    fn log(&mut self, place: u64, value: u64) -> Result<()> {
         let at = self.logged;
         if at >= layout::LOG_ENTRIES {
             return Err(culvert::Error::because(
@@ -113,31 +122,27 @@ impl Transaction<'_> {
             self.sequence.store(even | 1, Release);
         }
         let entry = self.log.get(at as usize * 2..at as usize * 2 + 2);
-        let Some([place, old]) = entry else {
+        let Some([first, second]) = entry else {
             return Err(damaged("no log"));
         };
-        place.store(offset, Relaxed);
-        old.store(word.load(Relaxed), Relaxed);
+        first.store(place, Relaxed);
+        second.store(value, Relaxed);
         self.logged = at + 1;
         self.count.store(self.logged, Release);
-        word.store(value, Release);
         Ok(())
     }
 
     /// Changes the half word at `offset`.
     pub fn set_half(&mut self, offset: u64, value: u32) -> Result<()> {
-        let (low, high) = split(self.get(offset & !7)?);
-        let word = match offset & 4 {
-            0 => join(value, high),
-            _ => join(low, value),
-        };
-        self.set(offset & !7, word)
+        let half = self.core.image.half(offset)?;
+        self.log(offset | HALF, half.load(Relaxed).into())?;
+        half.store(value, Release);
+        Ok(())
     }
 
     /// The half word at `offset`.
     pub fn get_half(&self, offset: u64) -> Result<u32> {
-        let (low, high) = split(self.get(offset & !7)?);
-        Ok(if offset & 4 == 0 { low } else { high })
+        Ok(self.core.image.half(offset)?.load(Relaxed))
     }
 
     /// Adds to the word at `offset`.
@@ -194,5 +199,41 @@ impl Drop for Transaction<'_> {
             // What was changed could be reached then, so it can now.
             let _ = self.core.undo();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Environment, memory::prepare};
+    use culvert::mount::Mount;
+    use std::{env, format, fs, os::unix::ffi::OsStrExt, process};
+
+    #[test]
+    fn what_is_undone_of_a_half_word_leaves_the_other_half() {
+        let directory = env::temp_dir().join(format!("culvert-halves-{}", process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let environment = Environment {
+            run_directory: Some(directory.as_os_str().as_bytes()),
+            ..Environment::default()
+        };
+        let mount = Mount {
+            driver: "memory".into(),
+            source: b"memory".to_vec(),
+            target: b"/mnt".to_vec(),
+            options: Vec::new(),
+        };
+        let prepared = prepare::prepare(&mount, &environment, &mut |_| ()).unwrap();
+        let core = prepare::join_for_check(&prepared.mount.source).unwrap();
+        let place = (header::SLOT_CHUNKS + 1) * 8;
+        let mut change = core.change().unwrap();
+        change.set_half(place, 7).unwrap();
+        assert_eq!(change.get_half(place).unwrap(), 7);
+        // Another process, in the middle of this one's transaction.
+        core.image.half(place + 4).unwrap().store(9, Release);
+        drop(change);
+        assert_eq!(core.image.half(place).unwrap().load(Acquire), 0);
+        assert_eq!(core.image.half(place + 4).unwrap().load(Acquire), 9);
+        fs::remove_dir_all(&directory).unwrap();
     }
 }

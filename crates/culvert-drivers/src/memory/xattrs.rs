@@ -76,7 +76,12 @@ impl Core {
         }
         let mut bytes = Vec::with_capacity((run.count * BLOCK) as usize);
         for block in run.start..run.start + run.count {
-            bytes.extend_from_slice(self.image.bytes(block)?);
+            let start = bytes.len();
+            bytes.resize(start + BLOCK as usize, 0);
+            self.image
+                .bytes(block)?
+                .shared()
+                .copy_to(&mut bytes[start..]);
         }
         let length = bytes.get(..4).and_then(|length| length.try_into().ok());
         let length = u32::from_le_bytes(length.unwrap_or_default()) as usize;
@@ -167,7 +172,7 @@ impl Transaction<'_> {
             let mut rest = &[&(bytes.len() as u32).to_le_bytes(), bytes].concat()[..];
             for block in run.start..run.start + run.count {
                 let (now, later) = rest.split_at(rest.len().min(BLOCK as usize));
-                self.core.image.bytes(block)?[..now.len()].copy_from_slice(now);
+                self.core.image.bytes(block)?.copy_from(now);
                 rest = later;
             }
             word = run.start | run.count << 32;

@@ -1,8 +1,8 @@
 //! Options, the cache of indexes, and archives that change.
 
 use crate::tools::{CALLER, Scratch, mount_of, node, open, paths, prepare, read, sh};
-use culvert::{Caller, Errno, OpenFlags, Opened, Result, Sink};
-use culvert_drivers::Environment;
+use culvert::{Caller, Errno, OpenFlags, Opened, Result, Shared, Sink};
+use culvert_drivers::{Environment, Keeper};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -135,10 +135,13 @@ impl Sink for Checked {
         4096
     }
     fn put(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.put_shared(bytes.into())
+    }
+    fn put_shared(&mut self, bytes: Shared<'_>) -> Result<usize> {
         use culvert_sys::{nr, syscall};
         let arguments = [
             self.0.as_raw_fd() as usize,
-            bytes.as_ptr() as usize,
+            bytes.start() as usize,
             bytes.len().min(4096),
         ];
         // SAFETY: the kernel only reads, and says EFAULT where it cannot.
@@ -156,12 +159,25 @@ fn an_archive_that_shrinks_under_the_mount_is_an_error() {
         &scratch.0,
         "seq 1 100000 > n; tar -cf t.tar n; gzip -k t.tar; zip -q t.zip n",
     );
+    // In a program, where the library catches faults and the archive is mapped.
+    let in_program = Environment {
+        keeper: Keeper {
+            adopt: Some(|_| None),
+            ..Keeper::default()
+        },
+        ..Environment::default()
+    };
     for name in ["t.tar", "t.tar.gz", "t.zip"] {
-        let (fs, _) = open(&scratch.path(name), &[]).unwrap();
-        let n = node(&*fs, b"n").unwrap();
-        let Opened::Driven(file) = fs.open(&CALLER, n, OpenFlags(0)).unwrap() else {
-            panic!();
+        let prepared = prepare(&scratch.path(name), &[]).unwrap();
+        let file_in = |environment| {
+            let fs = culvert_drivers::open(&prepared.mount, environment).unwrap();
+            let n = node(&*fs, b"n").unwrap();
+            match fs.open(&CALLER, n, OpenFlags(0)).unwrap() {
+                Opened::Driven(file) => file,
+                Opened::Backed(_) => panic!("{name} is backed"),
+            }
         };
+        let (file, served) = (file_in(&in_program), file_in(&Environment::default()));
         File::options()
             .write(true)
             .open(scratch.path(name))
@@ -171,6 +187,10 @@ fn an_archive_that_shrinks_under_the_mount_is_an_error() {
         let mut sink = Checked(File::create(scratch.path("sink")).unwrap());
         let error = file.read_at(400_000, &mut sink).unwrap_err();
         assert_eq!(error.errno(), Errno::EIO, "{name}");
+        // A server's reply: a touch of what is gone would be its end.
+        let mut reply = [0; 4096];
+        let error = served.read_at(400_000, &mut &mut reply[..]).unwrap_err();
+        assert_eq!(error.errno(), Errno::EIO, "{name}, served");
     }
 }
 

@@ -2,7 +2,7 @@
 //! the caller is interrupted.
 
 use crate::interrupts::Hand;
-use culvert::{Result, Sink, Source};
+use culvert::{Result, Shared, SharedMut, Sink, Source};
 
 /// The data part of a reply.
 pub(super) struct Reading<'a> {
@@ -17,8 +17,14 @@ impl Sink for Reading<'_> {
     fn put(&mut self, bytes: &[u8]) -> Result<usize> {
         self.rest.put(bytes)
     }
+    fn put_shared(&mut self, bytes: Shared<'_>) -> Result<usize> {
+        self.rest.put_shared(bytes)
+    }
     fn put_zeroes(&mut self, count: usize) -> Result<usize> {
         self.rest.put_zeroes(count)
+    }
+    fn read_from(&mut self, fd: i32, offset: u64, count: usize) -> usize {
+        self.rest.read_from(fd, offset, count)
     }
     fn interrupted(&self) -> bool {
         self.hand.interrupted()
@@ -37,6 +43,9 @@ impl Source for Writing<'_> {
     }
     fn take(&mut self, into: &mut [u8]) -> Result<usize> {
         self.rest.take(into)
+    }
+    fn take_shared(&mut self, into: SharedMut<'_>) -> Result<usize> {
+        self.rest.take_shared(into)
     }
     fn interrupted(&self) -> bool {
         self.hand.interrupted()

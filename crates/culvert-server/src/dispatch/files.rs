@@ -309,7 +309,15 @@ impl Session {
             rest: &mut out[..size],
             hand: context.hand,
         };
-        let count = open.file.read_at(read.offset, &mut sink)?;
+        let mut count = open.file.read_at(read.offset, &mut sink)?;
+        // A short reply is the end of the file to the kernel's cache (`fuse_short_read`,
+        // fs/fuse/file.c): where the driver has met an error, that is the answer.
+        while count > 0 && count < size && open.file.caching() != Caching::Never {
+            match open.file.read_at(read.offset + count as u64, &mut sink)? {
+                0 => break,
+                more => count += more,
+            }
+        }
         Ok(Answer::Data {
             data: Data(&out[..count.min(size)]),
         })

@@ -98,6 +98,34 @@ fn archives_are_read() {
     }
 }
 
+/// An archive that somebody cuts off is an error to who reads what is gone, and the mount goes on:
+/// a server has nobody to catch its faults.
+#[test]
+fn an_archive_that_is_cut_off_is_an_error() {
+    if !possible() {
+        return;
+    }
+    for kind in ["tar", "zip"] {
+        let name = format!("kernel-cut-off-{kind}");
+        let place = Mounted::place(&name);
+        let archive = place.text(&format!("a.{kind}"));
+        let packed = shell(&script!(
+            "kernel_mount/an_archive_that_is_cut_off_is_an_error-pack.sh",
+            archive,
+            kind
+        ));
+        assert_eq!(packed.status, "exit 0", "{}", packed.report());
+        let mount = Mounted::of(&name, &[], &archive);
+        let target = mount.text("target");
+        let read = shell(&script!(
+            "kernel_mount/an_archive_that_is_cut_off_is_an_error.sh",
+            archive,
+            target
+        ));
+        assert_eq!(read.status, "exit 0", "{}", read.report());
+    }
+}
+
 /// pjdfstest has the same results on a kernel mount as natively.
 pub fn pjdfstest(driver: Driver, words: &[&str], name: &str) {
     if !possible() {

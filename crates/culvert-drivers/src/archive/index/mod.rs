@@ -24,8 +24,9 @@ pub enum Image {
 impl Image {
     fn bytes(&self) -> &[u8] {
         match self {
-            // Index files are never changed in place: new ones are renamed over old ones.
-            Self::Mapped(mapped) => mapped.bytes(),
+            // SAFETY: `Index::open` maps only what is ours or root's and others may not write, and
+            // index files are never changed in place: new ones are renamed over old ones.
+            Self::Mapped(mapped) => unsafe { mapped.constant() },
             Self::Memory(bytes) => bytes,
         }
     }
@@ -44,11 +45,6 @@ impl Bytes for Image {
         let count = rest.len().min(buffer.len());
         buffer[..count].copy_from_slice(&rest[..count]);
         Ok(count)
-    }
-
-    fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {
-        let end = usize::try_from(offset.checked_add(length)?).ok()?;
-        self.bytes().get(usize::try_from(offset).ok()?..end)
     }
 }
 

@@ -70,7 +70,7 @@ impl Core {
         of.put(inode::INTENT, index + 1);
         let root = of.get(inode::ROOT);
         let (top, mut depth) = split(root);
-        self.image.bytes(block.into())?.fill(0);
+        self.image.bytes(block.into())?.clear();
         if top == 0 && depth == 0 || index >= reach(depth) {
             if top != 0 {
                 self.image
@@ -137,7 +137,8 @@ impl Core {
         }
         // The mark of content in the inode gives way to the intent when that is moved to a block.
         let size = of.get(inode::SIZE).min(inode::INLINE) as usize;
-        let written = intent == inode::WRITTEN || of.inline()[..size].iter().any(|&b| b != 0);
+        let inline = of.inline().part(0, size).shared();
+        let written = intent == inode::WRITTEN || !inline.is_zero();
         let mark = match of.is_inline() && size > 0 && written {
             true => inode::WRITTEN,
             false => 0,

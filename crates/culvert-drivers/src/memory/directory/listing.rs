@@ -24,7 +24,10 @@ impl Core {
                 }
                 match self.pointer(dir.get(inode::ROOT), index)? {
                     0 => buffer.fill(0),
-                    pointer => buffer.copy_from_slice(self.image.bytes(block_of(pointer))?),
+                    pointer => {
+                        let block = self.image.bytes(block_of(pointer))?;
+                        block.shared().copy_to(&mut buffer);
+                    }
                 }
                 Ok(true)
             })?;

@@ -66,10 +66,9 @@ impl Core {
         let size = of.get(inode::SIZE);
         files::within_limit(size, || host::set_size(to, size))?;
         if of.is_inline() {
-            let length = size.min(inode::INLINE) as usize;
-            let content = &of.inline()[..length];
-            if of.get(inode::INTENT) == inode::WRITTEN || content.iter().any(|&byte| byte != 0) {
-                files::within_limit(size, || host::write(to, content, 0).1)?;
+            let content = of.inline().part(0, size as usize).shared();
+            if of.get(inode::INTENT) == inode::WRITTEN || !content.is_zero() {
+                files::within_limit(size, || host::write_shared(to, content, 0))?;
             }
         } else {
             self.copy_blocks(of, to, size)?;
@@ -119,13 +118,12 @@ impl Core {
         // with the reason if that fails, too.
         let mut done = 0;
         while done < blocks {
-            let (start, count) = self.image.span(first + done, blocks - done)?;
+            let span = self.image.span(first + done, blocks - done)?.shared();
             let offset = at + done * BLOCK;
-            let length = (count * BLOCK).min(size.saturating_sub(offset));
-            // SAFETY: within the span; plain bytes, and the content is locked.
-            let bytes = unsafe { core::slice::from_raw_parts(start, length as usize) };
-            files::within_limit(offset + length, || host::write(to, bytes, offset).1)?;
-            done += count;
+            let bytes = span.part(0, size.saturating_sub(offset) as usize);
+            let end = offset + bytes.len() as u64;
+            files::within_limit(end, || host::write_shared(to, bytes, offset))?;
+            done += span.len() as u64 / BLOCK;
         }
         Ok(())
     }
