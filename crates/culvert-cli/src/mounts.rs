@@ -34,14 +34,15 @@ pub fn resolve(requests: Vec<Request>, inherited: &[Mount]) -> Result<Vec<Mount>
                 mounts.push(empty_directory(directory));
             }
         }
-        let (source, driver) = source(&request)?;
-        let mut mount = request.into_mount(driver);
-        mount.source = source.into_os_string().into_encoded_bytes();
-        mount.target = target.into_os_string().into_encoded_bytes();
+        let target = target.into_os_string().into_encoded_bytes();
+        let mut mount = served(request, target)?;
         mount
             .check()
             .map_err(|error| Failure::new(error.to_string()))?;
-        if mount.source == mount.target && source_kind(&mount) == Some(Source::Directory) {
+        let on_itself = |leaf: &&mut Mount| {
+            leaf.source == leaf.target && source_kind(leaf) == Some(Source::Directory)
+        };
+        if mount.leaves_mut().iter().any(on_itself) {
             return Err(Failure::new(format!(
                 "source and target are the same directory {}",
                 shown(path(&mount.target))
@@ -67,6 +68,7 @@ fn empty_directory(target: Vec<u8>) -> Mount {
         source: b"memory".to_vec(),
         target,
         options: vec![("ro".to_owned(), Vec::new())],
+        branches: Vec::new(),
     }
 }
 
@@ -116,9 +118,47 @@ fn absolute(typed: &Path) -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::new(format!("target {}: {}", shown(typed), reason(&error))))
 }
 
+/// The mount at `target` that `request` asks for, its sources canonical. Of several sources each is
+/// a branch, whose driver is found from what it is.
+pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
+    let declared = request
+        .driver
+        .as_deref()
+        .and_then(culvert_drivers::declared_by);
+    let takes_several = declared.is_some_and(|declared| declared.source == Source::Branches);
+    let more = std::mem::take(&mut request.more_sources);
+    if !takes_several {
+        if !more.is_empty() {
+            let failure = Failure::new(match &request.driver {
+                Some(driver) => format!("type {driver} serves one source, not {}", more.len() + 1),
+                None => "several sources need a type that makes one file system of them".to_owned(),
+            });
+            return Err(failure.advice("give each source a mount and a target of its own"));
+        }
+        let (source, driver) = source(&request)?;
+        request.source = source.into_os_string().into_encoded_bytes();
+        request.target = target;
+        return Ok(request.into_mount(driver));
+    }
+    let sources = std::iter::once(request.source.clone()).chain(more);
+    let branches = sources.map(|source| {
+        let branch = Request::new(None, &source, &target, Vec::new());
+        let branch = branch.map_err(|error| Failure::new(error.to_string()))?;
+        served(branch, target.clone())
+    });
+    let branches: Vec<Mount> = branches.collect::<Result<_, _>>()?;
+    let shown: Vec<_> = branches.iter().map(|branch| &branch.source[..]).collect();
+    request.source = shown.join(&b':');
+    request.target = target;
+    Ok(Mount {
+        branches,
+        ..request.into_mount("")
+    })
+}
+
 /// The source of `request`, canonical, and the driver for it: the one asked for, which can serve
 /// what the source is, or the one found from that.
-pub fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
+fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
     let typed = path(&request.source);
     let wrong = |error: io::Error| {
         let failure = Failure::new(format!("source {}: {}", shown(typed), reason(&error)));
@@ -350,6 +390,7 @@ mod tests {
             assert!(message.contains(place.0.to_str().unwrap()), "{message}");
         }
         let device = Request {
+            more_sources: Vec::new(),
             source: b"/dev/null".to_vec(),
             ..place.ask("a.tar", "new")
         };

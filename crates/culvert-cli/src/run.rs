@@ -128,12 +128,15 @@ fn serve(
     inherited: &Inherited,
     private: Option<bool>,
 ) -> Result<(), Failure> {
-    let mut all = inherited.mounts.clone();
+    let (mut all, mut copies) = (inherited.mounts.clone(), 0);
     for mut mount in added {
-        if let Some(outer) = mounts::lies_on(&mount, &inherited.mounts) {
-            match mounts::source_kind(&mount) {
-                Some(Source::Directory) => mounts::source_behind(&mut mount, outer)?,
-                _ => prepare::copy_source(&mut mount, &directory.path, all.len())?,
+        for leaf in mount.leaves_mut() {
+            if let Some(outer) = mounts::lies_on(leaf, &inherited.mounts) {
+                copies += 1;
+                match mounts::source_kind(leaf) {
+                    Some(Source::Directory) => mounts::source_behind(leaf, outer)?,
+                    _ => prepare::copy_source(leaf, &directory.path, copies)?,
+                }
             }
         }
         all.push(prepare::prepare(&mount, &directory.path)?);

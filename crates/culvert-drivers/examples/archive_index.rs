@@ -83,6 +83,7 @@ fn main() {
         source: path.to_vec(),
         target: b"/mnt".to_vec(),
         options: Vec::new(),
+        branches: Vec::new(),
     };
     let prepare = || culvert_drivers::prepare(&mount, &environment, &mut |_| {}).unwrap();
     let start = Instant::now();

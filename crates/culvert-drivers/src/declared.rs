@@ -17,6 +17,8 @@ pub enum Source {
     Path,
     /// A name that is no path.
     Name,
+    /// One or several, each a mount of its own ([`Mount::branches`]), found from what it is.
+    Branches,
 }
 
 /// How a program of another user than the run's gets the mount.

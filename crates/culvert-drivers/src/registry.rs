@@ -1,7 +1,9 @@
 //! Drivers by name, and their options.
 
 use crate::archive::{host, warning::printable};
-use crate::{Declared, Environment, Prepared, Progress, archive, memory, passthrough};
+use crate::{
+    Declared, Environment, Prepared, Progress, Source, Warnings, archive, memory, passthrough,
+};
 use alloc::{boxed::Box, format, string::String, vec::Vec};
 use culvert::{
     Errno, Error, FileSystem, Result,
@@ -31,13 +33,18 @@ pub struct DriverInfo {
 }
 
 type Prepare = fn(&Mount, &Environment<'_>, &mut dyn FnMut(Progress)) -> Result<Prepared>;
+type Open = fn(&Mount, &Environment<'_>, Branches) -> Result<Box<dyn FileSystem>>;
+
+/// The file systems that a driver of [`Source::Branches`] makes one of; none for all others.
+type Branches = Vec<Box<dyn FileSystem>>;
 
 /// A driver and the two moments of its mounts.
 struct Driver {
     info: DriverInfo,
     declared: Declared,
+    /// The branches of the mount are prepared already.
     prepare: Prepare,
-    open: fn(&Mount, &Environment<'_>) -> Result<Box<dyn FileSystem>>,
+    open: Open,
 }
 
 const DRIVERS: &[Driver] = &[
@@ -49,7 +56,7 @@ const DRIVERS: &[Driver] = &[
         },
         declared: passthrough::DECLARED,
         prepare: passthrough::prepare,
-        open: passthrough::open,
+        open: |mount, environment, _| passthrough::open(mount, environment),
     },
     Driver {
         info: DriverInfo {
@@ -59,7 +66,7 @@ const DRIVERS: &[Driver] = &[
         },
         declared: archive::DECLARED,
         prepare: archive::prepare,
-        open: archive::open,
+        open: |mount, environment, _| archive::open(mount, environment),
     },
     Driver {
         info: DriverInfo {
@@ -69,8 +76,10 @@ const DRIVERS: &[Driver] = &[
         },
         declared: memory::DECLARED,
         prepare: memory::prepare,
-        open: memory::open,
+        open: |mount, environment, _| memory::open(mount, environment),
     },
+    #[cfg(test)]
+    tests::LAST,
 ];
 
 /// All drivers.
@@ -123,18 +132,67 @@ pub fn detect(source: &[u8]) -> Result<&'static DriverInfo> {
     find("archive")
 }
 
+/// The driver of `mount`: `EINVAL` where it does not serve as many sources.
+fn driver_of(mount: &Mount) -> Result<&'static Driver> {
+    let driver = driver(&mount.driver)?;
+    let wrong = match (driver.declared.source, mount.branches.len()) {
+        (Source::Branches, 0) => "has no branches",
+        (Source::Branches, _) | (_, 0) => return Ok(driver),
+        _ => "serves one source",
+    };
+    let name = driver.info.name;
+    Err(Error::because(
+        Errno::EINVAL,
+        format!("driver {name} {wrong}"),
+    ))
+}
+
+/// What a branch may use: what the transport says of nodes and descriptors is about those of the
+/// mount that it is a branch of.
+fn for_branches<'a>(environment: &Environment<'a>) -> Environment<'a> {
+    Environment {
+        in_use: None,
+        source: None,
+        book: None,
+        ..*environment
+    }
+}
+
 /// [`crate::prepare`] for a mount without layers.
 pub(crate) fn prepare(
     mount: &Mount,
     environment: &Environment<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Prepared> {
-    (driver(&mount.driver)?.prepare)(mount, environment, progress)
+    let driver = driver_of(mount)?;
+    let (mut mount, mut warnings) = (mount.clone(), Warnings::default());
+    for branch in &mut mount.branches {
+        let prepared = crate::prepare(branch, &for_branches(environment), progress);
+        let prepared = prepared.map_err(|error| error.within(&printable_source(branch)))?;
+        warnings.append(prepared.warnings);
+        *branch = prepared.mount;
+    }
+    let mut prepared = (driver.prepare)(&mount, environment, progress)?;
+    warnings.append(core::mem::take(&mut prepared.warnings));
+    Ok(Prepared {
+        warnings,
+        ..prepared
+    })
 }
 
 /// [`crate::open`] for a mount without layers.
 pub(crate) fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
-    (driver(&mount.driver)?.open)(mount, environment)
+    let driver = driver_of(mount)?;
+    let branches = mount.branches.iter().map(|branch| {
+        let opened = crate::open(branch, &for_branches(environment));
+        opened.map_err(|error| error.within(&printable_source(branch)))
+    });
+    let branches = branches.collect::<Result<_>>()?;
+    (driver.open)(mount, environment, branches)
+}
+
+fn printable_source(mount: &Mount) -> String {
+    format!("branch {}", printable(&mount.source))
 }
 
 /// Refuses options that `known` does not have, with those that it has.
@@ -226,6 +284,98 @@ mod tests {
     use super::*;
     use std::string::ToString;
 
+    /// The last of several file systems, under another name for the root than its own.
+    pub(super) const LAST: Driver = Driver {
+        info: DriverInfo {
+            name: "last",
+            summary: "the last of its branches",
+            options: &[],
+        },
+        declared: Declared {
+            source: Source::Branches,
+            ..passthrough::DECLARED
+        },
+        prepare: |mount, _, _| {
+            let sources = mount
+                .branches
+                .iter()
+                .map(|branch| printable(&branch.source));
+            let sources: Vec<_> = sources.map(|source| source.to_string()).collect();
+            Ok(Prepared {
+                mount: mount.clone(),
+                warnings: Warnings::default(),
+                summary: sources.join(" and "),
+                index: None,
+            })
+        },
+        open: |_, _, mut branches| Ok(branches.pop().expect("one at least")),
+    };
+
+    fn mount(driver: &str, source: &[u8], branches: &[Mount]) -> Mount {
+        Mount {
+            driver: driver.into(),
+            source: source.to_vec(),
+            target: b"/mnt".to_vec(),
+            options: Vec::new(),
+            branches: branches.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_mount_of_several_sources_is_prepared_and_opened_with_all_of_them() {
+        let directory = std::env::temp_dir().join(format!("culvert-last-{}", std::process::id()));
+        std::fs::create_dir_all(directory.join("found")).unwrap();
+        let directory = directory.to_str().unwrap().as_bytes();
+        let environment = Environment {
+            run_directory: Some(directory),
+            ..Environment::default()
+        };
+        let leaves = [
+            mount("memory", b"memory", &[]),
+            mount("passthrough", directory, &[]),
+        ];
+        let mut asked = mount(
+            "last",
+            b"both",
+            &[leaves[0].clone(), mount("last", b"one", &leaves[1..])],
+        );
+        asked.options.push(("layer".into(), b"fault".to_vec()));
+        let prepared = crate::prepare(&asked, &environment, &mut |_| ()).unwrap();
+        // Those below were prepared before: a file system in memory has its file.
+        let made = &prepared.mount.branches[0].source;
+        assert!(made.starts_with(directory), "{}", printable(made));
+        assert_eq!(prepared.summary, format!("{} and one", printable(made)));
+        let travelled = culvert::mount::decode(&culvert::mount::encode(&[prepared.mount]));
+        let fs = crate::open(&travelled.unwrap()[0], &environment).unwrap();
+        let caller = culvert::testing::caller();
+        assert!(fs.lookup(&caller, fs.root(), b"found").is_ok());
+        std::fs::remove_dir_all(std::str::from_utf8(directory).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn mounts_of_too_many_or_too_few_sources_are_refused() {
+        let one = mount("passthrough", b"/nowhere", &[]);
+        for (mount, want) in [
+            (
+                mount("memory", b"memory", core::slice::from_ref(&one)),
+                "driver memory serves one source",
+            ),
+            (mount("last", b"/", &[]), "driver last has no branches"),
+            (
+                mount("last", b"/", &[one]),
+                "branch /nowhere: No such file or directory",
+            ),
+        ] {
+            let environment = Environment::default();
+            let refused = crate::prepare(&mount, &environment, &mut |_| ()).unwrap_err();
+            assert_eq!(refused.to_string(), want);
+            let Err(refused) = crate::open(&mount, &environment) else {
+                panic!("{want}: opened")
+            };
+            assert_eq!(refused.to_string(), want);
+        }
+    }
+
     #[test]
     fn near_misses_are_suggested() {
         assert_eq!(distance(b"kitten", b"sitting"), 3);
@@ -233,7 +383,7 @@ mod tests {
         assert_eq!(distance(b"", b"abc"), 3);
         assert_eq!(
             find("archiv").unwrap_err().to_string(),
-            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive, memory"
+            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive, memory, last"
         );
         assert_eq!(find("nfs").unwrap_err().errno(), Errno::ENODEV);
         assert!(find("archive").is_ok());

@@ -159,6 +159,7 @@ mod tests {
             source: std::env::temp_dir().into_os_string().into_encoded_bytes(),
             target: b"/mnt".to_vec(),
             options: [].into(),
+            branches: Vec::new(),
         };
         let filesystem = culvert_drivers::open(&mount, &Environment::default())?;
         let settings = Settings {

@@ -117,18 +117,21 @@ impl Ready {
 pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     let inherited = Inherited::now();
     let target = target::check(path(&asked.request.target))?;
-    let (source, driver) = mounts::source(&asked.request)?;
-    let kind = culvert_drivers::declared_by(driver).map(|declared| declared.source);
-    if kind == Some(Source::Directory) {
-        target::check_outside(&target, &source)?;
+    let place = target.as_os_str().as_bytes().to_vec();
+    let mut mount = mounts::served(asked.request.clone(), place)?;
+    for leaf in mount.leaves_mut() {
+        if mounts::source_kind(leaf) == Some(Source::Directory) {
+            target::check_outside(&target, path(&leaf.source))?;
+        }
     }
     target::check_apart(&target, &crate::base::base()?)?;
-    if asked.restart && kind == Some(Source::File) {
-        target::check_findable(&target, &source)?;
+    for leaf in mount.leaves_mut() {
+        if asked.restart && mounts::source_kind(leaf) == Some(Source::File) {
+            target::check_findable(&target, path(&leaf.source))?;
+        }
     }
-    asked.request.source = source.into_os_string().into_encoded_bytes();
-    asked.request.target = target.as_os_str().as_bytes().to_vec();
-    let mount = asked.request.clone().into_mount(driver);
+    asked.request.source.clone_from(&mount.source);
+    asked.request.target.clone_from(&mount.target);
     mount
         .check()
         .map_err(|error| Failure::new(error.to_string()))?;

@@ -74,6 +74,13 @@ impl Warnings {
         }
     }
 
+    /// Adds those of another archive.
+    pub fn append(&mut self, other: Self) {
+        self.total += other.total;
+        let rest = Self::KEPT - self.first.len();
+        self.first.extend(other.first.into_iter().take(rest));
+    }
+
     /// The form that lies in an index: total, then name and text of each, lengths first.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();

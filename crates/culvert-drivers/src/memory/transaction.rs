@@ -222,6 +222,7 @@ mod tests {
             source: b"memory".to_vec(),
             target: b"/mnt".to_vec(),
             options: Vec::new(),
+            branches: Vec::new(),
         };
         let prepared = prepare::prepare(&mount, &environment, &mut |_| ()).unwrap();
         let core = prepare::join_for_check(&prepared.mount.source).unwrap();

@@ -160,6 +160,7 @@ mod tests {
             options: options
                 .map(|(name, value)| ((*name).into(), value.as_bytes().to_vec()))
                 .collect::<Vec<_>>(),
+            branches: Vec::new(),
         }
     }
 

@@ -55,6 +55,7 @@ pub fn explore(archive: Arc<dyn Bytes>, image: Vec<u8>) -> Option<usize> {
         source: Vec::new(),
         target: Vec::new(),
         options: Vec::new(),
+        branches: Vec::new(),
     };
     let options = Options::parse(&mount).unwrap();
     let index = Index::new(Image::Memory(image)).ok()?;

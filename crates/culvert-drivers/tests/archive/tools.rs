@@ -94,6 +94,7 @@ pub fn mount_of(archive: &Path, options: &[(&str, &str)]) -> Mount {
             .iter()
             .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
             .collect(),
+        branches: Vec::new(),
     }
 }
 

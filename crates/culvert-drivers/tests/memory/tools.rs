@@ -45,6 +45,7 @@ impl Run {
             source: source.into(),
             target: b"/mnt".to_vec(),
             options: options.collect(),
+            branches: Vec::new(),
         };
         self.environment(|environment| memory::prepare(&mount, environment, &mut |_| ()))
             .map(|prepared| prepared.mount)

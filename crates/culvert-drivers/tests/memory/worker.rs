@@ -30,6 +30,7 @@ pub fn join() -> Option<(Box<dyn FileSystem>, Vec<u8>, u64)> {
         source: source.as_bytes().to_vec(),
         target: b"/mnt".to_vec(),
         options: Vec::new(),
+        branches: Vec::new(),
     };
     let made = culvert_drivers::memory::open(&mount, &culvert_drivers::Environment::default());
     // A damaged file system may refuse to be opened.

@@ -54,6 +54,7 @@ fn mount(source: Vec<u8>) -> Mount {
         source,
         target: b"/m".to_vec(),
         options: vec![("size".into(), b"16m".to_vec())],
+        branches: Vec::new(),
     }
 }
 

@@ -84,6 +84,7 @@ pub fn mount(source: &Path, options: &[&str]) -> Mount {
         source: source.as_os_str().as_bytes().to_vec(),
         target: b"/mnt".to_vec(),
         options: options.iter().map(option).collect(),
+        branches: Vec::new(),
     }
 }
 

@@ -40,6 +40,7 @@ impl Memory {
             source: "memory".into(),
             target: b"/mnt".to_vec(),
             options: [("size".to_owned(), b"16M".to_vec())].into(),
+            branches: Vec::new(),
         };
         let prepared = memory::prepare(&asked, &environment, &mut |_| ()).expect("a mount");
         let filesystem = memory::open(&prepared.mount, &environment).expect("a file system");

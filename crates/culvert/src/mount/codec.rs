@@ -2,23 +2,24 @@
 //!
 //! ```text
 //! magic     8 bytes  "culvert\0"
-//! version   u32      1
+//! version   u32      2
 //! count     u32      number of mounts, then for each:
 //!   driver, source, target   each u32 length and that many bytes
 //!   count   u32      number of options, then for each: name, value, likewise
+//!   count   u32      number of branches, then each as a mount
 //! ```
 //!
 //! Numbers are little-endian. Nothing follows the last mount. A file has one reading and a mount
 //! list one form.
 
-use super::Mount;
+use super::{DEEPEST, Mount};
 use crate::{Errno, Error, Result};
 use alloc::{format, string::String, vec::Vec};
 
 const MAGIC: [u8; 8] = *b"culvert\0";
 
 /// The version of the run file that this build writes, and the only one that it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The run file of `mounts`. Of two mounts with one target the later one covers the earlier.
 ///
@@ -27,18 +28,23 @@ pub const VERSION: u32 = 1;
 pub fn encode(mounts: &[Mount]) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     number(&mut out, VERSION as usize);
-    number(&mut out, mounts.len());
-    for mount in mounts {
-        string(&mut out, mount.driver.as_bytes());
-        string(&mut out, &mount.source);
-        string(&mut out, &mount.target);
-        number(&mut out, mount.options.len());
-        for (name, value) in &mount.options {
-            string(&mut out, name.as_bytes());
-            string(&mut out, value);
-        }
-    }
+    put(&mut out, mounts);
     out
+}
+
+fn put(out: &mut Vec<u8>, mounts: &[Mount]) {
+    number(out, mounts.len());
+    for mount in mounts {
+        string(out, mount.driver.as_bytes());
+        string(out, &mount.source);
+        string(out, &mount.target);
+        number(out, mount.options.len());
+        for (name, value) in &mount.options {
+            string(out, name.as_bytes());
+            string(out, value);
+        }
+        put(out, &mount.branches);
+    }
 }
 
 fn number(out: &mut Vec<u8>, value: usize) {
@@ -70,7 +76,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Mount>> {
     let count = reader.number()?;
     let mut mounts = Vec::new();
     for _ in 0..count {
-        let mount = reader.mount()?;
+        let mount = reader.mount(DEEPEST)?;
         if let Err(error) = mount.check() {
             return Err(reader.bad(format!("mount {}: {error}", mounts.len())));
         }
@@ -125,18 +131,26 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn mount(&mut self) -> Result<Mount> {
+    /// A mount, with at most `depth` mounts within each other.
+    fn mount(&mut self, depth: usize) -> Result<Mount> {
+        let below = depth.checked_sub(1);
+        let below = below.ok_or_else(|| self.bad("too many branches of branches"))?;
         let driver = self.name()?;
         let (source, target) = (self.string()?.to_vec(), self.string()?.to_vec());
         let mut options = Vec::new();
         for _ in 0..self.number()? {
             options.push((self.name()?, self.string()?.to_vec()));
         }
+        let mut branches = Vec::new();
+        for _ in 0..self.number()? {
+            branches.push(self.mount(below)?);
+        }
         Ok(Mount {
             driver,
             source,
             target,
             options,
+            branches,
         })
     }
 }

@@ -32,7 +32,6 @@
 //! ```
 
 mod codec;
-mod format;
 mod parse;
 
 pub use codec::{VERSION, decode, encode};
@@ -47,6 +46,9 @@ pub type Options = Vec<(String, Vec<u8>)>;
 /// Longest path that a source or target may be, bytes: `PATH_MAX` without its NUL (limits.h).
 pub const PATH_MAX: usize = 4095;
 
+/// Most mounts within each other, as branches of branches.
+const DEEPEST: usize = 8;
+
 /// One mount, complete: the form that travels to every process of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
@@ -58,6 +60,9 @@ pub struct Mount {
     pub target: Vec<u8>,
     /// `name=value` options, or bare names with an empty value, in the order given.
     pub options: Options,
+    /// What the driver makes one file system of, where that is several: mounts without a target of
+    /// their own, which have that of this one. `source` then only says what is shown of them.
+    pub branches: Vec<Self>,
 }
 
 /// One mount as the user asked for it: paths as typed, the driver perhaps left to be found from the
@@ -72,6 +77,8 @@ pub struct Request {
     pub target: Vec<u8>,
     /// As [`Mount::options`]; docker's `readonly` has become `ro`, `readonly=false` `rw`.
     pub options: Options,
+    /// Further sources, for a driver that makes one file system of several.
+    pub more_sources: Vec<Vec<u8>>,
 }
 
 impl Request {
@@ -89,6 +96,7 @@ impl Request {
             source: checked_path("source", source)?,
             target: checked_path("target", target)?,
             options,
+            more_sources: Vec::new(),
         })
     }
 
@@ -105,6 +113,7 @@ impl Request {
             source: self.source,
             target: self.target,
             options: self.options,
+            branches: Vec::new(),
         }
     }
 }
@@ -125,10 +134,34 @@ impl Mount {
         last.is_some_and(|(name, _)| name == "ro")
     }
 
+    /// The mounts that have a source of their own: this one, or its branches, or theirs.
+    pub fn leaves_mut(&mut self) -> Vec<&mut Self> {
+        match self.branches.is_empty() {
+            true => Vec::from([self]),
+            false => {
+                let leaves = self.branches.iter_mut().map(Self::leaves_mut);
+                leaves.flatten().collect()
+            }
+        }
+    }
+
     /// Whether this mount may travel: the driver's name is one, source and target are within
-    /// limits, the target is absolute and in its plainest form, every option has a name. `EINVAL`
-    /// with the reason.
+    /// limits, the target is absolute and in its plainest form, every option has a name, and its
+    /// branches may travel, which have the same target. `EINVAL` with the reason.
     pub fn check(&self) -> Result<()> {
+        self.check_within(DEEPEST)
+    }
+
+    fn check_within(&self, depth: usize) -> Result<()> {
+        let depth = depth
+            .checked_sub(1)
+            .ok_or_else(|| invalid("branches of branches, too many of them"))?;
+        for branch in &self.branches {
+            if branch.target != self.target {
+                return Err(invalid("a branch has another target"));
+            }
+            branch.check_within(depth)?;
+        }
         driver_name(self.driver.as_bytes())?;
         checked_path("source", &self.source)?;
         checked_path("target", &self.target)?;

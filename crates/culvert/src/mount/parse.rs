@@ -43,6 +43,7 @@ fn volume(text: &[u8]) -> Result<Request> {
         source: checked_path("source", &unescape(source)?)?,
         target: checked_path("target", &unescape(target)?)?,
         options: options_of(options)?,
+        more_sources: Vec::new(),
     })
 }
 
@@ -81,25 +82,24 @@ fn options_of(text: &[u8]) -> Result<Options> {
 ///
 /// `src` means source; `dst` and `destination` mean target; `readonly` and `ro`, bare or with
 /// `true`, `1`, `false`, `0`, become `ro` or `rw`; every other name is an option of the driver.
-/// Without `type`, the driver is left to be found from the source. `EINVAL` with the reason: source
-/// (which type `memory` does not need) or target missing or given twice, a bad name, an unclosed
-/// quote, a bad escape.
+/// Without `type`, the driver is left to be found from the source. Further sources follow the first
+/// one, `source=A,source=B`, for a type that takes several. `EINVAL` with the reason: source (which
+/// type `memory` does not need) or target missing, target or type given twice, a bad name, an
+/// unclosed quote, a bad escape.
 pub fn parse_mount(text: &[u8]) -> Result<Request> {
     mount(text).map_err(|error| error.within(&shown(text)))
 }
 
 fn mount(text: &[u8]) -> Result<Request> {
-    let (mut driver, mut source, mut target, mut options) = (None, None, None, Vec::new());
+    let (mut driver, mut sources, mut target) = (None, Vec::new(), None);
+    let mut options = Vec::new();
     for Field { name, value } in fields(text)? {
         let wanted = |value: Option<Vec<u8>>| {
             value.ok_or_else(|| invalid(format!("{} needs a value", shown(&name))))
         };
         match &*name {
             b"type" => once(&mut driver, "type", driver_name(&wanted(value)?)?)?,
-            b"source" | b"src" => {
-                let path = checked_path("source", &wanted(value)?)?;
-                once(&mut source, "source", path)?;
-            }
+            b"source" | b"src" => sources.push(checked_path("source", &wanted(value)?)?),
             b"target" | b"dst" | b"destination" => {
                 let path = checked_path("target", &wanted(value)?)?;
                 once(&mut target, "target", path)?;
@@ -108,12 +108,14 @@ fn mount(text: &[u8]) -> Result<Request> {
         }
     }
     let missing = |what| invalid(format!("no {what} (want source=S,target=D)"));
+    let mut sources = sources.into_iter();
     Ok(Request {
-        source: match (source, driver.as_deref()) {
+        source: match (sources.next(), driver.as_deref()) {
             (Some(source), _) => source,
             (None, Some(driver @ "memory")) => driver.into(),
             (None, _) => return Err(missing("source")),
         },
+        more_sources: sources.collect(),
         driver,
         target: target.ok_or_else(|| missing("target"))?,
         options,

@@ -12,6 +12,7 @@ fn request(driver: Option<&str>, source: &str, target: &str, pairs: &[(&str, &st
         source: source.as_bytes().to_vec(),
         target: target.as_bytes().to_vec(),
         options: options(pairs),
+        more_sources: Vec::new(),
     }
 }
 
@@ -103,6 +104,13 @@ fn mount_forms() {
 }
 
 #[test]
+fn further_sources_are_kept_in_their_order() {
+    let request = parse_mount(br"type=t,source=/a,dst=/m,src=/b:c,source=/d\,e").unwrap();
+    assert_eq!(request.source, b"/a");
+    assert_eq!(request.more_sources, [&b"/b:c"[..], b"/d,e"]);
+}
+
+#[test]
 fn mount_refusals_say_why() {
     for (text, reason) in [
         ("", "an empty field"),
@@ -111,7 +119,7 @@ fn mount_refusals_say_why() {
         ("dst=a", "no source"),
         ("src,dst=a", "\"src\" needs a value"),
         ("src=,dst=a", "the source is empty"),
-        ("src=a,source=b,dst=c", "source is given twice"),
+        ("src=a,source=,dst=c", "the source is empty"),
         ("src=a,dst=b,target=c", "target is given twice"),
         ("type=,src=a,dst=b", "the type is empty"),
         ("type=Tar,src=a,dst=b", "\"Tar\" is not a type"),
@@ -176,27 +184,34 @@ impl Bytes {
         path.insert(0, b'/');
         path
     }
-    fn mount(&mut self) -> Mount {
+    fn mount(&mut self, target: &[u8], depth: u64) -> Mount {
         let mut options = Vec::new();
         for i in 0..self.below(4) {
             options.push((format!("o{i}"), self.path()));
         }
+        let mut branches = Vec::new();
+        for _ in 0..self.below(depth + 1) {
+            branches.push(self.mount(target, depth - 1));
+        }
         Mount {
             driver: "archive".into(),
             source: self.path(),
-            target: self.path(),
+            target: target.to_vec(),
             options,
+            branches,
         }
+    }
+    fn mounts(&mut self) -> [Mount; 2] {
+        let targets = [self.path(), self.path()];
+        targets.map(|target| self.mount(&target, 2))
     }
 }
 
 #[test]
-fn argument_and_run_file_give_the_mount_again() {
+fn the_run_file_gives_the_mounts_again() {
     let mut generator = Bytes(1);
     for _ in 0..2000 {
-        let mounts = [generator.mount(), generator.mount()];
-        let again = parse_mount(&mounts[0].to_argument()).unwrap();
-        assert_eq!(again.into_mount(""), mounts[0]);
+        let mounts = generator.mounts();
         assert_eq!(decode(&encode(&mounts)).unwrap(), mounts);
     }
     assert_eq!(decode(&encode(&[])).unwrap(), []);
@@ -205,7 +220,7 @@ fn argument_and_run_file_give_the_mount_again() {
 #[test]
 fn damaged_run_files_are_refused_or_read_as_written() {
     let mut generator = Bytes(2);
-    let mounts = [generator.mount(), generator.mount()];
+    let mounts = generator.mounts();
     let good = encode(&mounts);
     for length in 0..good.len() {
         assert_eq!(decode(&good[..length]).unwrap_err().errno(), Errno::EBADMSG);
@@ -229,9 +244,9 @@ fn huge_counts_cost_nothing() {
     bad[12..16].fill(0xff);
     let error = decode(&bad).unwrap_err();
     assert!(error.to_string().contains("truncated"), "{error}");
-    let error = decode(&[&bad[..8], &[2, 0, 0, 0][..]].concat()).unwrap_err();
+    let error = decode(&[&bad[..8], &[3, 0, 0, 0][..]].concat()).unwrap_err();
     assert!(
-        error.to_string().contains("version 2, this one reads 1"),
+        error.to_string().contains("version 3, this one reads 2"),
         "{error}"
     );
 }
@@ -239,19 +254,31 @@ fn huge_counts_cost_nothing() {
 #[test]
 fn a_run_file_holds_only_mounts_that_may_travel() {
     let good = request(Some("t"), "/s", "/a", &[("o", "1")]).into_mount("");
-    let bad: [fn(&mut Mount); 5] = [
+    let bad: [fn(&mut Mount); 7] = [
         |mount| mount.target = b"/a/../b".to_vec(),
         |mount| mount.driver = "T".into(),
         |mount| mount.source.clear(),
         |mount| mount.options[0].0 = "o=".into(),
         |mount| mount.options[0].1.push(0),
+        |mount| {
+            let mut elsewhere = mount.clone();
+            elsewhere.target = b"/b".to_vec();
+            mount.branches.push(elsewhere);
+        },
+        |mount| {
+            for _ in 0..DEEPEST {
+                mount.branches = vec![mount.clone()];
+            }
+        },
     ];
     for spoil in bad {
         let mut mount = good.clone();
         spoil(&mut mount);
         let error = decode(&encode(&[good.clone(), mount])).unwrap_err();
         assert_eq!(error.errno(), Errno::EBADMSG);
-        assert!(error.to_string().contains("mount 1: "), "{error}");
+        let said = error.to_string();
+        let which = said.contains("mount 1: ") || said.contains("too many branches");
+        assert!(which, "{said}");
     }
     let mut damaged = encode(&[good]);
     damaged[0] = b'C';

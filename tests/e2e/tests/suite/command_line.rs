@@ -91,6 +91,13 @@ fn wrong_words_are_refused() {
         &["-v", &format!("/no/such.tar:{other}")],
         &["/no/such.tar", "No such file"],
     );
+    for (driver, why) in [
+        ("", "several sources"),
+        ("type=archive,", "serves one source"),
+    ] {
+        let words = format!("{driver}source={good},source={good},target={other}");
+        refused(&mut wrong, "two-sources", &["--mount", &words], &[why]);
+    }
     refused(
         &mut wrong,
         "unknown-type",
