@@ -5,7 +5,7 @@ use crate::OpenFile;
 use crate::filling;
 use crate::given;
 use crate::gone::record::{Kept, all, last_of, number, open_record, path_of, record_of, since};
-use crate::gone::{COUNT, group, is_gone};
+use crate::gone::{COUNT, group, hand_over_xattrs, is_gone};
 use crate::looked_at;
 use crate::shadow::{self, OwnedFd};
 use crate::{bytes, fill, records, room};
@@ -194,6 +194,9 @@ fn take_over(
     let _ = fs::unlink(&last);
     fs::symlink(&text, &last)?;
     let _ = fs::unlink(&first);
+    if let Ok(driver) = run::get().mounts.driver(MountId(name.mount)) {
+        hand_over_xattrs(driver, name.node, found.st_ino);
+    }
     if !in_shadow_alone {
         shadow::set_times(writable, &now);
     }

@@ -317,6 +317,7 @@ impl Process {
         for mount in self.mounts.ids() {
             let _ = file_system(mount);
         }
+        crate::descriptors::handed::before_vfork();
         // Nor does a child find out what became of a file.
         let mut may_be_gone = Vec::new();
         self.table.each(|_, description| {

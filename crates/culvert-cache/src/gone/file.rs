@@ -2,12 +2,15 @@
 
 use super::record::{Kept, open_record, path_of};
 use crate::shadow::{self, OwnedFd};
-use core::any::Any;
-use culvert::{Attributes, Errno, File, FileKind, Result, SetAttributes, Sink, Source, Whence};
+use alloc::vec::Vec;
+use core::{any::Any, ffi::CStr};
+use culvert::{Attributes, Errno, File, FileKind, FileSystem, Node, Result};
+use culvert::{SetAttributes, Sink, Source, Whence};
 use culvert_drivers::{DescriptorFile, Keeper};
 use culvert_mounts::MountId;
 use culvert_run::task;
 use culvert_run::{self as run, ShadowName};
+use culvert_sys::fs;
 use culvert_sys::raw::general::{O_RDWR, stat};
 
 /// A file that is its shadow.
@@ -40,6 +43,36 @@ impl GoneFile {
         shadow::open_path(self.name, &path_of(self.shadow), shadow::kept_flags(flags))
     }
 
+    /// listxattr(2). Extended attributes of users (`user.`) are the shadow's own; others there are
+    /// none.
+    pub fn xattr_names(&self) -> core::result::Result<Vec<u8>, Errno> {
+        with_path(self.shadow, |path| {
+            read_all(|into| fs::listxattr(path, into))
+        })
+    }
+
+    /// getxattr(2)
+    pub fn xattr(&self, name: &CStr) -> core::result::Result<Vec<u8>, Errno> {
+        with_path(self.shadow, |path| {
+            read_all(|into| fs::getxattr(path, name, into))
+        })
+    }
+
+    /// setxattr(2)
+    pub fn set_xattr(
+        &self,
+        name: &CStr,
+        value: &[u8],
+        flags: u32,
+    ) -> core::result::Result<(), Errno> {
+        with_path(self.shadow, |path| fs::setxattr(path, name, value, flags))
+    }
+
+    /// removexattr(2)
+    pub fn remove_xattr(&self, name: &CStr) -> core::result::Result<(), Errno> {
+        with_path(self.shadow, |path| fs::removexattr(path, name))
+    }
+
     /// Changes what the shadow cannot say.
     fn change(&self, changes: &SetAttributes) -> Result<()> {
         let _lock = run::get()
@@ -54,6 +87,47 @@ impl GoneFile {
         let own = self.bytes.descriptor().ok_or(Errno::EIO)?;
         Ok(shadow::touch(own)?)
     }
+}
+
+/// Gives the extended attributes of users that `node` has to the shadow with the inode number
+/// `shadow`, which becomes its file. What the run directory has no room for is gone, with a line in
+/// the log. An access list would change the mode of the shadow, which says what that is.
+pub(crate) fn hand_over_xattrs(file_system: &dyn FileSystem, node: Node, shadow: u64) {
+    let names = file_system.list_xattr(node).unwrap_or_default();
+    let names = names.split_inclusive(|&byte| byte == 0);
+    for name in names.filter(|name| name.starts_with(b"user.")) {
+        let Ok(text) = CStr::from_bytes_with_nul(name) else {
+            continue;
+        };
+        let value = file_system.get_xattr(node, text.to_bytes());
+        let value = value.map_err(|error| error.errno());
+        let kept =
+            value.and_then(|value| with_path(shadow, |path| fs::setxattr(path, text, &value, 0)));
+        if let Err(error) = kept {
+            culvert_sys::log!(
+                "extended attribute {} of node {:x}, which has no name any more, is lost: {error}",
+                alloc::string::String::from_utf8_lossy(text.to_bytes()),
+                node.0
+            );
+        }
+    }
+}
+
+fn with_path<T>(
+    shadow: u64,
+    run: impl FnOnce(&CStr) -> core::result::Result<T, Errno>,
+) -> core::result::Result<T, Errno> {
+    run(&path_of(shadow))
+}
+
+/// What `call` writes, as many bytes as it says.
+fn read_all(
+    call: impl Fn(&mut [u8]) -> core::result::Result<usize, Errno>,
+) -> core::result::Result<Vec<u8>, Errno> {
+    let mut all = alloc::vec![0; call(&mut [])?];
+    let length = call(&mut all)?;
+    all.truncate(length);
+    Ok(all)
 }
 
 impl File for GoneFile {

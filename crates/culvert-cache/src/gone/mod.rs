@@ -18,6 +18,7 @@ pub(crate) mod record;
 use culvert_run::task;
 use culvert_sys::raw::general::{O_RDWR, O_TRUNC};
 pub use file::GoneFile;
+pub(crate) use file::hand_over_xattrs;
 
 use crate::shadow;
 use alloc::boxed::Box;

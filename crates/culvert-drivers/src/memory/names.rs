@@ -69,7 +69,7 @@ impl<'a> Transaction<'a> {
         if core.find(&dir, name)?.is_some() {
             return Err(Errno::EEXIST.into());
         }
-        let (links, _) = split(target.get(inode::LINKS));
+        let (links, parent) = split(target.get(inode::LINKS));
         if links == 0 && !target.has(flag::LINKABLE) || target.has(flag::FREE) {
             return Err(Errno::ENOENT.into());
         }
@@ -77,7 +77,9 @@ impl<'a> Transaction<'a> {
             return Err(Errno::EMLINK.into());
         }
         self.add_name(&dir, name, target.number, target.mode())?;
-        self.set_links(&target, links + 1, dir.number)?;
+        // A path is shown by the name that it has had so far.
+        let parent = if links == 0 { dir.number } else { parent };
+        self.set_links(&target, links + 1, parent)?;
         if target.has(flag::ORPHAN) {
             self.leave_orphans(&target)?;
             self.set_state(&target, 0, flag::LINKABLE)?;

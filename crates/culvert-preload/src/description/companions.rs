@@ -148,7 +148,7 @@ impl Description {
 
     /// The directory in which it is, and the name that it has there.
     fn name_now(&self) -> Option<(Node, Vec<u8>)> {
-        if let Some((parent, name)) = &self.opened_as {
+        if let Some((parent, name)) = &*self.opened_as.lock() {
             return Some((*parent, name.to_vec()));
         }
         let file_system = self.file_system().ok()?;

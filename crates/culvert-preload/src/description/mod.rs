@@ -21,7 +21,7 @@ use companions::Companions;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Attributes, Directory, Errno, File, FileKind, FileSystem, Node};
 pub use culvert_sys::raw::general::O_PATH;
-use culvert_sys::sync::OnceCell;
+use culvert_sys::sync::{Mutex, OnceCell};
 use flags::NOT_KNOWN;
 pub use flags::{given_to_strangers, may_read, may_write};
 use offset::Offset;
@@ -54,7 +54,7 @@ pub struct Description {
     /// What its driver keeps for this open of a directory.
     pub listing: Option<Box<dyn Directory>>,
     /// Of a file with several names, the one that was opened: directory and name.
-    pub opened_as: Option<(Node, Box<[u8]>)>,
+    pub opened_as: Mutex<Option<(Node, Box<[u8]>)>>,
     /// The open has made the file (F_CREATED_QUERY).
     pub created: bool,
     /// What keeps its nodes valid.
@@ -149,7 +149,7 @@ impl Description {
             node,
             kind,
             object,
-            opened_as: None,
+            opened_as: Mutex::new(None),
             created: false,
             listing: None,
             references: References::default(),

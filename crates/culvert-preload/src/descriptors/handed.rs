@@ -14,8 +14,8 @@ use crate::shadow::OwnedFd;
 use crate::task::{self, tables};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::*;
+use core::sync::atomic::{AtomicBool, AtomicI32};
 use culvert::{Access, Entry, FileKind, FileSystem, OpenFlags, Opened};
 use culvert_intercept::descriptors as classes;
 use culvert_sys::raw::general::O_RDWR;
@@ -126,12 +126,8 @@ pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
     if task::vfork_child().is_some() {
         return false;
     }
-    let mut given = GIVEN.lock();
-    let found = given.iter().position(|(mount, place)| {
-        if *mount != name.mount {
-            return false;
-        }
-        let Ok(entry) = file_system.identify(place.load(Relaxed)) else {
+    let is_it = |fd: i32| {
+        let Ok(entry) = file_system.identify(fd) else {
             return false;
         };
         let node = entry.attributes.node;
@@ -139,13 +135,31 @@ pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
             file_system.forget(node, 1);
         }
         node == name.node
-    });
-    let Some(at) = found else { return false };
+    };
+    let mut given = GIVEN.lock();
+    let found = given
+        .iter()
+        .position(|(mount, place)| *mount == name.mount && is_it(place.load(Relaxed)));
+    let Some(at) = found else {
+        // Another process may have found it, by the same descriptor.
+        return tables::are_asked_for() && run::get().internal().into_iter().any(is_it);
+    };
     let is_path = |fd| kernel_flags(fd).is_ok_and(|flags| flags & O_PATH != 0);
     if is_path(given[at].1.load(Relaxed)) {
         close(given.swap_remove(at).1);
     }
     true
+}
+
+/// A child of vfork is about to be made, which finds nothing itself: what this program was given
+/// is found now.
+pub fn before_vfork() {
+    static FOUND: AtomicBool = AtomicBool::new(false);
+    if !GIVEN.lock().is_empty() && !FOUND.swap(true, Relaxed) {
+        for fd in culvert_cache::shadow::open_descriptors() {
+            super::table().get(fd);
+        }
+    }
 }
 
 /// Closes a descriptor that was hidden.

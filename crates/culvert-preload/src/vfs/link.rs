@@ -9,8 +9,8 @@ use crate::answer::Answer;
 use crate::files::c_string;
 use crate::memory::Path;
 use crate::process::{self, Process};
-use crate::resolver::{Inside, LastStep, MountId};
-use culvert::{Errno, FileKind, Node, Rights};
+use crate::resolver::{Inside, Last, LastStep, MountId};
+use culvert::{Attributes, Errno, FileKind, Node, Rights};
 use culvert_sys::BorrowedFd;
 use culvert_sys::flags::AtFlags;
 use culvert_sys::fs;
@@ -54,7 +54,9 @@ pub fn link_given(
     }
     Some(match (&source, &target) {
         (Side::Inside(source), Side::Inside(found)) => existing(source).and_then(|attributes| {
-            link_node(found, source.mount, attributes.node, attributes.kind)
+            let linked = link_node(found, source.mount, attributes.node, attributes.kind)?;
+            had_one_name(source, attributes);
+            Ok(linked)
         }),
         (Side::Backed(source), Side::Backed(place)) if source.mount == place.mount => {
             return link_backed(source, place, from.last);
@@ -211,6 +213,25 @@ fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option<Ans
     let follow = from.is_left_to_kernel() && last == LastStep::Follow;
     let flags = if follow { AT_SYMLINK_FOLLOW } else { 0 };
     link_to_place(name.shown(), to, flags)
+}
+
+/// `source` was the only name of its file, which has another one now: what is open of the file was
+/// opened by that. A driver whose nodes are known by their names knows it itself.
+fn had_one_name(source: &Inside<'_>, before: &Attributes) {
+    let is_asked = process::file_system(source.mount)
+        .is_ok_and(|file_system| !file_system.capabilities().transient_nodes);
+    let Last::Name(name) = &source.last else {
+        return;
+    };
+    if before.links != 1 || !is_asked {
+        return;
+    }
+    process::get().table.each(|_, description| {
+        if (description.mount, description.node) == (source.mount, before.node) {
+            let mut opened_as = description.opened_as.lock();
+            opened_as.get_or_insert_with(|| (source.parent, name.as_ref().into()));
+        }
+    });
 }
 
 /// Another name for a node of a mount.

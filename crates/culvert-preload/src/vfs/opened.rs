@@ -137,7 +137,7 @@ fn add_opened(
         && attributes.kind != FileKind::Directory
         && let Last::Name(name) = &found.last
     {
-        description.opened_as = Some((found.parent, name.as_ref().into()));
+        *description.opened_as.lock() = Some((found.parent, name.as_ref().into()));
         let parent = found.references.take(mounts, found.mount, found.parent);
         description.references.join(parent);
     }

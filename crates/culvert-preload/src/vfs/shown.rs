@@ -10,7 +10,8 @@ use culvert::Errno;
 /// The path that the kernel's link to a description of ours would show.
 pub fn shown_path(process: &Process, held: &Held) -> Result<Vec<u8>, Errno> {
     let mounts = &process.mounts;
-    let path = match &held.opened_as {
+    let opened_as = held.opened_as.lock().clone();
+    let path = match &opened_as {
         Some((parent, name)) => mounts
             .path_of_node(held.mount, *parent)
             .map(|parent| [&parent[..], b"/", name].concat()),

@@ -2,11 +2,12 @@
 //! told.
 
 use super::node::On;
-use super::permission::allowed;
+use super::permission::{allowed, permits};
+use crate::gone::GoneFile;
 use crate::process;
 use crate::watch::Event;
-use alloc::vec::Vec;
-use culvert::{Errno, FileKind, FileSystem, Node, Rights};
+use alloc::{ffi::CString, vec::Vec};
+use culvert::{Errno, File, FileKind, FileSystem, Node, Rights};
 
 /// Whether the caller may not see attributes of this name (`xattr_permission`, fs/xattr.c;
 /// `simple_xattr_list` leaves them out).
@@ -66,8 +67,42 @@ fn permitted(
     }
 }
 
+/// What the file is, where that is its shadow: it has no name any more.
+fn gone<'a>(on: &'a On<'_>) -> Option<&'a GoneFile> {
+    match on {
+        On::Held(held) => held.gone(),
+        _ => None,
+    }
+}
+
+/// [`permitted`] for a regular file that is its shadow, which is the run's: whose it is stands
+/// beside it. EOPNOTSUPP: what does not belong to users is not kept.
+fn permitted_on_gone(gone: &GoneFile, name: &[u8], writes: bool) -> Result<(), Errno> {
+    match name.starts_with(b"user.") {
+        true => {}
+        false if writes => return Err(Errno::EOPNOTSUPP),
+        false => return Err(Errno::ENODATA),
+    }
+    let attributes = gone.attributes().map_err(|error| error.errno())?;
+    let wanted = if writes { 2 } else { 4 };
+    match permits(&process::caller(), &attributes, wanted) {
+        true => Ok(()),
+        false => Err(Errno::EACCES),
+    }
+}
+
+fn terminated(name: &[u8]) -> Result<CString, Errno> {
+    CString::new(name).map_err(|_| Errno::EINVAL)
+}
+
 /// listxattr(2): the names, each ending in NUL.
 pub fn list(on: On<'_>) -> Result<Vec<u8>, Errno> {
+    if let Some(gone) = gone(&on) {
+        let names = gone.xattr_names()?;
+        let names = names.split_inclusive(|&b| b == 0);
+        let names = names.filter(|name| name.starts_with(b"user."));
+        return Ok(names.flatten().copied().collect());
+    }
     let names = on.file_system()?.list_xattr(on.name()?.node);
     names.map(visible).map_err(|error| error.errno())
 }
@@ -77,6 +112,10 @@ pub fn get(on: On<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
     let (file_system, node) = (on.file_system()?, on.name()?.node);
     if is_hidden(name) {
         return Err(Errno::ENODATA);
+    }
+    if let Some(gone) = gone(&on) {
+        permitted_on_gone(gone, name, false)?;
+        return gone.xattr(&terminated(name)?);
     }
     permitted(file_system, node, name, false)?;
     file_system
@@ -101,10 +140,18 @@ pub fn set<'n>(
 ) -> Result<(), Errno> {
     let (file_system, node) = (on.to_be_changed()?, on.name()?.node);
     let NewValue { name, value, flags } = given()?;
-    may_change(file_system, node, name)?;
-    file_system
-        .set_xattr(&process::caller(), node, name, &value, flags)
-        .map_err(|error| error.errno())?;
+    match gone(&on) {
+        Some(gone) => {
+            permitted_on_gone(gone, name, true)?;
+            gone.set_xattr(&terminated(name)?, &value, flags)?;
+        }
+        None => {
+            may_change(file_system, node, name)?;
+            file_system
+                .set_xattr(&process::caller(), node, name, &value, flags)
+                .map_err(|error| error.errno())?;
+        }
+    }
     on.tell(Event::Attributes);
     Ok(())
 }
@@ -113,10 +160,18 @@ pub fn set<'n>(
 pub fn remove<'n>(on: On<'_>, name: impl FnOnce() -> Result<&'n [u8], Errno>) -> Result<(), Errno> {
     let (file_system, node) = (on.to_be_changed()?, on.name()?.node);
     let name = name()?;
-    may_change(file_system, node, name)?;
-    file_system
-        .remove_xattr(&process::caller(), node, name)
-        .map_err(|error| error.errno())?;
+    match gone(&on) {
+        Some(gone) => {
+            permitted_on_gone(gone, name, true)?;
+            gone.remove_xattr(&terminated(name)?)?;
+        }
+        None => {
+            may_change(file_system, node, name)?;
+            file_system
+                .remove_xattr(&process::caller(), node, name)
+                .map_err(|error| error.errno())?;
+        }
+    }
     on.tell(Event::Attributes);
     Ok(())
 }
