@@ -1,6 +1,6 @@
 //! Bytes between a driver's file and its shadow. All under the node's lock.
 
-use super::fill;
+use super::{fill, state};
 use crate::shadow;
 use alloc::{vec, vec::Vec};
 use culvert::{Errno, File, Result, Whence};
@@ -168,7 +168,7 @@ pub fn write_back(file: &dyn File, fd: i32, ranges: &[(u64, u64)], exact: bool) 
     }
     if wrote {
         // The file has changed since the shadow has, and by nobody else: recovery.rs asks for that.
-        shadow::touch(fd)?;
+        state::touch(fd)?;
     }
     Ok(wrote)
 }

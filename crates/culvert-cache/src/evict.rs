@@ -8,7 +8,7 @@
 //! filled.
 
 use super::bytes::{read_shadow, write_file};
-use super::fill;
+use super::{State, fill, state};
 use crate::shadow::{self, OwnedFd};
 use alloc::{vec, vec::Vec};
 use culvert::{Errno, File, Result};
@@ -85,7 +85,7 @@ pub struct Evicted {
 pub fn write_back_and_drop(file: &dyn File, shadow: i32, range: (u64, u64)) -> Result<Evicted> {
     let found = stat_descriptor(shadow)?;
     // The holes of one that is complete are zeroes.
-    if !fill::is_partly(&found) {
+    if !State::of(&found).is_partly() {
         return Ok(Evicted {
             bytes: 0,
             all: true,
@@ -118,7 +118,7 @@ pub fn write_back_and_drop(file: &dyn File, shadow: i32, range: (u64, u64)) -> R
             }
         }
     }
-    fill::keep_times(shadow, &found);
+    state::keep_times(shadow, &found);
     let left = stat_descriptor(shadow)?.st_blocks;
     let bytes = found.st_blocks.saturating_sub(left) as u64 * 512;
     result.map(|()| Evicted { bytes, all })

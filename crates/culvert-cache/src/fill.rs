@@ -5,15 +5,13 @@
 //! written, and that would look filled (`is_fit`).
 
 use crate::shadow::OwnedFd;
-pub use crate::shadow::is_partly;
+use crate::state::{self, State};
 use alloc::{boxed::Box, vec, vec::Vec};
 use culvert::{Errno, File, OpenFlags, Opened, Whence};
 use culvert_mounts::MountId;
-use culvert_run::files::times;
 use culvert_run::task;
 use culvert_run::{self as run, ShadowName, stat_descriptor};
 use culvert_sys::PAGE64;
-use culvert_sys::flags::AtFlags;
 use culvert_sys::raw::general::{
     FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, O_RDWR, SEEK_DATA, SEEK_HOLE,
 };
@@ -56,7 +54,7 @@ fn open_with(name: ShadowName, flags: OpenFlags) -> culvert::Result<Box<dyn File
 /// The driver's error; then what was filled is right, and the rest is still missing.
 pub fn ensure(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result<()> {
     let found = stat_descriptor(shadow)?;
-    if !is_partly(&found) {
+    if !State::of(&found).is_partly() {
         return Ok(());
     }
     holes(file, shadow, range).map(|_| ())
@@ -65,7 +63,7 @@ pub fn ensure(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Resul
 /// The same of the first and the last page of a range, which are about to be written in part: a
 /// hole would become a page with zeroes around.
 pub fn ensure_ends(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result<()> {
-    if range.0 >= range.1 || !is_partly(&stat_descriptor(shadow)?) {
+    if range.0 >= range.1 || !State::of(&stat_descriptor(shadow)?).is_partly() {
         return Ok(());
     }
     holes(file, shadow, (range.0, range.0 + 1))?;
@@ -76,13 +74,13 @@ pub fn ensure_ends(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::
 /// lock. What the driver knows to be a hole stays one, which is zeroes from then on.
 pub fn complete(file: &dyn File, shadow: i32) -> culvert::Result<()> {
     let found = stat_descriptor(shadow)?;
-    if is_partly(&found) {
+    if State::of(&found).is_partly() {
         let filled = each_lacking(file, shadow, &mut |range| {
             fill_between(file, shadow, range.0, range.1).map(|_| ())
         });
-        keep_times(shadow, &found);
+        state::keep_times(shadow, &found);
         filled?;
-        crate::shadow::mark_complete(shadow)?;
+        state::set_complete(shadow, &found)?;
     }
     Ok(())
 }
@@ -91,8 +89,9 @@ pub fn complete(file: &dyn File, shadow: i32) -> culvert::Result<()> {
 /// touches one has to wait.
 pub fn all_pages(file: &dyn File, shadow: i32) -> culvert::Result<()> {
     holes(file, shadow, (0, u64::MAX))?;
-    if is_partly(&stat_descriptor(shadow)?) {
-        crate::shadow::mark_complete(shadow)?;
+    let found = stat_descriptor(shadow)?;
+    if State::of(&found).is_partly() {
+        state::set_complete(shadow, &found)?;
     }
     Ok(())
 }
@@ -142,7 +141,8 @@ fn each_lacking(
 /// Whether the page of byte `at` is missing.
 pub fn is_missing(shadow: i32, at: u64) -> Result<bool, Errno> {
     let page = at & !(PAGE64 - 1);
-    Ok(is_partly(&stat_descriptor(shadow)?) && next_hole(shadow, page, page + 1)?.is_some())
+    Ok(State::of(&stat_descriptor(shadow)?).is_partly()
+        && next_hole(shadow, page, page + 1)?.is_some())
 }
 
 /// Whether some page of the range is missing.
@@ -153,7 +153,7 @@ pub fn lacks(shadow: i32, range: (u64, u64)) -> Result<bool, Errno> {
 /// The first run of bytes that are missing in the range.
 pub fn missing(shadow: i32, range: (u64, u64)) -> Result<Option<(u64, u64)>, Errno> {
     let found = stat_descriptor(shadow)?;
-    match is_partly(&found) {
+    match State::of(&found).is_partly() {
         true => next_hole(shadow, range.0, range.1.min(found.st_size as u64)),
         false => Ok(None),
     }
@@ -162,7 +162,7 @@ pub fn missing(shadow: i32, range: (u64, u64)) -> Result<Option<(u64, u64)>, Err
 /// What of `range` is there. Of a shadow that is filled a hole is there, too.
 pub fn present(shadow: i32, range: (u64, u64)) -> Result<Vec<(u64, u64)>, Errno> {
     let found = stat_descriptor(shadow)?;
-    if !is_partly(&found) {
+    if !State::of(&found).is_partly() {
         return Ok(vec![range]);
     }
     let end = range.1.min(found.st_size as u64);
@@ -193,7 +193,7 @@ pub fn holes(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result
         return Ok(Vec::new());
     }
     let result = fill_between(file, shadow, at, end);
-    keep_times(shadow, &found);
+    state::keep_times(shadow, &found);
     result
 }
 
@@ -202,11 +202,11 @@ pub fn holes(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result
 pub fn drop_clean(shadow: i32, range: (u64, u64)) -> Result<u64, Errno> {
     let found = stat_descriptor(shadow)?;
     // The holes of one that is complete are zeroes.
-    if !is_partly(&found) {
+    if !State::of(&found).is_partly() {
         return Ok(0);
     }
     punch(shadow, range.0, range.1.saturating_sub(range.0))?;
-    keep_times(shadow, &found);
+    state::keep_times(shadow, &found);
     let left = stat_descriptor(shadow)?.st_blocks;
     Ok(found.st_blocks.saturating_sub(left) as u64 * 512)
 }
@@ -217,15 +217,6 @@ pub(super) fn punch(shadow: i32, at: u64, length: u64) -> Result<(), Errno> {
     let length = length.checked_next_multiple_of(PAGE64).unwrap_or(length);
     let mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
     fs::fallocate(BorrowedFd::number(shadow), mode, at, length)
-}
-
-pub(super) fn keep_times(shadow: i32, found: &culvert_sys::raw::general::stat) {
-    let times = times([
-        (found.st_atime as i64, found.st_atime_nsec as u32),
-        (found.st_mtime as i64, found.st_mtime_nsec as u32),
-    ]);
-    let shadow = BorrowedFd::number(shadow);
-    let _ = fs::utimensat(shadow, None, Some(&times), AtFlags::empty());
 }
 
 fn fill_between(

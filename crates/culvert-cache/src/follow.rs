@@ -1,7 +1,7 @@
 //! Shadows that are kept equal to their files: who changes the file changes the shadow too, both
 //! under the node's lock.
 //!
-//! That a shadow is one of these says a bit of its mode; that there are any in a group of nodes, a
+//! That a shadow is one of these says its [state](super::state); that there are any in a group of nodes, a
 //! word in shared memory ([`culvert_run::node_locks::Mapped`]). Every change of a file that could have
 //! such a shadow is made under the node's lock from beginning to end, so that none lies between the
 //! look at that word and the bytes in the shadow.
@@ -11,6 +11,7 @@ use super::fill;
 use super::filling;
 use super::given;
 use super::kept::{Kept, kept};
+use super::state::{self, State};
 use super::{OpenFile, nodes, pager, records};
 use crate::shadow::{self, OwnedFd};
 use alloc::sync::Arc;
@@ -19,8 +20,7 @@ use culvert::{Errno, File};
 use culvert_mounts::MountId;
 use culvert_run::{self as run, ShadowName, stat_descriptor};
 use culvert_sys::PAGE64;
-use culvert_sys::raw::general::O_NOATIME;
-use culvert_sys::raw::general::O_RDWR;
+use culvert_sys::raw::general::{O_NOATIME, O_RDWR, stat};
 
 /// A shadow open for reading and writing.
 pub enum Opened {
@@ -96,7 +96,7 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
         }
     };
     let found = stat_descriptor(opened.number())?;
-    Ok(shadow::is_followed(&found).then_some(opened))
+    Ok(State::of(&found).follows().then_some(opened))
 }
 
 /// Makes the shadow of `open` follow its file from now on, and be equal to it. `strangers`:
@@ -125,13 +125,10 @@ pub fn start<R>(
         None => Opened::Own(name, Some(shadow::open_shadow(name, O_RDWR)?)),
     };
     let fd = opened.number();
-    let is_fresh = |found: &culvert_sys::raw::general::stat| {
-        !shadow::is_filled(found) && !fill::is_partly(found) && found.st_size == 0
-    };
     // Before the lock, for which the pager may be waiting.
     let lazy = on_demand
         && !strangers
-        && stat_descriptor(fd).is_ok_and(|found| is_fresh(&found) && fill::is_fit(&found))
+        && stat_descriptor(fd).is_ok_and(|found| state::is_fresh(&found) && fill::is_fit(&found))
         && pager::lazy(name, file.attributes()?.size);
     let _lock = locks.lock(MountId(name.mount), name.node);
     // It has become the file meanwhile.
@@ -145,30 +142,32 @@ pub fn start<R>(
     let found = stat_descriptor(fd)?;
     // While it is mapped so that it can be written, or strangers may write, what it holds is the
     // truth.
-    let decides = shadow::is_followed(&found) && (strangers || records::any(name));
+    let decides = State::of(&found).follows() && (strangers || records::any(name));
     let mut filled = false;
     if decides || is_current(file, &found)? {
         if !on_demand {
             filling::complete_in_room(file, fd)?;
         }
-    } else if lazy && is_fresh(&found) {
+    } else if lazy && state::is_fresh(&found) {
         set_length(fd, file.attributes()?.size).map_err(|error| no_room(name, error.into()))?;
         given::mark_equal(file, fd)?;
-        shadow::mark_partly(fd, &file.attributes()?, true)?;
-    } else if on_demand && !strangers && fill::is_partly(&found) {
-        catch_up(file, fd).map_err(|error| no_room(name, error))?;
+        let partly = State::Partly { follows: true };
+        state::set(fd, &found, partly, &file.attributes()?)?;
+    } else if on_demand && !strangers && State::of(&found).is_partly() {
+        catch_up(file, fd, &found).map_err(|error| no_room(name, error))?;
     } else {
         let now = file.attributes()?;
         make_room(now.size, &found)?;
-        equalise(file, fd, is_fresh(&found)).map_err(|error| {
+        equalise(file, fd, state::is_fresh(&found)).map_err(|error| {
             // What it took is needed elsewhere.
-            if !shadow::is_filled(&found) && !fill::is_partly(&found) {
+            if State::of(&found) == State::Empty {
                 let _ = set_length(fd, 0);
             }
             no_room(name, error)
         })?;
-        shadow::mark_followed(fd, &file.attributes()?)?;
-        given::mark_equal_to(&now, fd)?;
+        let next = State::Filled { follows: true };
+        state::set(fd, &found, next, &file.attributes()?)?;
+        state::set_equal(fd, &now)?;
         filled = true;
     }
     then(opened, filled)
@@ -189,23 +188,23 @@ pub fn start_executed(open: &dyn OpenFile, fd: i32) -> culvert::Result<()> {
     group.followed.fetch_or(FOLLOWS, AcqRel);
     given::take_if_strangers(name, fd);
     let found = stat_descriptor(fd)?;
-    if shadow::is_followed(&found) && records::any(name) || is_current(file, &found)? {
+    if State::of(&found).follows() && records::any(name) || is_current(file, &found)? {
         return Ok(());
     }
     let now = file.attributes()?;
-    if !shadow::is_filled(&found) || now.size != found.st_size as u64 {
+    if !State::of(&found).has_all() || now.size != found.st_size as u64 {
         return Err(Errno::ETXTBSY.into());
     }
     each_difference(file, fd, (0, now.size), &mut |_, _, _| {
         Err(Errno::ETXTBSY.into())
     })?;
-    shadow::mark_followed(fd, &now)?;
-    given::mark_equal_to(&now, fd)
+    state::set(fd, &found, State::Filled { follows: true }, &now)?;
+    Ok(state::set_equal(fd, &now)?)
 }
 
 /// Makes what is there of a shadow with holes equal to its file, which has changed since; what is
 /// missing is read when it is needed, as before.
-fn catch_up(file: &dyn File, fd: i32) -> culvert::Result<()> {
+fn catch_up(file: &dyn File, fd: i32, found: &stat) -> culvert::Result<()> {
     let now = file.attributes()?;
     grow_or_cut(fd, now.size)?;
     for part in fill::present(fd, (0, now.size))? {
@@ -213,12 +212,13 @@ fn catch_up(file: &dyn File, fd: i32) -> culvert::Result<()> {
             shadow::write_all(fd, place, ours)
         })?;
     }
-    shadow::mark_partly(fd, &file.attributes()?, true)?;
-    given::mark_equal_to(&now, fd)
+    let partly = State::Partly { follows: true };
+    state::set(fd, found, partly, &file.attributes()?)?;
+    Ok(state::set_equal(fd, &now)?)
 }
 
 /// Room for what a shadow with this `struct stat` has not got of a file of `size` bytes.
-fn make_room(size: u64, found: &culvert_sys::raw::general::stat) -> Result<(), Errno> {
+fn make_room(size: u64, found: &stat) -> Result<(), Errno> {
     super::room::make(size.saturating_sub(found.st_blocks as u64 * 512))
 }
 
@@ -236,18 +236,9 @@ fn no_room(name: ShadowName, error: culvert::Error) -> culvert::Error {
     }
 }
 
-/// Whether a shadow with this `struct stat` that follows has the bytes of `file`, also those that
-/// were changed by somebody outside of the run: it was made equal more than a second after the
-/// file's last change.
-fn is_current(file: &dyn File, found: &culvert_sys::raw::general::stat) -> culvert::Result<bool> {
-    if !shadow::is_followed(found) {
-        return Ok(false);
-    }
-    let now = file.attributes()?;
-    let modified = (found.st_mtime as i64, found.st_mtime_nsec as u32);
-    Ok(now.size == found.st_size as u64
-        && (now.mtime.seconds, now.mtime.nanoseconds) == modified
-        && now.ctime.seconds + 1 < found.st_ctime as i64)
+/// Whether a shadow with this `struct stat` that follows has the bytes of `file`.
+fn is_current(file: &dyn File, found: &stat) -> culvert::Result<bool> {
+    Ok(State::of(found).follows() && state::is_equal(found, &file.attributes()?))
 }
 
 /// Gives a shadow the length `size`. What was stored behind the old end of the file, in its last

@@ -1,22 +1,18 @@
 //! What programs that are not intercepted were given of a shadow, and what they wrote to it.
-//!
-//! A shadow that nobody else has written has a time of access that is made of its time of
-//! modification.
 
 use super::bytes;
 use super::kept::kept;
+use super::state::{self, State};
 use crate::shadow::{self, OwnedFd};
 use alloc::ffi::CString;
 use alloc::{format, vec};
 use core::sync::atomic::Ordering::*;
-use culvert::{Attributes, Errno, File, OpenFlags, Opened, SetAttributes};
+use culvert::{Errno, File, OpenFlags, Opened, SetAttributes};
 use culvert_mounts::MountId;
-use culvert_run::files::times;
 use culvert_run::task;
 use culvert_run::{self as run, ShadowName, stat_descriptor};
-use culvert_sys::flags::AtFlags;
 use culvert_sys::raw::general::O_RDWR;
-use culvert_sys::{BorrowedFd, fs};
+use culvert_sys::fs;
 
 /// Whether a program that is not intercepted may have written to any shadow.
 #[inline]
@@ -186,26 +182,12 @@ pub(crate) fn lost(name: ShadowName, error: &culvert::Error) {
     );
 }
 
-/// Whether somebody else has written to a shadow with this `struct stat` since it was made equal.
-pub(crate) fn was_written(found: &culvert_sys::raw::general::stat) -> bool {
-    let accessed = (found.st_atime as i64, found.st_atime_nsec as u32);
-    shadow::is_filled(found)
-        && accessed != equal_access_time(found.st_mtime as i64, found.st_mtime_nsec as u32)
-}
-
-/// The time of access of a shadow that nobody else has written since it was last modified: not that
-/// time itself, which is what the kernel sets when one who has just written it reads it
-/// (`relatime_need_update`, fs/inode.c).
-const fn equal_access_time(seconds: i64, nanoseconds: u32) -> (i64, u32) {
-    (seconds, nanoseconds ^ 1)
-}
-
 /// Brings what strangers wrote to the shadow in `fd` to the driver. Under the node's lock.
 pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
     let found = stat_descriptor(fd)?;
     // Strangers get one that follows only. One that has become the file since it was opened does
     // not: the driver's file with that number is another one.
-    if !was_written(&found) || !shadow::is_followed(&found) {
+    if !state::is_written(&found) || !State::of(&found).follows() {
         return Ok(());
     }
     let file = writable(name)?;
@@ -226,7 +208,7 @@ pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
     };
     bytes::write_back(&*file, fd, &[(known, size)], false)?;
     if known != 0 {
-        shadow::touch(fd)?;
+        state::touch(fd)?;
     }
     mark_equal(&*file, fd)
 }
@@ -257,15 +239,5 @@ pub fn is_out_of_reach(error: &culvert::Error) -> bool {
 
 /// Says that nobody else has written the shadow in `fd` since it became equal to `file`.
 pub fn mark_equal(file: &dyn File, fd: i32) -> culvert::Result<()> {
-    mark_equal_to(&file.attributes()?, fd)
-}
-
-/// The same: equal to the file as it was when it had these attributes. Who compares the bytes asks
-/// for them before, so that what somebody outside of the run changes meanwhile is seen the next
-/// time.
-pub fn mark_equal_to(attributes: &Attributes, fd: i32) -> culvert::Result<()> {
-    let modified = (attributes.mtime.seconds, attributes.mtime.nanoseconds);
-    let accessed = equal_access_time(modified.0, modified.1);
-    let (fd, times) = (BorrowedFd::number(fd), times([accessed, modified]));
-    Ok(fs::utimensat(fd, None, Some(&times), AtFlags::empty())?)
+    Ok(state::set_equal(fd, &file.attributes()?)?)
 }

@@ -1,7 +1,7 @@
 //! Holes that this process makes in what it maps (madvise(2), MADV_REMOVE): the file gets them too.
 
+use super::State;
 use super::dirty::Dirty;
-use super::fill;
 use super::follow;
 use super::nodes::Node;
 use crate::shadow;
@@ -44,7 +44,7 @@ impl Node {
             return;
         };
         let fd = shadow.number();
-        let partly = stat_descriptor(fd).is_ok_and(|found| fill::is_partly(&found));
+        let partly = stat_descriptor(fd).is_ok_and(|found| State::of(&found).is_partly());
         if partly {
             let zeroes = [0u8; PAGE64 as usize];
             let mut at = range.0;

@@ -40,6 +40,7 @@ mod recovery;
 pub mod regions;
 pub mod room;
 pub mod shadow;
+pub mod state;
 pub mod stores;
 pub mod synced;
 
@@ -51,6 +52,7 @@ use culvert_run::task;
 use culvert_sys::{nr, syscall};
 pub use open_file::OpenFile;
 pub use recovery::{is_alive_with_records, recover, recover_all, recover_dead, recover_node};
+pub use state::State;
 
 /// Reads from `offset` on into `spans`, where the shadow holds the truth; none where the driver is
 /// to be asked. `locked`: the caller has the lock of the node.
@@ -78,7 +80,7 @@ fn read_shadow(
         return Ok(None);
     };
     let fd = shadow.number();
-    if fill::is_partly(&stat_descriptor(fd)?) {
+    if State::of(&stat_descriptor(fd)?).is_partly() {
         // Until it is read: the pager drops pages.
         let _lock = (!locked).then(|| open.lock()).flatten();
         return read_partly(open.file()?, fd, offset, spans).map(Some);

@@ -1,15 +1,14 @@
 //! Programs that are not intercepted, and files of drivers: strangers, who read and write the
 //! shadow.
 //!
-//! A shadow that they are given follows its file (paging/follow.rs). What they write is in the
+//! A shadow that they are given follows its file (follow.rs). What they write is in the
 //! shadow. Whoever uses the file next through its driver, removes its last name, or ends, brings it
 //! to the driver. It stays in the run directory until then, so that nobody's death loses it.
 
-use crate::given::{
-    any_strangers, given, lost, mark_equal_to, mark_of, strangers_have, take_changes, was_written,
-};
+use crate::given::{any_strangers, given, lost, mark_of, strangers_have, take_changes};
 use crate::kept::kept;
 use crate::shadow::{self, OwnedFd, open_shadow};
+use crate::state::{self, State};
 use crate::{OpenFile, bytes, follow};
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, File, FileSystem};
@@ -74,19 +73,15 @@ pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
 
 fn renew_opened(name: ShadowName, file: &dyn File, shadow: &OwnedFd) -> culvert::Result<()> {
     let (found, now) = (stat_descriptor(shadow.raw())?, file.attributes()?);
-    let modified = (found.st_mtime as i64, found.st_mtime_nsec as u32);
-    let same = now.size == found.st_size as u64
-        && (now.mtime.seconds, now.mtime.nanoseconds) == modified
-        && now.ctime.seconds + 1 < found.st_ctime as i64;
-    if same {
+    if state::is_equal(&found, &now) {
         return Ok(());
     }
     // One that is mapped so that it can be written holds the truth.
-    if shadow::is_followed(&found) && crate::records::any(name) {
+    if State::of(&found).follows() && crate::records::any(name) {
         return Ok(());
     }
     bytes::equalise(file, shadow.raw(), false)?;
-    mark_equal_to(&now, shadow.raw())
+    Ok(state::set_equal(shadow.raw(), &now)?)
 }
 
 /// A program that is not intercepted gets what is `open`, and may write through it.
@@ -147,7 +142,7 @@ fn forget_strangers(name: ShadowName) {
         return;
     }
     // What was written since the shadow was brought, or could not be brought.
-    if stat_path(&run::get().shadow(name)).is_ok_and(|found| was_written(&found)) {
+    if stat_path(&run::get().shadow(name)).is_ok_and(|found| state::is_written(&found)) {
         return;
     }
     let mark = mark_of(name);
@@ -234,7 +229,7 @@ fn open_existing(name: ShadowName) -> Option<OwnedFd> {
         Err(_) => OwnedFd::from_raw(dup_high(kept(name)?.number(), true).ok()?),
     };
     match stat_descriptor(opened.raw()) {
-        Ok(found) if shadow::is_filled(&found) => Some(opened),
+        Ok(found) if State::of(&found).has_all() => Some(opened),
         _ => {
             run::get().posix_locks.close(name, opened);
             None

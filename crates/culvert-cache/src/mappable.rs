@@ -3,10 +3,9 @@
 
 use super::filling;
 use super::room;
+use super::state::{self, State};
 use super::{fill, pager};
-use crate::shadow::{
-    ToShadow, is_filled, is_partly, mark_filled, mark_partly, open_shadow, set_times,
-};
+use crate::shadow::{ToShadow, open_shadow};
 use culvert::{Errno, File};
 use culvert_run::files::OwnedFd;
 use culvert_run::task::limits::set_length;
@@ -15,7 +14,7 @@ use culvert_run::{self as run, ShadowName, stat_descriptor, stat_path};
 /// Fills the shadow of `name` with the bytes of `file` unless it is filled already.
 pub fn fill(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
     let path = run::get().shadow(name);
-    if stat_path(&path).is_ok_and(|found| is_filled(&found)) {
+    if stat_path(&path).is_ok_and(|found| State::of(&found).has_all()) {
         return Ok(());
     }
     // Open for writing under the lock only: while it is, nobody can execute it (vfs/busy.rs).
@@ -24,7 +23,7 @@ pub fn fill(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
         .lock(culvert_mounts::MountId(name.mount), name.node);
     let writable = match open_shadow(name, 0o2) {
         // Somebody has filled it meanwhile, and executes it.
-        Err(Errno::ETXTBSY) if stat_path(&path).is_ok_and(|found| is_filled(&found)) => {
+        Err(Errno::ETXTBSY) if stat_path(&path).is_ok_and(|found| State::of(&found).has_all()) => {
             return Ok(());
         }
         opened => opened?,
@@ -36,10 +35,10 @@ pub fn fill(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
 
 fn fill_opened(file: &dyn File, writable: &OwnedFd) -> culvert::Result<()> {
     let found = stat_descriptor(writable.raw())?;
-    if is_filled(&found) {
+    if State::of(&found).has_all() {
         return Ok(());
     }
-    if is_partly(&found) {
+    if State::of(&found).is_partly() {
         return filling::complete_in_room(file, writable.raw());
     }
     let attributes = file.attributes()?;
@@ -59,8 +58,9 @@ fn fill_opened(file: &dyn File, writable: &OwnedFd) -> culvert::Result<()> {
         }
     }
     set_length(writable.raw(), attributes.size)?;
-    set_times(writable, &attributes);
-    Ok(mark_filled(writable, &attributes)?)
+    state::set_times(writable.raw(), &attributes);
+    let filled = State::Filled { follows: false };
+    Ok(state::set(writable.raw(), &found, filled, &attributes)?)
 }
 
 /// Makes the shadow of `name`, whose file never changes, one that the pager fills when it is mapped
@@ -77,25 +77,26 @@ fn begin(name: ShadowName, file: &dyn File) -> culvert::Result<bool> {
 }
 
 fn begin_opened(name: ShadowName, file: &dyn File, writable: &OwnedFd) -> culvert::Result<bool> {
-    let is_fresh = |found: &culvert_sys::raw::general::stat| {
-        !is_filled(found) && found.st_size == 0 && fill::is_fit(found)
-    };
+    let is_lazy = |found: &culvert_sys::raw::general::stat| State::of(found).is_partly();
+    let may_be =
+        |found: &culvert_sys::raw::general::stat| state::is_fresh(found) && fill::is_fit(found);
     let found = stat_descriptor(writable.raw())?;
     let attributes = file.attributes()?;
     // Before the lock, for which the pager may be waiting.
-    if !(is_partly(&found) || is_fresh(&found) && pager::lazy(name, attributes.size)) {
+    if !(is_lazy(&found) || may_be(&found) && pager::lazy(name, attributes.size)) {
         return Ok(false);
     }
     let mount = culvert_mounts::MountId(name.mount);
     let _lock = run::get().node_locks.lock(mount, name.node);
     let found = stat_descriptor(writable.raw())?;
-    if is_fresh(&found) && !is_partly(&found) {
+    if may_be(&found) {
         set_length(writable.raw(), attributes.size)?;
-        set_times(writable, &attributes);
-        mark_partly(writable.raw(), &attributes, false)?;
+        state::set_times(writable.raw(), &attributes);
+        let partly = State::Partly { follows: false };
+        state::set(writable.raw(), &found, partly, &attributes)?;
         return Ok(true);
     }
-    Ok(is_partly(&found))
+    Ok(is_lazy(&found))
 }
 
 /// What mmap is given for a description: its own descriptor when that is a filled shadow already,
@@ -139,7 +140,7 @@ pub fn mappable(
 ) -> culvert::Result<Mappable> {
     // Open all the time, so that nobody empties it before it is mapped.
     let mappable = match own {
-        Some(fd) if is_filled(&stat_descriptor(fd)?) => return Ok(Mappable::Own(fd)),
+        Some(fd) if State::of(&stat_descriptor(fd)?).has_all() => return Ok(Mappable::Own(fd)),
         Some(fd) => Mappable::Own(fd),
         None => Mappable::Other(open_shadow(name, 0)?),
     };

@@ -5,10 +5,11 @@ use crate::OpenFile;
 use crate::filling;
 use crate::given;
 use crate::gone::record::{Kept, all, last_of, number, open_record, path_of, record_of, since};
-use crate::gone::{COUNT, group, hand_over_xattrs, is_gone};
+use crate::gone::{COUNT, group, hand_over_xattrs};
 use crate::looked_at;
 use crate::shadow::{self, OwnedFd};
-use crate::{bytes, fill, records, room};
+use crate::state::{self, State};
+use crate::{bytes, records, room};
 use alloc::{boxed::Box, format};
 use core::sync::atomic::Ordering::*;
 use culvert::{Attributes, Errno, File, FileKind, Result, Timespec};
@@ -131,12 +132,12 @@ fn take_over(
 ) -> Result<()> {
     let fd = writable.raw();
     let found = stat_descriptor(fd)?;
-    if is_gone(&found) {
+    if State::of(&found) == State::Orphan {
         // Somebody was faster.
         return Ok(());
     }
     let group = group(name).ok_or(Errno::ENOMEM)?;
-    let strangers = shadow::is_followed(&found) && given::strangers_have(name);
+    let strangers = State::of(&found).follows() && given::strangers_have(name);
     let brought = match strangers {
         true => given::take_changes(name, fd),
         false => Ok(()),
@@ -150,7 +151,7 @@ fn take_over(
     };
     // While it is mapped so that it can be written, or strangers may write, the shadow holds the
     // truth.
-    match shadow::is_followed(&found) && (strangers || records::any(name)) {
+    match State::of(&found).follows() && (strangers || records::any(name)) {
         true => {
             if let Some(given) = given::given(name).filter(|_| strangers) {
                 given.renew(reader, fd)?;
@@ -158,8 +159,7 @@ fn take_over(
             filling::complete_in_room(reader, fd)?;
         }
         false => {
-            let fresh =
-                !shadow::is_filled(&found) && !fill::is_partly(&found) && found.st_size == 0;
+            let fresh = state::is_fresh(&found);
             room::make(
                 file.attributes()?
                     .size
@@ -198,15 +198,12 @@ fn take_over(
         hand_over_xattrs(driver, name.node, found.st_ino);
     }
     if !in_shadow_alone {
-        shadow::set_times(writable, &now);
+        state::set_times(fd, &now);
     }
-    shadow::mark_gone(fd, &now)?;
+    state::set(fd, &found, State::Orphan, &now)?;
     given::disown(name);
     let marked = stat_descriptor(fd)?;
-    kept.since = Timespec {
-        seconds: marked.st_ctime as i64,
-        nanoseconds: marked.st_ctime_nsec as u32,
-    };
+    kept.since = state::changed(&marked);
     // Only the time of change depends on it.
     let _ = kept.write(&record);
     // Groups have one lock, which is held.
@@ -225,9 +222,8 @@ fn sweep() {
             continue;
         };
         // Who opened it by its driver and has not looked yet would lose what others wrote.
-        let since = (kept.since.seconds, kept.since.nanoseconds);
-        let unchanged = stat_descriptor(alone.raw())
-            .is_ok_and(|now| (now.st_ctime as i64, now.st_ctime_nsec as u32) == since);
+        let unchanged =
+            stat_descriptor(alone.raw()).is_ok_and(|now| state::changed(&now) == kept.since);
         if !unchanged {
             run::get().posix_locks.close(kept.name, alone);
             continue;

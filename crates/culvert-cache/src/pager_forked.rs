@@ -2,7 +2,7 @@
 //! program goes on.
 
 use super::pager::{Part, STATE, State, launch};
-use super::{fill, filling, nodes};
+use super::{filling, nodes, state};
 use crate::shadow::OwnedFd;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
@@ -97,7 +97,7 @@ fn may_lack(name: ShadowName) -> bool {
         Some((_node, fd)) => stat_descriptor(fd),
         None => stat_path(&run::get().shadow(name)),
     };
-    !found.is_ok_and(|found| !fill::is_partly(&found))
+    !found.is_ok_and(|found| !state::State::of(&found).is_partly())
 }
 
 /// A range that cannot be registered here: its file is filled. A child that cannot even do that

@@ -8,6 +8,7 @@
 
 use super::given;
 use super::records;
+use super::state::{self, State};
 use crate::shadow::{self, OwnedFd};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use culvert::Errno;
@@ -16,7 +17,7 @@ use culvert_run::{self as run, holders};
 use culvert_run::{ShadowName, list, stat_descriptor, stat_path};
 use culvert_sys::fs;
 use culvert_sys::process::sysinfo;
-use culvert_sys::raw::general::O_DIRECTORY;
+use culvert_sys::raw::general::{O_DIRECTORY, stat};
 
 /// The file of the run directory that holds the bound, in bytes, as decimal digits; without it
 /// three quarters of what the file system or the machine has (`usual`).
@@ -128,21 +129,18 @@ fn empty(name: ShadowName) -> Result<bool, Errno> {
     let found = stat_path(&run::get().shadow(name))?;
     // One with a second name is a program (exec/materialise.rs).
     let kept = found.st_nlink != 1 || records::any(name) || given::strangers_have(name);
-    let marked = shadow::is_filled(&found) || super::fill::is_partly(&found);
-    if kept || !marked {
+    if kept || State::of(&found) == State::Empty {
         return Ok(false);
     }
-    reset(name, holders::alone(name)?).map(|()| true)
+    reset(name, holders::alone(name)?, &found).map(|()| true)
 }
 
 /// Makes a shadow that nobody else has as it was made. Under the node's lock.
-fn reset(name: ShadowName, alone: OwnedFd) -> Result<(), Errno> {
-    const FRESH: usize = 0o600;
+fn reset(name: ShadowName, alone: OwnedFd, found: &stat) -> Result<(), Errno> {
     // Who opens it from here on waits until it is no longer marked, and then for the lock.
-    let unmarked =
-        culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(alone.raw()), FRESH as u32);
+    let unmarked = state::set_empty(alone.raw(), found);
     holders::end_lease(&alone);
-    let emptied = unmarked.and_then(|_| super::bytes::set_length(alone.raw(), 0));
+    let emptied = unmarked.and_then(|()| super::bytes::set_length(alone.raw(), 0));
     run::get().posix_locks.close(name, alone);
     emptied
 }
@@ -170,7 +168,7 @@ pub fn discard(name: ShadowName) -> bool {
         return false;
     };
     let discarded = match found.st_nlink {
-        1 => reset(name, alone),
+        1 => reset(name, alone, &found),
         // It is a program by its other name, and somebody may be about to execute that.
         _ => {
             let gone = fs::unlink(&path);

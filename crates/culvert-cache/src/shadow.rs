@@ -1,44 +1,17 @@
 //! Shadow files: what a driven node looks like to the kernel once the kernel has to know of it.
 //!
 //! A shadow is empty until it must be read by somebody who is not intercepted, or mapped: then it
-//! is *filled* with the node's bytes, once for all processes of the run, and marked by the sticky
-//! bit.
+//! is *filled* with the node's bytes, once for all processes of the run ([`state`](crate::state)).
 
 use core::ffi::CStr;
 use culvert::{Errno, Shared, Sink};
-use culvert_run::files::times;
 use culvert_run::task;
-use culvert_run::{self as run, ShadowName, stat_descriptor};
-use culvert_sys::flags::AtFlags;
+use culvert_run::{self as run, ShadowName};
 use culvert_sys::raw::general::{O_CREAT, O_WRONLY};
 use culvert_sys::raw::general::{O_DIRECTORY, O_DSYNC, O_SYNC};
 use culvert_sys::{BorrowedFd, fs, nr, syscall};
 
-/// Of a shadow's mode: it has its node's bytes.
-pub const FILLED: u32 = 0o1000;
-/// Who changes the file changes the shadow too (paging/follow.rs). The run directory is the user's
-/// alone, so the bit lets nobody in.
-const FOLLOWED: u32 = 0o040;
-/// It may have holes: what has not been read from the driver yet (paging/pager/fill.rs).
-pub const PARTLY: u32 = 0o020;
-/// It is the file (gone/).
-pub const GONE: u32 = 0o004;
 pub use culvert_run::files::{OwnedFd, open, open_descriptors};
-
-/// Whether a shadow with this `struct stat` holds its node's bytes.
-pub fn is_filled(found: &culvert_sys::raw::general::stat) -> bool {
-    found.st_mode & FILLED != 0
-}
-
-/// Whether a shadow with this `struct stat` may have holes.
-pub fn is_partly(found: &culvert_sys::raw::general::stat) -> bool {
-    found.st_mode & PARTLY != 0
-}
-
-/// Whether it also follows its file.
-pub fn is_followed(found: &culvert_sys::raw::general::stat) -> bool {
-    found.st_mode & FOLLOWED != 0 && (is_filled(found) || is_partly(found))
-}
 
 /// An open file description on the shadow of `name` that is none of the program's, with the access
 /// mode and status flags `flags`; its offset is not to be used.
@@ -175,73 +148,6 @@ impl Sink for ToShadow {
         self.room -= count;
         Ok(count)
     }
-}
-
-/// Gives the shadow the times of a file with these attributes.
-pub fn set_times(shadow: &OwnedFd, attributes: &culvert::Attributes) {
-    let times = times([attributes.atime, attributes.mtime].map(|it| (it.seconds, it.nanoseconds)));
-    let _ = fs::utimensat(shadow, None, Some(&times), AtFlags::empty());
-}
-
-/// Says that a shadow holds the bytes of a file with these attributes.
-pub fn mark_filled(shadow: &OwnedFd, attributes: &culvert::Attributes) -> Result<(), Errno> {
-    mark(shadow.raw(), attributes, FILLED)
-}
-
-/// Says that a shadow that may have holes has none any more.
-pub fn mark_complete(fd: i32) -> Result<(), Errno> {
-    let mode = stat_descriptor(fd)?.st_mode & 0o7777 & !PARTLY | FILLED;
-    fs::fchmod(BorrowedFd::number(fd), mode)
-}
-
-/// Says that a shadow of a file with these attributes may have holes, and follows it where that
-/// `changes`.
-pub fn mark_partly(fd: i32, attributes: &culvert::Attributes, changes: bool) -> Result<(), Errno> {
-    mark(fd, attributes, PARTLY | if changes { FOLLOWED } else { 0 })
-}
-
-/// Its time of change is now. Under the node's lock.
-pub fn touch(fd: i32) -> Result<(), Errno> {
-    let found = stat_descriptor(fd)?;
-    let mode = found.st_mode & 0o7777;
-    match fs::fchmod(BorrowedFd::number(fd), mode) {
-        // Another user by now (setuid(2)), who may still write it: its time of modification is now,
-        // too, so that who looks next compares it.
-        Err(Errno::EPERM) => task::limits::set_length(fd, found.st_size as u64),
-        touched => touched,
-    }
-}
-
-/// Says that it does, and follows it.
-pub fn mark_followed(fd: i32, attributes: &culvert::Attributes) -> Result<(), Errno> {
-    mark(fd, attributes, FILLED | FOLLOWED)
-}
-
-/// Says that it is the file itself from now on.
-pub fn mark_gone(fd: i32, attributes: &culvert::Attributes) -> Result<(), Errno> {
-    mark(fd, attributes, FILLED | GONE)
-}
-
-fn mark(fd: i32, attributes: &culvert::Attributes, bits: u32) -> Result<(), Errno> {
-    let executable = match attributes.permissions & 0o111 {
-        0 => 0,
-        _ => 0o100,
-    };
-    fs::fchmod(BorrowedFd::number(fd), 0o600 | bits | executable)
-}
-
-/// Lets the kernel execute the shadow of `name` in `fd`: it may have been filled when its file was
-/// not executable yet, or was another one with the same number. Whether the program may is not its
-/// matter.
-pub fn make_executable(name: ShadowName, fd: i32) -> Result<(), Errno> {
-    if stat_descriptor(fd)?.st_mode & 0o100 != 0 {
-        return Ok(());
-    }
-    let mount = culvert_mounts::MountId(name.mount);
-    // The mode is read and written: others mark it under the lock, too.
-    let _lock = run::get().node_locks.lock(mount, name.node);
-    let mode = stat_descriptor(fd)?.st_mode & 0o7777 | 0o100;
-    fs::fchmod(BorrowedFd::number(fd), mode)
 }
 
 /// Writes all of `bytes` at `offset` of a shadow.

@@ -6,10 +6,11 @@ pub mod other_user;
 use crate::descriptors::{handed, saved};
 use crate::exec::{NO_RUN, Why, static_tls, tunables};
 use crate::memory::c_string;
+use crate::paging::State;
 use crate::process::{self, Process};
 use crate::run::{NO_PATCH, Refusal, Run, VARIABLE, stat_path};
 use crate::vfs::own_file::{self, OwnFile};
-use crate::{dispatch, lifecycle, log, notice, shadow};
+use crate::{dispatch, lifecycle, log, notice};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -322,7 +323,7 @@ fn refuse_to_read_nothing(run: &[u8], reason: &str) {
                 .is_some_and(|rest| rest.windows(9).any(|part| part == b"/shadows/"))
         };
         let shadow = crate::run::descriptor_path(*fd).is_ok_and(|path| below(&path));
-        shadow && crate::run::stat_descriptor(*fd).is_ok_and(|found| !shadow::is_filled(&found))
+        shadow && crate::run::stat_descriptor(*fd).is_ok_and(|found| !State::of(&found).has_all())
     };
     let Some(fd) = crate::shadow::open_descriptors()
         .into_iter()

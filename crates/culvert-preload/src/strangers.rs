@@ -6,9 +6,10 @@
 use crate::description::{Description, Object, given_to_strangers};
 use crate::files::c_string;
 use crate::looked_at;
+use crate::paging::State;
 use crate::process::{self, Process};
 use crate::run::{ShadowName, read_link, stat_descriptor};
-use crate::shadow::{self, open_descriptors};
+use crate::shadow::open_descriptors;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use core::sync::atomic::Ordering::*;
@@ -78,7 +79,7 @@ pub fn give(description: &Description, fd: i32, call: &str) -> Result<(), Errno>
         .immutable;
     let is_given = || {
         let found = stat_descriptor(fd);
-        found.is_ok_and(|it| shadow::is_filled(&it) && (immutable || shadow::is_followed(&it)))
+        found.is_ok_and(|it| State::of(&it).has_all() && (immutable || State::of(&it).follows()))
     };
     let given = if crate::task::has_left() {
         Err(Errno::ENOENT.into())

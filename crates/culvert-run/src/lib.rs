@@ -41,7 +41,7 @@
 //!     told                empty: the user was told that a program does not see the mounts
 //!                         (notice.rs)
 //!     mappings            which processes map which nodes so that they can be written
-//!                         (paging/records.rs)
+//!                         (records.rs)
 //!     watch/M.N/          the mirror of the watched node N (watch/mirror.rs)
 //!     exe/<path>          programs started from a mount, under the path they have there
 //!     interpreted/<path>  likewise copies of programs whose interpreter is on a mount
@@ -378,7 +378,7 @@ impl Run {
     /// Whether only the run's user can have opened `fd`: its owner and mode say so.
     fn is_of_its_user(&self, fd: i32, found: &stat) -> bool {
         /// What a mode must not give: of the group's rights only the first is a mark of ours
-        /// (shadow.rs, `FOLLOWED`).
+        /// (culvert-cache, state.rs: `FOLLOWS`).
         const OTHERS: u32 = 0o037;
         let opened = kernel_flags(fd).is_ok_and(|flags| flags & O_PATH == 0);
         // In a user namespace it has another number: that of the lock, which is the same user's.

@@ -1,5 +1,5 @@
 //! The table of mappings that can be written, in a file of the run directory that everybody maps:
-//! who stands in it, paging/records.rs says.
+//! who stands in it, records.rs says.
 
 use crate::files;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};

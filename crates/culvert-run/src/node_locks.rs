@@ -53,7 +53,7 @@ pub struct Notes {
     /// Counts the times a shadow was given to a program that is not intercepted and may write to
     /// it.
     pub strangers: AtomicU32,
-    /// About how many bytes lie in shadows (paging/room.rs).
+    /// About how many bytes lie in shadows (culvert-cache, room.rs).
     pub filled: AtomicU64,
     /// Not 0 once what is sent through a socket may come to somebody who reads it without us
     /// (strangers.rs).
@@ -67,7 +67,7 @@ pub struct Notes {
 /// What the processes of a run tell each other of a group of nodes, those with one lock word.
 #[derive(Clone, Copy)]
 pub struct Mapped {
-    /// How many records of mappings that can be written its nodes have (paging/records.rs), or had
+    /// How many records of mappings that can be written its nodes have (records.rs), or had
     /// when somebody was killed: 0 says that there are none.
     pub records: &'static AtomicU32,
     /// Bit 0: some shadow of its nodes must be kept equal to its file. Above, how many are files

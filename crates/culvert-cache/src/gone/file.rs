@@ -85,7 +85,7 @@ impl GoneFile {
         kept.owner.1 = changes.gid.unwrap_or(kept.owner.1);
         kept.write(&record)?;
         let own = self.bytes.descriptor().ok_or(Errno::EIO)?;
-        Ok(shadow::touch(own)?)
+        Ok(crate::state::touch(own)?)
     }
 }
 

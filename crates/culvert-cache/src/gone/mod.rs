@@ -15,12 +15,13 @@
 mod file;
 pub(crate) mod record;
 
+pub use crate::state::is_orphan as is_gone;
 use culvert_run::task;
 use culvert_sys::raw::general::{O_RDWR, O_TRUNC};
 pub use file::GoneFile;
 pub(crate) use file::hand_over_xattrs;
 
-use crate::shadow;
+use crate::{State, shadow};
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::*;
 use culvert::{Attributes, Errno, File, Opened, Result, SetAttributes};
@@ -32,12 +33,6 @@ use record::{Kept, all, open_record, path_of, since};
 
 /// The bits of [`Mapped::followed`] that count such shadows begin here.
 pub(crate) const COUNT: u32 = 1;
-
-/// Whether a file of the run directory's file system with this `struct stat` may be such a shadow:
-/// [`name_of`] knows.
-pub fn is_gone(found: &stat) -> bool {
-    found.st_mode & 0o101077 == shadow::FILLED | shadow::GONE | 0o100000
-}
 
 /// Whose shadow it is.
 pub fn name_of(found: &stat) -> Option<ShadowName> {
@@ -68,7 +63,7 @@ pub fn find(name: ShadowName, seen: u32) -> core::result::Result<Option<Box<Gone
     };
     let opened = shadow::open_path(name, &path_of(inode), O_RDWR)?;
     let found = stat_descriptor(opened.raw())?;
-    if !is_gone(&found) {
+    if State::of(&found) != State::Orphan {
         run::get().posix_locks.close(name, opened);
         return Ok(None);
     }

@@ -5,6 +5,7 @@ use super::{DescriptorTable, fifos, handed, saved, with_more};
 use crate::description::{Description, Held, Object};
 use crate::files::kernel_flags;
 use crate::gone;
+use crate::paging::State;
 use crate::paging::given::is_out_of_reach;
 use crate::resolver::{MountId, References};
 use crate::run::{self, node_paths};
@@ -99,7 +100,7 @@ impl DescriptorTable {
                 // What is written to one that can be changed would stay there.
                 let reads_only =
                     kernel_flags(fd).is_ok_and(|flags| !crate::description::may_write(flags));
-                if reads_only && crate::shadow::is_filled(found) {
+                if reads_only && State::of(found).has_all() {
                     return Looked::Filled;
                 }
                 let mount = MountId(name.mount);

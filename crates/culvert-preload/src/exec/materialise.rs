@@ -1,6 +1,7 @@
 //! Programs on a mount, as files that the kernel can execute.
 
 use crate::memory::c_string;
+use crate::paging::state;
 use crate::process::Process;
 use crate::run::{ShadowName, stat_path};
 use crate::shadow;
@@ -64,7 +65,9 @@ pub fn materialise(process: &Process, path: &[u8], name: ShadowName) -> Result<E
     }
     // Where that is not done the kernel refuses to execute it.
     if let Ok(kept) = &kept {
-        let _ = shadow::make_executable(name, kept.raw());
+        let mount = crate::mounts::MountId(name.mount);
+        let lock = || process.node_locks.lock(mount, name.node);
+        let _ = state::make_executable(kept.raw(), lock);
     }
     let named = name_in(process, b"exe", path, &process.run.shadow(name));
     if let Ok(kept) = kept {

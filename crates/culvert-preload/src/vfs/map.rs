@@ -6,7 +6,7 @@ use crate::description::{Held, Object, may_read};
 use crate::memory::{Span, UserSink};
 use crate::paging::nodes::{self, Mapped};
 use crate::paging::regions::{Region, Watch};
-use crate::paging::{self, dirty, fill, filling, pager, stores};
+use crate::paging::{self, State, dirty, filling, pager, stores};
 use crate::process::Process;
 use crate::run::stat_descriptor;
 use crate::{process, shadow};
@@ -187,7 +187,7 @@ fn map_shadow(process: &Process, held: &Held, fd: i32, read_only: bool, asked: &
         ..
     } = *asked;
     let map = |fd: i32, protection| asked.map(fd, protection, flags);
-    if !fill::is_partly(&stat_descriptor(fd)?) {
+    if !State::of(&stat_descriptor(fd)?).is_partly() {
         return map(fd, protection);
     }
     let name = held.name();

@@ -18,7 +18,7 @@ pub struct VforkChild {
     pub(super) changed_credentials: AtomicBool,
     /// What the block that they share said of its parent's.
     parent_credentials: usize,
-    /// Its slot for locks between processes (run/node_locks.rs).
+    /// Its slot for locks between processes (node_locks.rs).
     pub slot: AtomicU32,
     /// Filters that it has installed, which its parent has not got.
     pub filters: AtomicUsize,
