@@ -7,6 +7,7 @@ use super::fill;
 use super::follow::{Opened, followed, grow_or_cut};
 use super::given;
 use super::nodes;
+use super::reopen;
 use crate::shadow;
 use alloc::{boxed::Box, sync::Arc};
 use culvert::{Errno, File};
@@ -45,7 +46,7 @@ impl Reader {
         let name = open.name();
         match nodes::find(name) {
             Some(node) => Self::Mapped(node),
-            None => given::opened(name, 0)
+            None => reopen::for_reading(name)
                 .map_or_else(|error| Self::Nothing(error.errno()), Self::Opened),
         }
     }
@@ -114,7 +115,7 @@ pub fn before_giving(open: &dyn OpenFile, place: Place) -> culvert::Result<Optio
     }
     let file = open.file()?;
     let fd = shadow.number();
-    given::take_if_strangers(name, fd);
+    given::take_if_strangers(name, fd)?;
     let reader = Reader::new(open);
     let size = file.attributes()?.size;
     let length = stat_descriptor(fd)?.st_size as u64;
@@ -178,7 +179,8 @@ pub fn resizing<R>(
     let _lock = run::get().node_locks.lock(mount, node);
     let shadow = followed(name)?;
     if let Some(shadow) = &shadow {
-        given::take_if_strangers(name, shadow.number());
+        given::take_if_strangers(name, shadow.number())
+            .map_err(|error| does_not_follow(name, &error).errno())?;
     }
     let (result, size) = resize()?;
     if let Some(shadow) = shadow
@@ -237,7 +239,7 @@ impl Change<'_> {
         let fd = self.shadow.number();
         let size = file.attributes()?.size;
         grow_or_cut(fd, size)?;
-        let given = given::given(self.open.name());
+        let given = given::given(self.open.name())?;
         if let Some(given) = &given {
             given.cut(size);
         }

@@ -6,15 +6,12 @@
 
 use crate::shadow::OwnedFd;
 use crate::state::{self, State};
-use alloc::{boxed::Box, vec, vec::Vec};
-use culvert::{Errno, File, OpenFlags, Opened, Whence};
-use culvert_mounts::MountId;
+use alloc::{vec, vec::Vec};
+use culvert::{Errno, File, Whence};
+use culvert_run::stat_descriptor;
 use culvert_run::task;
-use culvert_run::{self as run, ShadowName, stat_descriptor};
 use culvert_sys::PAGE64;
-use culvert_sys::raw::general::{
-    FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, O_RDWR, SEEK_DATA, SEEK_HOLE,
-};
+use culvert_sys::raw::general::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, SEEK_DATA, SEEK_HOLE};
 use culvert_sys::{BorrowedFd, fs};
 
 /// Bytes that are read from the driver at a time: they are still in a second-level cache when they
@@ -25,27 +22,6 @@ const STEP: u64 = 256 << 10;
 /// says the size of huge ones where it gives them (`shmem_getattr`, mm/shmem.c).
 pub fn is_fit(found: &culvert_sys::raw::general::stat) -> bool {
     found.st_blksize as u64 == PAGE64
-}
-
-/// The file behind a shadow, open for reading.
-pub fn open(name: ShadowName) -> culvert::Result<Box<dyn File>> {
-    open_with(name, OpenFlags(0))
-}
-
-/// The same, open for reading and writing.
-pub fn open_writable(name: ShadowName) -> culvert::Result<Box<dyn File>> {
-    open_with(name, OpenFlags(O_RDWR))
-}
-
-fn open_with(name: ShadowName, flags: OpenFlags) -> culvert::Result<Box<dyn File>> {
-    let file_system = run::get().mounts.file_system(MountId(name.mount))?;
-    if file_system.capabilities().transient_nodes {
-        culvert_run::node_paths::find(name)?;
-    }
-    match file_system.open(&task::caller(), name.node, flags)? {
-        Opened::Driven(file) => Ok(file),
-        Opened::Backed(_) => Err(Errno::EIO.into()),
-    }
 }
 
 /// Fills what is missing of `shadow` in the range, where it is one that may have holes. Under the

@@ -1,6 +1,7 @@
 //! Filling all of a shadow at once, within the bound of the run.
 
-use super::fill::{complete, lacking, open};
+use super::fill::{complete, lacking};
+use super::reopen;
 use super::room;
 use crate::shadow::open_shadow;
 use culvert::{Errno, File};
@@ -16,7 +17,7 @@ pub fn complete_in_room(file: &dyn File, shadow: i32) -> culvert::Result<()> {
 
 /// Fills all of the shadow of `name`, and marks it so.
 pub fn all(name: ShadowName) -> culvert::Result<()> {
-    let (file, shadow) = (open(name)?, open_shadow(name, 2)?);
+    let (file, shadow) = (reopen::for_reading(name)?, open_shadow(name, 2)?);
     let result = lacking(&*file, shadow.raw())
         .and_then(|bytes| Ok(room::make(bytes)?))
         .and_then(|()| {

@@ -142,7 +142,7 @@ pub fn start<R>(
     let found = stat_descriptor(fd)?;
     // While it is mapped so that it can be written, or strangers may write, what it holds is the
     // truth.
-    let decides = State::of(&found).follows() && (strangers || records::any(name));
+    let decides = State::of(&found).follows() && (strangers || records::any(name)?);
     let mut filled = false;
     if decides || is_current(file, &found)? {
         if !on_demand {
@@ -186,9 +186,9 @@ pub fn start_executed(open: &dyn OpenFile, fd: i32) -> culvert::Result<()> {
     let group = group.ok_or(Errno::ENOMEM)?;
     let _lock = locks.lock(MountId(name.mount), name.node);
     group.followed.fetch_or(FOLLOWS, AcqRel);
-    given::take_if_strangers(name, fd);
+    given::take_if_strangers(name, fd)?;
     let found = stat_descriptor(fd)?;
-    if State::of(&found).follows() && records::any(name) || is_current(file, &found)? {
+    if State::of(&found).follows() && records::any(name)? || is_current(file, &found)? {
         return Ok(());
     }
     let now = file.attributes()?;

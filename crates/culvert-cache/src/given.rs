@@ -2,17 +2,16 @@
 
 use super::bytes;
 use super::kept::kept;
+use super::reopen;
 use super::state::{self, State};
 use crate::shadow::{self, OwnedFd};
 use alloc::ffi::CString;
 use alloc::{format, vec};
 use core::sync::atomic::Ordering::*;
-use culvert::{Errno, File, OpenFlags, Opened, SetAttributes};
-use culvert_mounts::MountId;
-use culvert_run::task;
-use culvert_run::{self as run, ShadowName, stat_descriptor};
-use culvert_sys::raw::general::O_RDWR;
+use culvert::{Errno, File, SetAttributes};
+use culvert_run::{self as run, ShadowName, stat_descriptor, task};
 use culvert_sys::fs;
+use culvert_sys::raw::general::O_RDWR;
 
 /// Whether a program that is not intercepted may have written to any shadow.
 #[inline]
@@ -28,12 +27,16 @@ pub(crate) fn any_strangers() -> bool {
 pub struct Given(OwnedFd);
 
 /// What strangers were given of the shadow of `name`, if they were. Under the node's lock.
-pub fn given(name: ShadowName) -> Option<Given> {
+pub fn given(name: ShadowName) -> Result<Option<Given>, Errno> {
     if !any_strangers() {
-        return None;
+        return Ok(None);
     }
-    let mark = shadow::open(&mark_of(name), O_RDWR, 0).ok()?;
-    Some(Given(mark))
+    match shadow::open(&mark_of(name), O_RDWR, 0) {
+        Ok(mark) => Ok(Some(Given(mark))),
+        // It is not found below another root, nor by another user.
+        Err(Errno::ENOENT | Errno::EACCES) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 impl Given {
@@ -134,7 +137,7 @@ pub fn strangers_have(name: ShadowName) -> bool {
     let mark = mark_of(name);
     let marked = fs::access(&mark, 0).is_ok();
     // Below another root the mark is not found.
-    marked || culvert_run::task::has_left() && kept(name).is_some()
+    marked || task::has_left() && kept(name).is_some()
 }
 
 /// The file of `name` is none any more: what is given its number is another one, of which nobody
@@ -152,12 +155,10 @@ pub fn disown(name: ShadowName) {
 }
 
 /// The same before it is changed: under the node's lock, with its shadow open in `fd`.
-pub fn take_if_strangers(name: ShadowName, fd: i32) {
-    if any_strangers()
-        && strangers_have(name)
-        && let Err(error) = take_changes(name, fd)
-    {
-        lost(name, &error);
+pub fn take_if_strangers(name: ShadowName, fd: i32) -> culvert::Result<()> {
+    match any_strangers() && strangers_have(name) {
+        true => unless_out_of_reach(name, take_changes(name, fd)),
+        false => Ok(()),
     }
 }
 
@@ -174,12 +175,23 @@ pub fn mark_if_strangers(file: &dyn File, fd: i32) -> culvert::Result<()> {
     }
 }
 
-pub(crate) fn lost(name: ShadowName, error: &culvert::Error) {
+/// What was `brought` of the file of `name`: where that is not this process's to write the log says
+/// so, and it goes on with what the driver has.
+pub(crate) fn unless_out_of_reach(
+    name: ShadowName,
+    brought: culvert::Result<()>,
+) -> culvert::Result<()> {
+    let Err(error) = brought else { return Ok(()) };
     culvert_sys::log!(
-        "what a program that is not intercepted wrote to node {:x} of mount {} is lost: {error}",
+        "what a program that is not intercepted wrote to node {:x} of mount {} does not come to its file: {error}",
         name.node.0,
         name.mount
     );
+    // Below another root a driver may have no way to its files.
+    match reopen::is_out_of_reach(&error) || task::has_left() {
+        true => Ok(()),
+        false => Err(error),
+    }
 }
 
 /// Brings what strangers wrote to the shadow in `fd` to the driver. Under the node's lock.
@@ -190,9 +202,9 @@ pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
     if !state::is_written(&found) || !State::of(&found).follows() {
         return Ok(());
     }
-    let file = writable(name)?;
+    let file = reopen::for_writing(name)?;
     let size = found.st_size as u64;
-    let given = given(name);
+    let given = given(name)?;
     // What was cut off is not known any more: the same bytes at the same place are new ones, in a
     // file that was cut, too.
     given.iter().for_each(|given| given.cut(size));
@@ -211,30 +223,6 @@ pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
         state::touch(fd)?;
     }
     mark_equal(&*file, fd)
-}
-
-/// The file of `name`, opened anew for reading and writing.
-pub fn writable(name: ShadowName) -> culvert::Result<alloc::boxed::Box<dyn File>> {
-    opened(name, O_RDWR)
-}
-
-/// The file of `name`, opened anew with the access mode `flags`.
-pub fn opened(name: ShadowName, flags: u32) -> culvert::Result<alloc::boxed::Box<dyn File>> {
-    let file_system = run::get().mounts.driver(MountId(name.mount))?;
-    match file_system.open(&task::caller(), name.node, OpenFlags(flags))? {
-        Opened::Driven(file) => Ok(file),
-        Opened::Backed(_) => Err(Errno::EIO.into()),
-    }
-}
-
-/// Whether [`opened`] fails with `error` because the file is not this process's to open, as it is of
-/// another user by now, or is no file any more. Any other error may pass, and is the caller's.
-pub fn is_out_of_reach(error: &culvert::Error) -> bool {
-    use Errno as E;
-    matches!(
-        error.errno(),
-        E::EACCES | E::EPERM | E::EROFS | E::ENOENT | E::ESTALE
-    )
 }
 
 /// Says that nobody else has written the shadow in `fd` since it became equal to `file`.

@@ -38,6 +38,7 @@ pub mod pager;
 pub mod pager_forked;
 mod recovery;
 pub mod regions;
+pub mod reopen;
 pub mod room;
 pub mod shadow;
 pub mod state;
@@ -63,9 +64,10 @@ pub fn read<F: OpenFile>(
     spans: &[Span],
     locked: bool,
 ) -> Option<culvert::Result<usize>> {
-    match holds(file) && !task::is_confined() {
-        true => read_shadow(file, offset, spans, locked).transpose(),
-        false => None,
+    match holds(file) {
+        Ok(true) if !task::is_confined() => read_shadow(file, offset, spans, locked).transpose(),
+        Ok(_) => None,
+        Err(error) => Some(Err(error.into())),
     }
 }
 
@@ -131,14 +133,17 @@ fn read_partly(file: &dyn File, fd: i32, offset: u64, spans: &[Span]) -> culvert
 
 /// Whether the bytes of the file lie in its shadow, so that its driver must not be asked for them.
 #[inline]
-pub fn holds<F: OpenFile>(file: &F) -> bool {
-    file.changes() && records::any(file.name())
+pub fn holds<F: OpenFile>(file: &F) -> Result<bool, Errno> {
+    match file.changes() {
+        true => records::any(file.name()),
+        false => Ok(false),
+    }
 }
 
 /// Writes back what all processes of the run have stored in `file`: this one from what it knows,
 /// the others by comparing.
 pub fn write_back<F: OpenFile>(file: &F) -> culvert::Result<()> {
-    if !holds(file) {
+    if !holds(file)? {
         return Ok(());
     }
     let own = nodes::find(file.name()).map_or(Ok(()), |node| write_back_own(&node));

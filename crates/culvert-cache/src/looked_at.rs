@@ -5,7 +5,9 @@
 //! shadow. Whoever uses the file next through its driver, removes its last name, or ends, brings it
 //! to the driver. It stays in the run directory until then, so that nobody's death loses it.
 
-use crate::given::{any_strangers, given, lost, mark_of, strangers_have, take_changes};
+use crate::given::{
+    any_strangers, given, mark_of, strangers_have, take_changes, unless_out_of_reach,
+};
 use crate::kept::kept;
 use crate::shadow::{self, OwnedFd, open_shadow};
 use crate::state::{self, State};
@@ -59,7 +61,7 @@ pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
     // Open for writing under the lock only: while it is, nobody can execute it (vfs/busy.rs).
     let _lock = run::get().node_locks.lock(MountId(name.mount), name.node);
     // One that is being executed cannot be opened for writing: it stays.
-    let Some(writable) = open_existing(name) else {
+    let Some(writable) = open_existing(name)? else {
         return Ok(());
     };
     let taken = match strangers_have(name) {
@@ -77,7 +79,7 @@ fn renew_opened(name: ShadowName, file: &dyn File, shadow: &OwnedFd) -> culvert:
         return Ok(());
     }
     // One that is mapped so that it can be written holds the truth.
-    if State::of(&found).follows() && crate::records::any(name) {
+    if State::of(&found).follows() && crate::records::any(name)? {
         return Ok(());
     }
     bytes::equalise(file, shadow.raw(), false)?;
@@ -117,14 +119,14 @@ pub fn give_to_stranger(open: &dyn OpenFile) -> culvert::Result<()> {
     // mapping has an access time of its own (relatime), and perhaps old bytes, which must not come
     // into the file.
     follow::start(open, strangers, false, |shadow, _| {
-        let Some(given) = given(open.name()) else {
+        let Some(given) = given(open.name())? else {
             return Ok(());
         };
         match strangers {
             // They have not got it yet.
             false => given.remember(shadow.number()),
             // Of a file that is mapped through its shadow that has all.
-            true if crate::records::any(open.name()) => {}
+            true if crate::records::any(open.name())? => {}
             true => given.renew(open.file()?, shadow.number())?,
         }
         Ok(())
@@ -160,15 +162,17 @@ fn forget_strangers(name: ShadowName) {
 
 /// Before a name of the file goes: what strangers wrote comes to it while it can be found.
 pub fn before_losing(name: ShadowName) {
+    // What was not brought is in the shadow, which becomes the file if others have it.
     if any_strangers() {
-        bring(name, true);
+        let _ = bring(name, true);
     }
 }
 
 /// Before `file` is read: what strangers have written to its shadow counts.
-pub fn before<F: OpenFile>(file: &F) {
-    if file.changes() && any_strangers() {
-        bring(file.name(), true);
+pub fn before<F: OpenFile>(file: &F) -> culvert::Result<()> {
+    match file.changes() && any_strangers() {
+        true => bring(file.name(), true),
+        false => Ok(()),
     }
 }
 
@@ -176,63 +180,74 @@ pub fn before<F: OpenFile>(file: &F) {
 /// the cause). What strangers have written counts from the next call on.
 #[inline]
 pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
-    bring_all();
+    bring_all()?;
     run::get().mounts.file_system(mount)
 }
 
-/// Brings what strangers wrote to the drivers, of all shadows that they were given.
-pub fn bring_all() {
+/// Brings what strangers wrote to the drivers, of all shadows that they were given. EMFILE, ENFILE:
+/// for want of a descriptor it is not known what. What else fails concerns one file, whose reader
+/// is told.
+pub fn bring_all() -> Result<(), Errno> {
     let Some(notes) = run::get().node_locks.notes_if_mapped() else {
-        return;
+        return Ok(());
     };
     if notes.strangers.load(Relaxed) == 0 {
-        return;
+        return Ok(());
     }
-    let Ok(directory) = shadow::open(&run::get().file("strangers"), 0o200000, 0) else {
-        return;
+    let directory = match shadow::open(&run::get().file("strangers"), 0o200000, 0) {
+        Err(error @ (Errno::EMFILE | Errno::ENFILE)) => return Err(error),
+        // It is not found below another root, nor by another user.
+        Err(_) => return Ok(()),
+        Ok(directory) => directory,
     };
     for entry in culvert_run::list(&directory) {
-        if let Some(name) = ShadowName::of_text(&entry) {
-            bring(name, false);
-            forget_strangers(name);
+        let Some(name) = ShadowName::of_text(&entry) else {
+            continue;
+        };
+        match bring(name, false).map_err(|error| error.errno()) {
+            Err(error @ (Errno::EMFILE | Errno::ENFILE)) => return Err(error),
+            _ => forget_strangers(name),
         }
     }
+    Ok(())
 }
 
 /// Brings what was written to one shadow. Without `wait` only if nobody is at the node: the caller
 /// may be itself.
-fn bring(name: ShadowName, wait: bool) {
+fn bring(name: ShadowName, wait: bool) -> culvert::Result<()> {
     if !strangers_have(name) {
-        return;
+        return Ok(());
     }
-    let Some(writable) = open_existing(name) else {
-        return;
+    let Some(writable) = open_existing(name)? else {
+        return Ok(());
     };
     let (locks, mount) = (&run::get().node_locks, MountId(name.mount));
     let lock = match wait {
         true => Some(locks.lock(mount, name.node)),
         false => locks.try_lock(mount, name.node),
     };
-    if let Some(_lock) = lock
-        && let Err(error) = take_changes(name, writable.raw())
-    {
-        lost(name, &error);
-    }
+    let brought = lock.map_or(Ok(()), |_lock| take_changes(name, writable.raw()));
     run::get().posix_locks.close(name, writable);
+    unless_out_of_reach(name, brought)
 }
 
-/// The shadow, if there is one that is kept equal.
-fn open_existing(name: ShadowName) -> Option<OwnedFd> {
-    let path = run::get().shadow(name);
-    let opened = match shadow::open(&path, O_RDWR, 0) {
+/// The shadow, if there is one that has all bytes.
+fn open_existing(name: ShadowName) -> Result<Option<OwnedFd>, Errno> {
+    let opened = match shadow::open(&run::get().shadow(name), O_RDWR, 0) {
         Ok(opened) => opened,
-        Err(_) => OwnedFd::from_raw(dup_high(kept(name)?.number(), true).ok()?),
+        // There is none, it is being executed, or it is not found below another root or by another
+        // user.
+        Err(error) => match (kept(name), error) {
+            (Some(kept), _) => OwnedFd::from_raw(dup_high(kept.number(), true)?),
+            (None, Errno::ENOENT | Errno::ETXTBSY | Errno::EACCES) => return Ok(None),
+            (None, error) => return Err(error),
+        },
     };
     match stat_descriptor(opened.raw()) {
-        Ok(found) if State::of(&found).has_all() => Some(opened),
-        _ => {
+        Ok(found) if State::of(&found).has_all() => Ok(Some(opened)),
+        found => {
             run::get().posix_locks.close(name, opened);
-            None
+            found.map(|_| None)
         }
     }
 }

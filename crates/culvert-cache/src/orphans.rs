@@ -9,7 +9,7 @@ use crate::gone::{COUNT, group, hand_over_xattrs};
 use crate::looked_at;
 use crate::shadow::{self, OwnedFd};
 use crate::state::{self, State};
-use crate::{bytes, records, room};
+use crate::{bytes, records, reopen, room};
 use alloc::{boxed::Box, format};
 use core::sync::atomic::Ordering::*;
 use culvert::{Attributes, Errno, File, FileKind, Result, Timespec};
@@ -45,7 +45,7 @@ pub fn losing(mount: MountId, found: &Attributes) -> Option<Losing> {
         return None;
     }
     looked_at::before_losing(name);
-    let file = given::opened(name, 0).ok();
+    let file = reopen::for_reading(name).ok();
     let last = found.links <= 1;
     Some(Losing { name, file, last })
 }
@@ -109,7 +109,7 @@ fn become_file(open: &dyn OpenFile, seen: u32) -> Result<()> {
     let reader = match open.readable() {
         Ok(file) => file,
         Err(_) => {
-            anew = given::opened(name, 0)?;
+            anew = reopen::for_reading(name)?;
             &*anew
         }
     };
@@ -146,14 +146,14 @@ fn take_over(
     // since it was brought is in the shadow alone.
     let in_shadow_alone = match brought {
         Ok(()) => false,
-        Err(error) if given::is_out_of_reach(&error) => true,
+        Err(error) if reopen::is_out_of_reach(&error) => true,
         Err(error) => return Err(error),
     };
     // While it is mapped so that it can be written, or strangers may write, the shadow holds the
     // truth.
-    match State::of(&found).follows() && (strangers || records::any(name)) {
+    match State::of(&found).follows() && (strangers || records::any(name)?) {
         true => {
-            if let Some(given) = given::given(name).filter(|_| strangers) {
+            if let Some(given) = given::given(name)?.filter(|_| strangers) {
                 given.renew(reader, fd)?;
             }
             filling::complete_in_room(reader, fd)?;
@@ -213,7 +213,7 @@ fn take_over(
 
 /// Removes what nobody has open any more.
 fn sweep() {
-    for inode in all() {
+    for inode in all().unwrap_or_default() {
         let path = path_of(inode);
         let Ok(kept) = open_record(inode, 0).and_then(|record| Kept::read(&record)) else {
             continue;

@@ -1,9 +1,8 @@
 //! What other processes have stored: those that were killed, and those that live.
 
 use super::bytes::write_back;
-use super::given;
 use super::regions::{common, merged};
-use super::{OpenFile, follow, records};
+use super::{OpenFile, follow, records, reopen};
 use culvert::{Errno, File};
 use culvert_mounts::MountId;
 use culvert_run::{self as run, ShadowName};
@@ -20,7 +19,8 @@ pub fn recover(slot: u32) {
 /// Whether the process that has the slot `slot` has records and a proof of life still.
 pub fn is_alive_with_records(slot: u32) -> bool {
     let _ = run::get().node_locks.owner();
-    !records::all(|said| said.owner == slot).is_empty() && !records::has_ended(slot)
+    let has_some = records::all(|said| said.owner == slot).is_ok_and(|all| !all.is_empty());
+    has_some && !records::has_ended(slot)
 }
 
 /// As [`recover`], of all processes that are gone.
@@ -30,7 +30,8 @@ pub fn recover_dead() {
 
 /// The same of the node of `name`, which is about to be used.
 pub fn recover_node(name: ShadowName) {
-    if records::any(name) {
+    // What is not known now is asked again by who reads it.
+    if records::any(name).unwrap_or(true) {
         let wanted = |said: &records::Said| said.name == name && records::is_gone(said.owner);
         let _ = recover_those(wanted, false);
     }
@@ -47,7 +48,7 @@ fn recover_those(wanted: impl Fn(&records::Said) -> bool, later: bool) -> culver
     let mut result = Ok(());
     // A slot, so that others see who has taken a record over.
     let me = run::get().node_locks.owner();
-    for (record, seen) in records::all(&wanted) {
+    for (record, seen) in records::all(&wanted)? {
         let Some(said) = record.take_over(seen.owner, me, &wanted) else {
             continue;
         };
@@ -76,7 +77,7 @@ fn recover_range(said: &records::Said, later: bool) -> culvert::Result<()> {
     let Some(shadow) = follow::followed(name)? else {
         return Ok(());
     };
-    let file = match opened(name) {
+    let file = match reopen::for_writing(name) {
         // It has no name any more: nobody can read it again.
         Err(error) if matches!(error.errno(), Errno::ESTALE | Errno::ENOENT) => {
             culvert_sys::log!(
@@ -115,13 +116,6 @@ fn was_changed_since(file: &dyn File, shadow: i32) -> culvert::Result<bool> {
     Ok(file.attributes()?.mtime.seconds > followed + 1)
 }
 
-/// The file of `name`, opened anew for writing.
-fn opened(name: ShadowName) -> culvert::Result<alloc::boxed::Box<dyn File>> {
-    // Where that fails the driver may know it all the same.
-    let _ = culvert_run::node_paths::find(name);
-    given::writable(name)
-}
-
 /// Writes back what other processes, living or not, have stored in the file that is `open`.
 pub(super) fn write_back_others(open: &dyn OpenFile) -> culvert::Result<()> {
     write_back_others_in(open.name(), Some(open), &[(0, u64::MAX)])
@@ -135,7 +129,7 @@ pub(super) fn write_back_others_in(
 ) -> culvert::Result<()> {
     let me = run::get().node_locks.owner();
     let mut ranges = alloc::vec::Vec::new();
-    for (_, said) in records::of(name) {
+    for (_, said) in records::of(name)? {
         if said.owner != me {
             ranges.extend(within.iter().filter_map(|&part| common(part, said.range)));
         }
@@ -152,8 +146,8 @@ pub(super) fn write_back_others_in(
     let file = match open {
         Some(file) => file,
         // Who may not write the file cannot do it for the others: they do it themselves.
-        None => match given::writable(name) {
-            Err(error) if given::is_out_of_reach(&error) => return Ok(()),
+        None => match reopen::for_writing(name) {
+            Err(error) if reopen::is_out_of_reach(&error) => return Ok(()),
             file => {
                 anew = file?;
                 &*anew

@@ -32,7 +32,11 @@ pub fn limit() -> u64 {
     if known != 0 {
         return known;
     }
-    let asked = culvert_run::read_file(&run::get().file(FILE)).ok();
+    let asked = match culvert_run::read_file(&run::get().file(FILE)) {
+        // It is asked for again when there is a descriptor for it.
+        Err(Errno::EMFILE | Errno::ENFILE) => return usual().max(1),
+        asked => asked.ok(),
+    };
     let digits = asked.as_deref().and_then(|text| str::from_utf8(text).ok());
     let asked = digits.and_then(|text| text.trim().parse::<u64>().ok());
     let limit = asked.unwrap_or_else(usual).max(1);
@@ -58,11 +62,15 @@ fn usual() -> u64 {
 pub fn missing(more: u64) -> u64 {
     let (limit, notes) = (limit(), run::get().node_locks.notes());
     let Some(notes) = notes else { return 0 };
-    if notes.filled.load(Relaxed).saturating_add(more) <= limit {
+    let mut used = notes.filled.load(Relaxed);
+    if used.saturating_add(more) <= limit {
         return 0;
     }
-    let used = shadows().map(|(_, blocks)| blocks).sum::<u64>();
-    notes.filled.store(used, Relaxed);
+    // Where they cannot be counted, what is known counts.
+    if let Ok(shadows) = shadows() {
+        used = shadows.map(|(_, blocks)| blocks).sum();
+        notes.filled.store(used, Relaxed);
+    }
     used.saturating_add(more).saturating_sub(limit)
 }
 
@@ -72,14 +80,13 @@ pub fn slack() -> u64 {
 }
 
 /// All shadows and the bytes that they take.
-fn shadows() -> impl Iterator<Item = (ShadowName, u64)> {
-    let directory = shadow::open(&run::get().file("shadows"), O_DIRECTORY, 0);
-    let names = directory.map_or_else(|_| alloc::vec::Vec::new(), |directory| list(&directory));
-    names.into_iter().filter_map(|name| {
+fn shadows() -> Result<impl Iterator<Item = (ShadowName, u64)>, Errno> {
+    let directory = shadow::open(&run::get().file("shadows"), O_DIRECTORY, 0)?;
+    Ok(list(&directory).into_iter().filter_map(|name| {
         let name = ShadowName::of_text(&name)?;
         let found = stat_path(&run::get().shadow(name)).ok()?;
         Some((name, found.st_blocks as u64 * 512))
-    })
+    }))
 }
 
 /// Makes room for `more` bytes in shadows. ENOMEM, with the reason in the log, where there is none.
@@ -109,7 +116,8 @@ pub fn make(more: u64) -> Result<(), Errno> {
 /// Empties shadows that nobody has open or mapped until `wanted` bytes are free.
 pub fn empty_unused(wanted: u64) {
     let mut freed = 0u64;
-    for (name, blocks) in shadows() {
+    let Ok(shadows) = shadows() else { return };
+    for (name, blocks) in shadows {
         if freed >= wanted {
             return;
         }
@@ -128,7 +136,7 @@ fn empty(name: ShadowName) -> Result<bool, Errno> {
     };
     let found = stat_path(&run::get().shadow(name))?;
     // One with a second name is a program (exec/materialise.rs).
-    let kept = found.st_nlink != 1 || records::any(name) || given::strangers_have(name);
+    let kept = found.st_nlink != 1 || records::any(name)? || given::strangers_have(name);
     if kept || State::of(&found) == State::Empty {
         return Ok(false);
     }
@@ -151,7 +159,7 @@ pub fn discard(name: ShadowName) -> bool {
     let locks = &run::get().node_locks;
     let _lock = locks.lock(MountId(name.mount), name.node);
     // What a process that was killed had stored is still to come to the file.
-    if records::any(name) {
+    if records::any(name).unwrap_or(true) {
         return false;
     }
     let path = run::get().shadow(name);

@@ -2,10 +2,9 @@
 //! mapping (`vfs_fsync_range`, fs/sync.c).
 
 use super::dirty::{self, Dirty};
-use super::given;
 use super::nodes::{self, Mapped, Node};
 use super::regions::merged;
-use super::{records, recovery};
+use super::{records, recovery, reopen};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use culvert::Errno;
@@ -45,7 +44,7 @@ impl Synced {
         let end = start.saturating_add(nodes::pages(length));
         let known = nodes::between(start, length);
         let known: usize = known.iter().map(|it| it.end - it.start).sum();
-        if known >= end - start || task::is_confined() || records::all(|_| true).is_empty() {
+        if known >= end - start || task::is_confined() || records::all(|_| true)?.is_empty() {
             return Ok(shown);
         }
         for (mapping, path) in maps::shared_between(start as u64, end as u64)? {
@@ -55,7 +54,7 @@ impl Synced {
             let from = mapping.start.max(start as u64);
             let first = mapping.offset + (from - mapping.start);
             let last = first + (mapping.end.min(end as u64) - from);
-            if records::any(name) {
+            if records::any(name)? {
                 shown.add(name, nodes::find(name), (first, last));
             }
         }
@@ -134,9 +133,9 @@ impl Shown {
     fn sync(&self) -> culvert::Result<()> {
         match &self.node {
             Some(node) => node.open.file()?.sync(true),
-            None => match given::opened(self.name, 0) {
+            None => match reopen::for_reading(self.name) {
                 // It was mapped when it could be opened.
-                Err(error) if given::is_out_of_reach(&error) => Ok(()),
+                Err(error) if reopen::is_out_of_reach(&error) => Ok(()),
                 file => file?.sync(true),
             },
         }

@@ -148,7 +148,13 @@ impl NodeLocks {
     #[cold]
     fn map(&self) -> Option<&'static Words> {
         let mapped = self.words.get_or_map(|| {
-            let file = files::open(&super::get().file("locks"), O_RDWR | O_CREAT, 0o600)?;
+            let path = super::get().file("locks");
+            let open = || files::open(&path, O_RDWR | O_CREAT, 0o600);
+            let file = match open() {
+                // Without the words the process would not see what others store and write.
+                Err(Errno::EMFILE) => super::internal::with_more(open).ok_or(Errno::EMFILE)?,
+                opened => opened,
+            }?;
             crate::task::limits::make_room(file.raw(), size_of::<Words>() as u64)?;
             Ok(file)
         });

@@ -9,6 +9,7 @@ use crate::ShadowName;
 pub use crate::mappings::{NOBODY, Record, owners_in, prepare};
 use crate::mappings::{RECORDS, map};
 use crate::node_locks::{Mapped, NodeLocks};
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use culvert::{Attributes, Errno, Node};
 use culvert_mounts::MountId;
@@ -162,8 +163,11 @@ pub fn add(name: ShadowName, range: (u64, u64), identity: u64) -> Result<&'stati
 
 /// Whether any process has, or had when it was killed, a mapping of the node that can be written.
 #[inline]
-pub fn any(name: ShadowName) -> bool {
-    group(name).is_some_and(|group| group.records.load(Acquire) != 0) && !of(name).is_empty()
+pub fn any(name: ShadowName) -> Result<bool, Errno> {
+    match group(name).is_some_and(|group| group.records.load(Acquire) != 0) {
+        true => of(name).map(|found| !found.is_empty()),
+        false => Ok(false),
+    }
 }
 
 /// What tells the file of `record`, one of the table's, from a later one of the same number.
@@ -174,10 +178,12 @@ pub fn identity_of(record: &'static Record) -> u64 {
         .map_or(0, |(_, identity)| identity.load(Relaxed))
 }
 
-/// All valid records for which `wanted` says so.
-pub fn all(wanted: impl Fn(&Said) -> bool) -> alloc::vec::Vec<(&'static Record, Said)> {
-    let Ok(table) = map(false) else {
-        return alloc::vec::Vec::new();
+/// All valid records for which `wanted` says so. An error: the table cannot be looked at.
+pub fn all(wanted: impl Fn(&Said) -> bool) -> Result<Vec<(&'static Record, Said)>, Errno> {
+    let table = match map(false) {
+        // There is none, or it is not this process's to look at.
+        Err(Errno::ENOENT | Errno::EACCES | Errno::EPERM) => return Ok(Vec::new()),
+        table => table?,
     };
     let used = table.used().iter().zip(&table.identities);
     let said = used.filter_map(|(record, identity)| {
@@ -187,11 +193,11 @@ pub fn all(wanted: impl Fn(&Said) -> bool) -> alloc::vec::Vec<(&'static Record, 
         };
         wanted(&said).then_some((record, said))
     });
-    said.collect()
+    Ok(said.collect())
 }
 
 /// The records of one node.
-pub fn of(name: ShadowName) -> alloc::vec::Vec<(&'static Record, Said)> {
+pub fn of(name: ShadowName) -> Result<Vec<(&'static Record, Said)>, Errno> {
     all(|said| said.name == name)
 }
 

@@ -2,7 +2,7 @@
 // program takes all numbers at which descriptors may lie that are not its own. `half`, `dead`,
 // `full`: all places for records are taken, by what killed processes left half made, by records of
 // dead ones, by living ones. `reused`: the number of a removed file is another's. `brings`: a reader's
-// msync.
+// msync. `reads`, `given`: a reader without descriptors.
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 enum { PAGE = 4096, RECORDS = 8192 };
 
-// As in culvert-preload, paging/records.rs.
+// As in culvert-run, mappings.rs.
 struct record {
     uint32_t owner, mount;
     uint64_t node, start, end;
@@ -255,6 +255,52 @@ static void brings(const char *name, int limited) {
     kill(child, SIGKILL);
 }
 
+// What the file that is open in `fd` begins with, for a process that has no descriptor left, and
+// whose limit its user may raise or, `hard`, not.
+static void reads_limited(int fd, int hard) {
+    struct rlimit limit;
+    char seen[8] = "";
+    must(getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
+    limit.rlim_cur = 3;
+    if (hard) limit.rlim_max = 3;
+    must(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+    printf("read %s\n", pread(fd, seen, 6, 0) == 6 ? seen : strerrorname_np(errno));
+}
+
+// Another process has stored into a mapping since this one has opened the file.
+static void reads(const char *name, int hard) {
+    int stored[2];
+    char word;
+    close(make(name, "before"));
+    int reader = open(name, O_RDONLY);
+    must(reader >= 0 && pipe(stored) == 0, "pipe");
+    pid_t child = fork();
+    must(child >= 0, "fork");
+    if (child == 0) {
+        memcpy(map(open(name, O_RDWR)), "stored", 6);
+        must(write(stored[1], "", 1) == 1, "stored");
+        for (;;) pause();
+    }
+    must(read(stored[0], &word, 1) == 1, "child");
+    reads_limited(reader, hard);
+    kill(child, SIGKILL);
+}
+
+// A program that is not intercepted has written to the file.
+static void given(const char *name, int hard) {
+    int fd = make(name, "before");
+    must(lseek(fd, 0, SEEK_SET) == 0, "lseek");
+    pid_t child = fork();
+    must(child >= 0, "fork");
+    if (child == 0) {
+        dup2(fd, 1);
+        execlp("busybox", "busybox", "echo", "-n", "after!", (char *)0);
+        _exit(127);
+    }
+    must(waitpid(child, 0, 0) == child, "wait");
+    reads_limited(fd, hard);
+}
+
 int main(int count, char **words) {
     if (count < 3) return 64;
     const char *what = words[1], *name = words[2];
@@ -265,5 +311,9 @@ int main(int count, char **words) {
     else if (!strcmp(what, "synced")) synced(name, words[3]);
     else if (!strcmp(what, "brings")) brings(name, 0);
     else if (!strcmp(what, "brings-limited")) brings(name, 1);
+    else if (!strcmp(what, "reads")) reads(name, 0);
+    else if (!strcmp(what, "reads-hard")) reads(name, 1);
+    else if (!strcmp(what, "given")) given(name, 0);
+    else if (!strcmp(what, "given-hard")) given(name, 1);
     else used_up(what, name);
 }

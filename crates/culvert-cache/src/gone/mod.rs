@@ -72,34 +72,45 @@ pub fn find(name: ShadowName, seen: u32) -> core::result::Result<Option<Box<Gone
 
 /// The file without a name that has the attributes `wanted`, opened anew with the access mode of
 /// `flags`; none where it is the driver's.
-pub fn open(mount: MountId, wanted: &Attributes, flags: u32) -> Option<Opened> {
+pub fn open(mount: MountId, wanted: &Attributes, flags: u32) -> Result<Option<Opened>> {
     let name = ShadowName {
         mount: mount.0,
         node: wanted.node,
     };
     if count(name) == 0 {
-        return None;
+        return Ok(None);
     }
-    all().into_iter().find_map(|inode| {
-        let record = open_record(inode, 0).ok()?;
-        if Kept::read(&record).ok()?.name != name {
-            return None;
-        }
-        let opened = shadow::open_path(name, &path_of(inode), flags & 3).ok()?;
-        let found = stat_descriptor(opened.raw()).ok()?;
-        let file = GoneFile::new(name, opened, &found);
-        if !file.attributes().is_ok_and(|it| it == *wanted) {
-            return None;
-        }
+    for inode in all()? {
+        let file = match open_one(name, inode, flags) {
+            Ok(Some(file)) if file.attributes()? == *wanted => file,
+            // Another one, or nobody's any more, which is removed just now.
+            Ok(_) | Err(Errno::ENOENT) => continue,
+            Err(error) => return Err(error.into()),
+        };
         if flags & O_TRUNC != 0 {
             let empty = SetAttributes {
                 size: Some(0),
                 ..SetAttributes::default()
             };
-            file.set_attributes(&empty).ok()?;
+            file.set_attributes(&empty)?;
         }
-        Some(Opened::Driven(Box::new(file)))
-    })
+        return Ok(Some(Opened::Driven(Box::new(file))));
+    }
+    Ok(None)
+}
+
+/// The file of `name` that the shadow with the inode number `inode` is, if it is one of that name.
+fn open_one(
+    name: ShadowName,
+    inode: u64,
+    flags: u32,
+) -> core::result::Result<Option<GoneFile>, Errno> {
+    if Kept::read(&open_record(inode, 0)?)?.name != name {
+        return Ok(None);
+    }
+    let opened = shadow::open_path(name, &path_of(inode), flags & 3)?;
+    let found = stat_descriptor(opened.raw())?;
+    Ok(Some(GoneFile::new(name, opened, &found)))
 }
 
 /// The file that the shadow of `name`, with this `struct stat`, is itself.

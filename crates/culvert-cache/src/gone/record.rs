@@ -128,10 +128,11 @@ pub(crate) fn since(name: ShadowName, seen: u32) -> Result<Option<u64>, Errno> {
 }
 
 /// The numbers of all such shadows.
-pub(crate) fn all() -> Vec<u64> {
-    let folder = shadow::open(&run::get().file("gone"), 0o200000, 0);
-    let names = folder.map_or_else(|_| Vec::new(), |folder| list(&folder));
-    names.iter().filter_map(|name| number(name)).collect()
+pub(crate) fn all() -> Result<Vec<u64>, Errno> {
+    match shadow::open(&run::get().file("gone"), 0o200000, 0) {
+        Err(Errno::ENOENT) => Ok(Vec::new()),
+        folder => Ok(list(&folder?).iter().filter_map(|it| number(it)).collect()),
+    }
 }
 
 #[cfg(test)]

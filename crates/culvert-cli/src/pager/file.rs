@@ -4,7 +4,7 @@ use super::room;
 use culvert_cache::{
     evict,
     fill::{self, length_of},
-    records,
+    records, reopen,
     shadow::{OwnedFd, open_shadow},
 };
 use culvert_mounts::MountId;
@@ -89,7 +89,7 @@ impl File {
     pub fn open(name: ShadowName) -> culvert::Result<Self> {
         Ok(Self {
             name,
-            file: fill::open(name)?,
+            file: reopen::for_reading(name)?,
             shadow: open_shadow(name, 2)?,
             ahead: Mutex::default(),
             writable: OnceLock::new(),
@@ -161,12 +161,16 @@ impl File {
         let overlaps = |said: &records::Said| said.range.0 < range.1 && range.0 < said.range.1;
         let stored = || records::all(|said| said.name == self.name && overlaps(said));
         // Opened before the file's lock is taken.
-        let writable = (!stored().is_empty()).then(|| self.writable());
+        let Ok(before) = stored() else {
+            return Dropped::Not;
+        };
+        let writable = (!before.is_empty()).then(|| self.writable());
         let Some(_lock) = self.lock(slot) else {
             return Dropped::Locked;
         };
-        self.drop_locked(range, &stored(), writable)
-            .unwrap_or(Dropped::Not)
+        let dropped = stored().ok();
+        let dropped = dropped.and_then(|stored| self.drop_locked(range, &stored, writable));
+        dropped.unwrap_or(Dropped::Not)
     }
 
     /// The same under the file's lock. `writable`: the file, where somebody had stored something.
@@ -204,7 +208,7 @@ impl File {
     /// The file, open for writing. None: it cannot be opened so, which the log says once.
     fn writable(&self) -> Option<&dyn culvert::File> {
         if self.writable.get().is_none() {
-            let opened = fill::open_writable(self.name).inspect_err(|error| self.stays(error));
+            let opened = reopen::for_writing(self.name).inspect_err(|error| self.stays(error));
             // Another thread may have opened it meanwhile.
             let _ = self.writable.set(opened.ok()?);
         }

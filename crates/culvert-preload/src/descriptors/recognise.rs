@@ -6,7 +6,7 @@ use crate::description::{Description, Held, Object};
 use crate::files::kernel_flags;
 use crate::gone;
 use crate::paging::State;
-use crate::paging::given::is_out_of_reach;
+use crate::paging::reopen::is_out_of_reach;
 use crate::resolver::{MountId, References};
 use crate::run::{self, node_paths};
 use crate::run::{ShadowName, stat_descriptor};
@@ -163,7 +163,7 @@ impl DescriptorTable {
             _ => flags,
         };
         // Its attributes may be asked for next.
-        crate::looked_at::bring_all();
+        crate::looked_at::bring_all()?;
         let mut description = Description::shared(mount, name.node, kind, object, flags);
         description.references = references;
         Ok(description)

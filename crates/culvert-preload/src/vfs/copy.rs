@@ -99,7 +99,7 @@ impl<'a> End<'a> {
     /// nothing was moved.
     pub(super) fn read(&self, buffer: &mut [u8]) -> Answer {
         if let (Some(held), Some(at)) = (self.side.held, self.at()) {
-            looked_at::before(&**held);
+            looked_at::before(&**held).map_err(|error| report(held, "read", &error))?;
             let span = Span {
                 base: buffer.as_mut_ptr() as usize,
                 length: buffer.len(),
@@ -331,7 +331,7 @@ fn copy_inside(from: &End<'_>, to: &End<'_>, wanted: &mut usize) -> Result<Optio
     if at.checked_add(count).is_none() || to_at.checked_add(count).is_none() {
         return Err(Errno::EOVERFLOW);
     }
-    looked_at::before(&**source);
+    looked_at::before(&**source).map_err(|error| report(source, "copy_file_range", &error))?;
     let size = source
         .readable()?
         .attributes()
@@ -348,7 +348,7 @@ fn copy_inside(from: &End<'_>, to: &End<'_>, wanted: &mut usize) -> Result<Optio
         return Err(Errno::EINVAL);
     }
     // What was stored in a mapping the driver has not got.
-    if paging::holds(&**source) {
+    if paging::holds(&**source)? {
         return Ok(None);
     }
     let copied = {

@@ -84,13 +84,14 @@ pub fn open_inside(process: &Process, mut found: Inside<'_>, flags: u32, mode: u
                 )?;
             }
             let open = || {
-                if found.last == Last::Magic
-                    && attributes.links == 0
-                    && let Some(gone) = crate::gone::open(found.mount, &attributes, flags)
-                {
-                    return Ok(gone);
-                }
-                let opened = file_system.open(&caller, attributes.node, to_driver(flags));
+                let gone = match found.last == Last::Magic && attributes.links == 0 {
+                    true => crate::gone::open(found.mount, &attributes, flags),
+                    false => Ok(None),
+                };
+                let opened = gone.and_then(|gone| match gone {
+                    Some(gone) => Ok(gone),
+                    None => file_system.open(&caller, attributes.node, to_driver(flags)),
+                });
                 opened.map_err(|error| {
                     if let Some(cause) = error.cause() {
                         crate::log!(

@@ -126,7 +126,9 @@ pub fn find_straight<'p>(
             (mount, Some(node), path.bytes())
         }
     };
-    crate::looked_at::bring_all();
+    if let Err(error) = crate::looked_at::bring_all() {
+        return Some(Err(error.into()));
+    }
     let mounts = &process.mounts;
     mounts.straight_in(&process::caller(), mount, dir, names, last)
 }

@@ -116,3 +116,19 @@ fn an_msync_that_cannot_open_the_file_fails() {
 fn an_msync_that_cannot_find_out_what_is_mapped_fails() {
     works("brings-limited", User::Me, "msync -1 EMFILE\n");
 }
+
+/// The limit is the program's, and what Culvert opens for it is not: it is raised for that moment.
+#[test]
+fn who_has_no_descriptor_left_sees_what_others_have_stored_and_written() {
+    for user in [User::Me, User::Nobody] {
+        works("reads", user, "read stored\n");
+        works("given", user, "read after!\n");
+    }
+}
+
+/// Where it cannot be raised there is an error, and no old bytes.
+#[test]
+fn who_may_have_no_descriptor_is_told_so_instead_of_seeing_old_bytes() {
+    works("reads-hard", User::Nobody, "read EMFILE\n");
+    works("given-hard", User::Nobody, "read EMFILE\n");
+}
