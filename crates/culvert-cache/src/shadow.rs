@@ -9,7 +9,7 @@ use culvert_run::task;
 use culvert_run::{self as run, ShadowName};
 use culvert_sys::raw::general::{O_CREAT, O_WRONLY};
 use culvert_sys::raw::general::{O_DIRECTORY, O_DSYNC, O_SYNC};
-use culvert_sys::{BorrowedFd, fs, nr, syscall};
+use culvert_sys::{nr, syscall};
 
 pub use culvert_run::files::{OwnedFd, open, open_descriptors};
 
