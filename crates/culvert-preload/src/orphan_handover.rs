@@ -13,7 +13,8 @@ pub fn hand_down(process: &Process) {
 
 /// Hands over the file of `description`, if it has no name any more.
 pub fn hand_over(description: &Description) {
-    if description.may_go() {
+    // What it has become is looked at first: that brings what it has seen up to date.
+    if description.may_go() && description.gone().is_none() {
         orphans::hand_over(description, description.seen());
     }
 }

@@ -209,8 +209,8 @@ pub trait File: Send + Sync {
     }
 
     /// What another process continues this open file by ([`FileSystem::adopt`]) that may not open it
-    /// anew: a descriptor of the kernel's with the same access mode or a wider one, borrowed. None by
-    /// default: such a process has an error.
+    /// anew: a descriptor of the kernel's, borrowed. One with another access mode than this open's
+    /// is not used. By default [`File::descriptor`]; where there is none, such a process has an error.
     ///
     /// [`FileSystem::adopt`]: crate::FileSystem::adopt
     fn continued_by(&self) -> Option<i32> {

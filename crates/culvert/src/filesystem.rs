@@ -571,8 +571,9 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// Continues a driven file from `fd`, a descriptor that
-    /// [`File::descriptor`](crate::File::descriptor) gave in this or another process and that was
-    /// inherited: no permission check, no truncation, works for a file without a name. `fd` stays
+    /// [`File::descriptor`](crate::File::descriptor) or
+    /// [`File::continued_by`](crate::File::continued_by) gave in this or another process and that
+    /// was inherited: no permission check, no truncation, works for a file without a name. `fd` stays
     /// the caller's. One reference.
     ///
     /// - `EXDEV`, `ENOSYS`: as [`FileSystem::identify`].

@@ -4,8 +4,9 @@
 //! changed since, or the process's user.
 //!
 //! The variable names the descriptors, which are hidden there as all of Culvert's are. Those of
-//! nodes are closed once the node is known, all others at the next exec, which gets those that were
-//! not looked for. A process that has the table of descriptors of another one finds the other's.
+//! nodes are closed once the node is known, or at the next exec, which gets those that were not
+//! looked for. Those of open files are closed at the next exec, which gets anew what it needs: what
+//! the program has closed does not go on.
 
 use super::{dup_high, kernel_flags, node_is_found};
 use crate::description::{Description, O_PATH, Object};
@@ -18,7 +19,6 @@ use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicI32};
 use culvert::{Access, Entry, FileKind, FileSystem, OpenFlags, Opened};
 use culvert_intercept::descriptors as classes;
-use culvert_sys::raw::general::O_RDWR;
 use culvert_sys::sync::Mutex;
 
 /// More than this are not handed down.
@@ -32,6 +32,17 @@ static GIVEN: Mutex<Vec<(u16, &'static AtomicI32)>> = Mutex::new(Vec::new());
 /// Descriptors for the next program, each with the mount that it is for (two mounts of one source
 /// may have the same node); they survive exec, and are closed where that fails.
 pub fn hand_down() -> Vec<(u16, OwnedFd)> {
+    let given: Vec<(u16, i32)> = {
+        let given = GIVEN.lock();
+        let numbers = given
+            .iter()
+            .map(|(mount, place)| (*mount, place.load(Relaxed)));
+        numbers.collect()
+    };
+    let (given, files): (Vec<_>, Vec<_>) = given.into_iter().partition(|(_, fd)| is_path(*fd));
+    if !files.is_empty() {
+        know_all();
+    }
     let mut inherited = super::table().inherited(may_be_lost);
     let which = |it: &(i32, Arc<Description>)| (it.1.mount.0, it.1.node, it.1.access_mode());
     inherited.sort_by_key(which);
@@ -45,13 +56,6 @@ pub fn hand_down() -> Vec<(u16, OwnedFd)> {
         };
         Some((description.mount.0, own?))
     });
-    let given: Vec<(u16, i32)> = {
-        let given = GIVEN.lock();
-        let numbers = given
-            .iter()
-            .map(|(mount, place)| (*mount, place.load(Relaxed)));
-        numbers.collect()
-    };
     let known: Vec<_> = given
         .iter()
         .map(|&(mount, fd)| (mount, identity(fd)))
@@ -92,7 +96,8 @@ fn is_lost(file_system: &dyn FileSystem, description: &Description) -> bool {
     }
 }
 
-/// What continues the open file of `description`, where the next program may not open it again.
+/// What continues the open file of `description`, where the next program may not open it again. Not
+/// one that may do more than the program: a driver may have opened it for reading, too.
 fn opened_no_more(file_system: &dyn FileSystem, description: &Description) -> Option<i32> {
     let Object::File(file) = &description.object else {
         return None;
@@ -107,7 +112,10 @@ fn opened_no_more(file_system: &dyn FileSystem, description: &Description) -> Op
             .access(&task::caller(), description.node, wanted)
             .is_err()
     };
+    let is_equal =
+        |fd: &i32| kernel_flags(*fd).is_ok_and(|it| it & HOW == description.access_mode());
     file.continued_by()
+        .filter(is_equal)
         .filter(|_| description.gone().is_none() && denied())
 }
 
@@ -144,7 +152,6 @@ pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
         // Another process may have found it, by the same descriptor.
         return tables::are_asked_for() && run::get().internal().into_iter().any(is_it);
     };
-    let is_path = |fd| kernel_flags(fd).is_ok_and(|flags| flags & O_PATH != 0);
     if is_path(given[at].1.load(Relaxed)) {
         close(given.swap_remove(at).1);
     }
@@ -156,10 +163,19 @@ pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
 pub fn before_vfork() {
     static FOUND: AtomicBool = AtomicBool::new(false);
     if !GIVEN.lock().is_empty() && !FOUND.swap(true, Relaxed) {
-        for fd in culvert_cache::shadow::open_descriptors() {
-            super::table().get(fd);
-        }
+        know_all();
     }
+}
+
+/// Makes known what this program has inherited and never used.
+fn know_all() {
+    for fd in culvert_cache::shadow::open_descriptors() {
+        super::table().get(fd);
+    }
+}
+
+fn is_path(fd: i32) -> bool {
+    kernel_flags(fd).is_ok_and(|flags| flags & O_PATH != 0)
 }
 
 /// Closes a descriptor that was hidden.
@@ -169,9 +185,8 @@ fn close(place: &AtomicI32) {
     drop(OwnedFd::from_raw(fd));
 }
 
-/// The file of `name`, open as `flags` say, from a descriptor that this program was given, or that
-/// another process keeps in the same table: the file may not be opened again. With the node's
-/// entry, one reference.
+/// The file of `name`, open as `flags` say, from a descriptor that this program was given: the file
+/// may not be opened again. With the node's entry, one reference.
 pub fn continued(
     file_system: &dyn FileSystem,
     name: ShadowName,
@@ -185,32 +200,14 @@ pub fn continued(
         let given = given.iter().filter(|(mount, _)| *mount == name.mount);
         given.map(|(_, place)| place.load(Relaxed)).collect()
     };
-    let others = match tables::are_asked_for() {
-        true => run::get().internal(),
-        false => Vec::new(),
-    };
-    let may = |fd: &i32| {
-        let how = kernel_flags(*fd).map(|found| found & HOW);
-        how == Ok(flags & HOW) || how == Ok(O_RDWR)
-    };
-    let mut all = given.into_iter().chain(others).filter(may);
-    all.find_map(|fd| continued_by(file_system, name, fd, flags))
-}
-
-fn continued_by(
-    file_system: &dyn FileSystem,
-    name: ShadowName,
-    fd: i32,
-    flags: u32,
-) -> Option<(Entry, Opened)> {
-    // One of our own: what another process keeps, it may close meanwhile.
-    let own = run::get().receive_internal(dup_high(fd, true).ok()?);
-    let adopted = file_system.adopt(&task::caller(), own.load(Relaxed), OpenFlags(flags));
-    close(own);
-    let (entry, opened) = adopted.ok()?;
-    if entry.attributes.node == name.node {
-        return Some((entry, opened));
-    }
-    file_system.forget(entry.attributes.node, 1);
-    None
+    let may = |fd: &i32| kernel_flags(*fd).is_ok_and(|found| found & HOW == flags & HOW);
+    given.into_iter().filter(may).find_map(|fd| {
+        let adopted = file_system.adopt(&task::caller(), fd, OpenFlags(flags));
+        let (entry, opened) = adopted.ok()?;
+        if entry.attributes.node == name.node {
+            return Some((entry, opened));
+        }
+        file_system.forget(entry.attributes.node, 1);
+        None
+    })
 }

@@ -47,7 +47,7 @@ fn below(
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
         return Outcome::Forward;
     }
-    if flags & AT_EMPTY_PATH == 0 || !is_empty(path) {
+    if path == 0 || flags & AT_EMPTY_PATH == 0 || !is_empty(path) {
         return by_path(process, call, At::below(0, last_step(flags)), wanted);
     }
     on_empty_path(process, fd, |on| change(process, on, wanted)).unwrap_or(Outcome::Forward)

@@ -3,7 +3,7 @@
 use super::arguments::{At, descriptor, is_empty, last_step, on_empty_path};
 use super::done;
 use super::path::on_path;
-use crate::answer::Answer;
+use crate::answer::{Answer, FORWARD};
 use crate::description::{Held, Object};
 use crate::memory;
 use crate::process::Process;
@@ -178,6 +178,7 @@ pub fn at(process: &Process, call: &mut Call) -> Outcome {
         // As fgetxattr(2) and its kin (`path_getxattrat`, fs/xattr.c).
         return on_empty_path(process, fd, |on| match on {
             On::Held(held) => by_held(held, request, &arguments),
+            On::Node(..) if matches!(request, Request::List | Request::Remove) => Err(FORWARD),
             on => perform(on, request, &arguments),
         })
         .unwrap_or(Outcome::Forward);

@@ -57,7 +57,8 @@ pub fn change(process: &Process, on: On<'_>, wanted: Result<Wanted, Errno>) -> A
         On::Found(_) | On::Node(..) => None,
     };
     let judge = || judge(&caller, &attributes, changes, *right);
-    if gone.is_some() || !file_system.capabilities().checks_permissions {
+    let decides = gone.is_some() || !file_system.capabilities().checks_permissions;
+    if decides {
         judge()?;
     }
     let set = || {
@@ -79,11 +80,14 @@ pub fn change(process: &Process, on: On<'_>, wanted: Result<Wanted, Errno>) -> A
         changed.map_err(|error| on.report("setting attributes", &error))
     };
     match changes.size {
-        Some(_) => {
+        Some(size) => {
             if let Err(busy) = busy::may_write(process, name) {
                 // Where the driver decides, nobody has asked yet.
                 granted(file_system, &caller, &attributes, WRITE)?;
                 return Err(busy);
+            }
+            if decides {
+                process::limits::may_grow_to(attributes.size, size)?;
             }
             change::resizing(MountId(name.mount), name.node, || {
                 set().map(|after| ((), after.size))
@@ -113,9 +117,6 @@ fn judge(
             return Err(Errno::EACCES);
         }
         _ => {}
-    }
-    if let Some(size) = changes.size {
-        process::limits::may_grow_to(attributes.size, size)?;
     }
     Ok(())
 }

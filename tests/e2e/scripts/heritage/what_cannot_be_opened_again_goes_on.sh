@@ -14,7 +14,7 @@ os.execvp(
         '-c',
         '''
 import errno, os, sys
-for what in (lambda: os.pwrite(%d, b'lost', 0)), (lambda: os.ftruncate(%d, 3)), (lambda: os.fstat(%d)):
+for what in (lambda: os.pwrite(%d, b'lost', 0)), (lambda: os.ftruncate(%d, 3)), (lambda: os.fstat(%d).st_size):
     try:
         print(what())
     except OSError as error:
