@@ -1,7 +1,7 @@
 //! Shadow files: what a driven node looks like to the kernel once the kernel has to know of it.
 //!
 //! A shadow is empty until it must be read by somebody who is not intercepted, or mapped: then it
-//! is *filled* with the node's bytes, once for all processes of the run ([`state`](crate::state)).
+//! is *filled* with the node's bytes, once for all processes of the run (`state.rs`).
 
 use core::ffi::CStr;
 use culvert::{Errno, Shared, Sink};

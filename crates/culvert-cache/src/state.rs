@@ -98,7 +98,7 @@ impl State {
 }
 
 /// Whether a regular file of the run directory's file system with this `struct stat` may be an
-/// orphan, and nobody but the run's user can have made it: [`crate::gone::name_of`] knows.
+/// orphan, and nobody but the run's user can have made it: its record tells.
 pub fn is_orphan(found: &stat) -> bool {
     const OTHERS: u32 = 0o077;
     found.st_mode & (REGULAR | FILLED | OTHERS) == REGULAR | State::Orphan.bits()
