@@ -17,7 +17,7 @@ pub enum Source {
     Path,
     /// A name that is no path.
     Name,
-    /// One or several, each a mount of its own ([`Mount::branches`]), found from what it is.
+    /// One or several. Each becomes a mount ([`Mount::branches`]), whose driver is found from it.
     Branches,
 }
 

@@ -1,5 +1,4 @@
-//! The program's memory as sinks and sources for drivers: every touch is a checked copy (DESIGN
-//! section 7).
+//! The program's memory as sinks and sources for drivers: every touch is a checked copy.
 
 pub use crate::files::c_string;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! What the user chooses of a mount, and the command for it.
+//! What the user chooses of a kernel mount; `culvert mount` fills it in.
 
 use crate::{counters::Counters, handover::Handover};
 use std::{thread, time::Duration};

@@ -1,4 +1,4 @@
-//! Open file descriptions of driven files and directories (DESIGN section 8).
+//! Open file descriptions of driven files and directories (docs/design/descriptors.md).
 //!
 //! A description is *private* while only this process holds it: offset and status flags live here.
 //! It is *shared* once it was promoted: then its kernel descriptor is an open file description on
