@@ -140,6 +140,10 @@ pub fn start<R>(
         given::take_changes(name, fd)?;
     }
     let found = stat_descriptor(fd)?;
+    // Who cannot look for what it has become must not overwrite it.
+    if State::of(&found) == State::Orphan {
+        return Err(Errno::EIO.into());
+    }
     // While it is mapped so that it can be written, or strangers may write, what it holds is the
     // truth.
     let decides = State::of(&found).follows() && (strangers || records::any(name)?);

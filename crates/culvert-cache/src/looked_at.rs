@@ -180,20 +180,22 @@ pub fn before<F: OpenFile>(file: &F) -> culvert::Result<()> {
 /// the cause). What strangers have written counts from the next call on.
 #[inline]
 pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
-    bring_all()?;
+    bring_all();
     run::get().mounts.file_system(mount)
 }
 
-/// Brings what strangers wrote to the drivers, of all shadows that they were given. EMFILE, ENFILE:
-/// for want of a descriptor it is not known what. What else fails concerns one file, whose reader
-/// is told.
-pub fn bring_all() -> Result<(), Errno> {
-    let Some(notes) = run::get().node_locks.notes_if_mapped() else {
-        return Ok(());
-    };
-    if notes.strangers.load(Relaxed) == 0 {
-        return Ok(());
+/// Brings what strangers wrote to the drivers, of all shadows that they were given, beyond the limit
+/// of descriptors too where that may be raised. What fails concerns one file, whose reader is told
+/// ([`before`]); until then its attributes may be old.
+pub fn bring_all() {
+    let notes = run::get().node_locks.notes_if_mapped();
+    if notes.is_some_and(|notes| notes.strangers.load(Relaxed) != 0) && bring_each().is_err() {
+        culvert_run::internal::with_more(bring_each);
     }
+}
+
+/// EMFILE, ENFILE: for want of a descriptor it is not known what there is.
+fn bring_each() -> Result<(), Errno> {
     let directory = match shadow::open(&run::get().file("strangers"), 0o200000, 0) {
         Err(error @ (Errno::EMFILE | Errno::ENFILE)) => return Err(error),
         // It is not found below another root, nor by another user.

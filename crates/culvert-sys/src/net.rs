@@ -116,7 +116,8 @@ pub fn receive_with(
 ) -> Result<(usize, Option<OwnedFd>), Errno> {
     let part = [into.as_mut_ptr() as usize, into.len()];
     let mut control = Control::default();
-    let mut header = Header::new(&part, &mut control, size_of::<Control>());
+    // Room for one: the kernel would install a second one in what aligns the structure.
+    let mut header = Header::new(&part, &mut control, LENGTH as usize);
     let count = recvmsg(
         socket.as_fd(),
         &mut header,

@@ -163,7 +163,7 @@ impl DescriptorTable {
             _ => flags,
         };
         // Its attributes may be asked for next.
-        crate::looked_at::bring_all()?;
+        crate::looked_at::bring_all();
         let mut description = Description::shared(mount, name.node, kind, object, flags);
         description.references = references;
         Ok(description)

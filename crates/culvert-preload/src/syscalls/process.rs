@@ -163,7 +163,7 @@ pub fn exit_group(process: &Process, call: &mut Call) -> Outcome {
     // A filter that lets a program end may forbid the calls for this.
     if !crate::task::is_confined() {
         // What fails stays for the next process.
-        let _ = crate::looked_at::bring_all();
+        crate::looked_at::bring_all();
     }
     crate::paging::ends();
     if end::exits(process) {

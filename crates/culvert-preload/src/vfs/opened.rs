@@ -125,7 +125,7 @@ fn add_opened(
         keep | 0o100000
     };
     // Its attributes may be asked for next.
-    crate::looked_at::bring_all()?;
+    crate::looked_at::bring_all();
     let mut description =
         Description::new(found.mount, attributes.node, attributes.kind, object, keep);
     description.created = extra.created;
