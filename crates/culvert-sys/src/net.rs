@@ -117,7 +117,7 @@ pub fn receive_with(
     let part = [into.as_mut_ptr() as usize, into.len()];
     let mut control = Control::default();
     // Room for one: the kernel would install a second one in what aligns the structure.
-    let mut header = Header::new(&part, &mut control, LENGTH as usize);
+    let mut header = Header::new(&part, &mut control, LENGTH);
     let count = recvmsg(
         socket.as_fd(),
         &mut header,

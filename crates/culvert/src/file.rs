@@ -241,7 +241,7 @@ pub trait File: Send + Sync {
         Ok(false)
     }
 
-    /// How its pages may be cached. Asked after the open and at short reads; the answer stays.
+    /// How its pages may be cached. Asked once, after the open.
     fn caching(&self) -> Caching {
         Caching::default()
     }

@@ -37,7 +37,7 @@ pub struct LeftOut {
 }
 
 /// The whole list.
-pub const LEFT_OUT: [LeftOut; 21] = [
+pub const LEFT_OUT: [LeftOut; 22] = [
     LeftOut {
         driver: ",kernel",
         ..NOWAIT_READ_MEMORY
@@ -64,6 +64,12 @@ pub const LEFT_OUT: [LeftOut; 21] = [
         word: "9223372036854775807",
         driver: ",kernel",
         why: "the largest offset is a disk's own; a kernel mount has that of the protocol, the largest there is",
+    },
+    LeftOut {
+        operation: "renameat2",
+        word: "RENAME_WHITEOUT",
+        driver: ",kernel",
+        why: "a kernel mount has no devices (nodev), where an open of a whiteout is EACCES and not ENXIO",
     },
     LeftOut {
         operation: "openat2",

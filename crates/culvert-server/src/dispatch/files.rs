@@ -311,13 +311,8 @@ impl Session {
         };
         let mut count = open.file.read_at(read.offset, &mut sink)?;
         // A short reply is the end of the file to the kernel's cache (`fuse_short_read`,
-        // fs/fuse/file.c): where the driver has met an error, that is the answer. A read of the
-        // kernel's own is short at the end only.
-        while count > 0
-            && count < size
-            && open.file.descriptor().is_none()
-            && open.file.caching() != Caching::Never
-        {
+        // fs/fuse/file.c): where an archive has been cut off, that is the answer.
+        while count > 0 && count < size && self.filesystem.capabilities().immutable {
             match open.file.read_at(read.offset + count as u64, &mut sink)? {
                 0 => break,
                 more => count += more,
