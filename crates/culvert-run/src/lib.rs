@@ -25,7 +25,7 @@
 //!     sockets/M.I         likewise sockets; M.I.name is a symbolic link whose target is the name
 //!                         that the program gave
 //!     gone/I              the shadow with the inode number I, which is a file itself since that
-//!                         has no name (gone/); gone/I.attributes: what it
+//!                         has no name; gone/I.attributes: what it
 //!                         cannot say of it; gone/M.N: a link whose text is the number of the last one of node N
 //!     strangers/M.N       an empty file for each node whose shadow was given to a program that is
 //!                         not intercepted and may write to it

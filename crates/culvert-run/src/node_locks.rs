@@ -71,7 +71,7 @@ pub struct Mapped {
     /// when somebody was killed: 0 says that there are none.
     pub records: &'static AtomicU32,
     /// Bit 0: some shadow of its nodes must be kept equal to its file. Above, how many are files
-    /// themselves (gone/).
+    /// themselves (culvert-cache, gone/).
     pub followed: &'static AtomicU32,
     /// Not 0 once the shadow of some of its nodes was executed.
     pub executed: &'static AtomicU32,

@@ -44,7 +44,7 @@ pub enum Magic {
         /// What keeps it, where the descriptor alone does not.
         hold: Option<Arc<Hold>>,
     },
-    /// The same, a file that has no name any more and is not its driver's (`gone/`).
+    /// The same, a file that has no name any more and is not its driver's (`culvert-cache`).
     Gone {
         /// The mount.
         mount: MountId,

@@ -1,5 +1,5 @@
 //! Nodes that go to the next program by descriptors of what they are, for it would not find them by
-//! their paths (`descriptors/node_paths.rs`): directories that were removed, and what lies where it
+//! their paths (culvert-run, `node_paths.rs`): directories that were removed, and what lies where it
 //! may not be searched any more. Open files go so that it may not open again: their mode has
 //! changed since, or the process's user.
 //!

@@ -1,5 +1,5 @@
 //! mmap of driven files: of the driver's own file of the kernel's where there is one, else of the
-//! shadow (paging/).
+//! shadow (`culvert-cache`).
 
 use super::arguments::kernel_has_not;
 use super::{done, mappings};

@@ -1,5 +1,5 @@
 //! Mapping a file: of the driver's own file of the kernel's where there is one, else of the shadow
-//! (paging/). What is checked comes in the order of `do_mmap`, mm/mmap.c.
+//! (`culvert-cache`). What is checked comes in the order of `do_mmap`, mm/mmap.c.
 
 use crate::answer::Answer;
 use crate::description::{Held, Object, may_read};
