@@ -29,6 +29,7 @@ mod adopt;
 pub mod analysis;
 pub(crate) mod arena;
 pub mod cache;
+mod call;
 mod classify;
 mod clone;
 mod clone_flags;
@@ -63,6 +64,7 @@ mod verdict;
 pub mod wait;
 pub(crate) mod write;
 
+pub use call::Replaced;
 pub use clone_flags::CloneFlags;
 pub use config::{Config, ForkHooks, Handler};
 pub use install::{Error, before_exec, code_mapped, exec_failed, install};

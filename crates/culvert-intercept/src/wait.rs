@@ -3,16 +3,24 @@
 use crate::thread::{Frame, SIGNALS, ThreadBlock, Wait, current};
 use core::{
     arch::global_asm,
+    ffi::CStr,
     mem::offset_of,
+    ptr::{from_mut, from_ref},
     sync::atomic::Ordering::{Relaxed, SeqCst},
 };
 
+use culvert_sys::fd::{BorrowedFd, LockCommand, OwnedFd};
+use culvert_sys::flags::OFlags;
+use culvert_sys::raw::general as linux;
 use culvert_sys::{Errno, syscall};
 
 /// A signal for the program is pending: the hook is to end, with
 /// [`Outcome::Restart`](crate::Outcome::Restart) or with EINTR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
+
+/// The same as an errno (the kernel's ERESTARTSYS).
+pub const RESTART: Errno = Errno::new(512);
 
 // A signal between the test and the system call would be noticed by neither; so the signal handler
 // moves an instruction pointer in between to the end (musl's `__syscall_cp_asm` does the same for
@@ -118,4 +126,44 @@ pub unsafe fn interruptible(number: usize, args: [usize; 6]) -> Result<isize, In
         *wait = Wait::Preceded;
     }
     Err(Interrupted)
+}
+
+/// [`interruptible`], its result split into value and errno; [`RESTART`] when a signal has ended
+/// it.
+///
+/// # Safety
+/// As [`interruptible`].
+pub unsafe fn call<const N: usize>(number: usize, args: [usize; N]) -> Result<usize, Errno> {
+    let mut six = [0; 6];
+    six[..N].copy_from_slice(&args);
+    // SAFETY: the caller's promise.
+    let result = unsafe { interruptible(number, six) };
+    Errno::check(result.map_err(|Interrupted| RESTART)?)
+}
+
+culvert_sys::calls! { by call:
+    /// read(2).
+    pub fn read(fd: BorrowedFd<'_>, into: &mut [u8]) -> usize
+        = READ[fd, into.as_mut_ptr(), into.len()];
+    /// pread(2).
+    pub fn pread(fd: BorrowedFd<'_>, into: &mut [u8], offset: u64) -> usize
+        = PREAD64[fd, into.as_mut_ptr(), into.len(), offset];
+    /// write(2).
+    pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> usize
+        = WRITE[fd, bytes.as_ptr(), bytes.len()];
+    /// pwrite(2).
+    pub fn pwrite(fd: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> usize
+        = PWRITE64[fd, bytes.as_ptr(), bytes.len(), offset];
+    /// tee(2).
+    pub fn tee(from: BorrowedFd<'_>, to: &OwnedFd, length: usize, flags: u32) -> usize
+        = TEE[from, to.borrow(), length, flags];
+    /// openat(2).
+    pub fn openat(directory: BorrowedFd<'_>, path: &CStr, flags: OFlags, mode: u32) -> OwnedFd
+        = OPENAT[directory, path.as_ptr(), flags, mode];
+    /// openat2(2).
+    pub fn open_how(directory: BorrowedFd<'_>, path: &CStr, how: &linux::open_how) -> OwnedFd
+        = OPENAT2[directory, path.as_ptr(), from_ref(how), size_of::<linux::open_how>()];
+    /// fcntl(2) about a record lock.
+    pub fn lock(fd: BorrowedFd<'_>, command: LockCommand, lock: &mut linux::flock) -> usize
+        = FCNTL[fd, command, from_mut(lock)];
 }

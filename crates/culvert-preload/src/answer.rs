@@ -7,7 +7,7 @@ pub type Answer = Result<usize, Errno>;
 
 /// A wait was interrupted by a signal: it is delivered, then the call is made again or ends with
 /// EINTR (the kernel's ERESTARTSYS).
-pub const RESTART: Errno = Errno::new(512);
+pub const RESTART: Errno = culvert_intercept::wait::RESTART;
 
 /// The call is the kernel's after all: its descriptor has become one on the file itself since the
 /// call began.

@@ -5,14 +5,14 @@
 //! working directory is the real one. Nothing about them is kept here but *that* they belong to the
 //! mount; where they lie now, whoever has renamed what, the kernel says by its link in proc(5).
 
-use crate::mounts::MountId;
-use crate::run::{self, descriptor_path, stat_descriptor};
 use alloc::vec::Vec;
 use culvert::{Backing, Errno};
+use culvert_mounts::MountId;
+use culvert_run::{descriptor_path, stat_descriptor};
 
 /// The backing tree of `mount`, whose driver is opened if need be.
 pub fn of(mount: MountId) -> Option<Backing> {
-    run::get().mounts.backing(mount).ok().flatten()
+    culvert_run::get().mounts.backing(mount).ok().flatten()
 }
 
 /// What is left of the kernel's path `path` below `root`, without leading slash; none when it is
@@ -31,7 +31,7 @@ fn rest_below<'p>(path: &'p [u8], root: &[u8]) -> Option<&'p [u8]> {
 pub fn seen(mount: MountId, path: &[u8]) -> Option<Vec<u8>> {
     let root = descriptor_path(of(mount)?.root).ok()?;
     let rest = rest_below(path, &root)?;
-    let mut seen = run::get().mounts.target(mount).to_vec();
+    let mut seen = culvert_run::get().mounts.target(mount).to_vec();
     if !rest.is_empty() {
         seen.push(b'/');
         seen.extend_from_slice(rest);
@@ -49,7 +49,7 @@ pub fn directory(mount: MountId, fd: i32) -> Result<Vec<u8>, Errno> {
 /// mount's source is taken for the mount's; where the source is bound over the target, one below
 /// that is.
 pub fn mount_above(path: &[u8]) -> Option<MountId> {
-    let run = run::get();
+    let run = culvert_run::get();
     let mut best: Option<(MountId, usize)> = None;
     for (mount, specification) in run.mounts.ids().zip(&run.specifications) {
         let bound = culvert_drivers::binding::is_bound(specification);

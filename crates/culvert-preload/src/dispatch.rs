@@ -1,12 +1,13 @@
 //! From a call's number to who answers it, by [`crate::table`].
 
-use crate::descriptors::{with_more, with_more_for_one};
 use crate::process::{self, Process};
+use crate::syscalls;
 use crate::table::{Handler, Row, TABLE, Treatment};
-use crate::{memory, syscalls};
 use culvert::Errno;
 use culvert_intercept::{Call, Interest, Outcome};
-use culvert_sys::{nr, syscall};
+use culvert_run::internal::{with_more, with_more_for_one};
+use culvert_run::memory;
+use culvert_sys::nr;
 
 /// One more than the highest number that the dispatch knows.
 const NUMBERS: usize = 512;
@@ -149,12 +150,11 @@ fn without_hidden(process: &Process, interest: Interest, call: &Call) -> Outcome
         Interest::Descriptors02 => &[0, 2],
         _ => &[0],
     };
-    let mut arguments = call.args;
+    let mut without = call.replacing();
     for &at in descriptors {
         if process.run.is_internal(call.args[at] as i32) {
-            arguments[at] = usize::MAX;
+            without = without.word(at, usize::MAX);
         }
     }
-    // SAFETY: the program's own call, of a descriptor that does not exist: all it does is fail.
-    syscalls::done(unsafe { syscall::call(call.number, arguments) })
+    syscalls::done(without.execute())
 }

@@ -1,7 +1,7 @@
 //! The kernel's part, played inside a program's own process.
 //!
 //! Data flows one way: the engine offers a system call ([`table`]), a function of [`syscalls`]
-//! decodes it, and [`vfs`] answers it, with the [`resolver`] for paths and [`descriptors`] and
+//! decodes it, and [`vfs`] answers it, with the [`culvert_mounts::resolver`] for paths and [`descriptors`] and
 //! [`description`] for open files, by asking a driver. [`lifecycle`] and [`exec`] see to what
 //! processes become.
 #![no_std]
@@ -28,8 +28,3 @@ pub mod syscalls;
 pub mod table;
 pub mod vfs;
 pub mod watch;
-
-pub use culvert_cache::{self as paging, gone, looked_at, shadow};
-pub use culvert_mounts::{self as mounts, resolver};
-pub use culvert_run::{self as run, files, memory, task};
-pub use culvert_sys::log;

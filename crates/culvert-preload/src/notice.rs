@@ -4,14 +4,13 @@
 //! must not disturb the program: nothing waits, no signal of it is seen, and nothing is said into a
 //! file of a mount.
 
-use crate::memory::c_string;
-use crate::run::{descriptor_path, stat_descriptor};
-use crate::{process, shadow};
+use crate::process;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::*;
+use culvert_run::{descriptor_path, files::c_string, stat_descriptor};
 use culvert_sys::process::{exit_group, pending_signals, poll, sigprocmask, take_signal};
 use culvert_sys::raw::general::{
     O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY, POLLOUT, RWF_NOWAIT, S_IFIFO, S_IFMT, S_IFREG, S_IFSOCK,
@@ -39,12 +38,12 @@ pub fn mounts_are_lost(program: &[u8], reason: &str, remedy: &str) {
         return;
     };
     // Each time, for who reads the log.
-    crate::log!(
+    culvert_sys::log!(
         "{} does not see the mounts: {reason}; {remedy}",
         shown(program)
     );
     // A filter's owner has counted the calls that are made.
-    if process.mounts.ids().next().is_none() || crate::task::is_confined() {
+    if process.mounts.ids().next().is_none() || culvert_run::task::is_confined() {
         return;
     }
     if process.table.get(STDERR).is_none() {
@@ -60,7 +59,9 @@ pub fn say(run: Option<&[u8]>, program: &[u8], reason: &str, remedy: &str) {
     }
     let mark = run.map(|run| c_string([run, b"/", MARK.as_bytes()].concat()));
     let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
-    let marked = mark.as_deref().map(|mark| shadow::open(mark, flags, 0o600));
+    let marked = mark
+        .as_deref()
+        .map(|mark| culvert_run::files::open(mark, flags, 0o600));
     if matches!(marked, Some(Err(Errno::EEXIST))) {
         return;
     }
@@ -130,7 +131,7 @@ fn may_be_written(run: Option<&[u8]>) -> bool {
         return false;
     };
     // Somebody's file that happens to have this number is opened so.
-    if crate::descriptors::close_on_exec(STDERR).unwrap_or(true) {
+    if culvert_run::files::close_on_exec(STDERR).unwrap_or(true) {
         return false;
     }
     if found.st_mode & S_IFMT == S_IFREG {

@@ -1,8 +1,8 @@
 //! Files without a name are handed to another program: their shadows become the files.
 
 use crate::description::Description;
-use crate::paging::orphans;
 use crate::process::Process;
+use culvert_cache::orphans;
 
 /// Hands over all that survive exec.
 pub fn hand_down(process: &Process) {

@@ -1,27 +1,16 @@
 //! What this process knows: its run, its mounts, its descriptors, its working directory, on whose
 //! behalf it acts.
 
-pub use crate::looked_at::file_system;
-pub use crate::run::internal::keeper;
-pub use crate::task::credentials::{enter_user_namespace, forget_credentials};
-pub use crate::task::vfork::{enter_vfork, leave_vfork};
-pub use crate::task::{
-    VforkChild, as_itself, as_real_user, caller, helper, limits, tables, tables_differ,
-    vfork_child, vfork_child_with_table,
-};
-
 use crate::description::Description;
 use crate::descriptors::DescriptorTable;
-use crate::resolver::{Hold, MountId, MountTable, Place, References};
-use crate::run::node_locks::NodeLocks;
-use crate::run::{OUTSIDE, Run, ShadowName};
-use crate::task;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use culvert::Node;
+use culvert_mounts::{Hold, MountId, MountTable, Place, References};
+use culvert_run::{OUTSIDE, Run, ShadowName, node_locks::NodeLocks, task};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::sync::{AtomicRef, Mutex};
 
@@ -39,7 +28,7 @@ impl Here {
     /// Makes it one that another process finds by what the kernel says.
     fn tell_others(&self) {
         if let Self::Place(Place::Mount { mount, node }) = self {
-            crate::descriptors::note_node(ShadowName {
+            culvert_run::node_paths::note(ShadowName {
                 mount: mount.0,
                 node: *node,
             });
@@ -168,7 +157,7 @@ impl Process {
     /// Runs `look` on the working directory. `None`: it cannot be named (removed, or outside this
     /// root).
     pub fn with_working_directory<R>(&self, look: impl FnOnce(Option<&Here>) -> R) -> R {
-        if let Some(here) = vfork_child().and_then(directory_of) {
+        if let Some(here) = task::vfork_child().and_then(directory_of) {
             return look(Some(here));
         }
         if self.shared_working_directory.load(Relaxed) {
@@ -247,7 +236,7 @@ impl Process {
         if let Some(name) = name {
             if inherited {
                 // Where it cannot be found any more, what is done there says so.
-                let _ = crate::descriptors::find_node(name);
+                let _ = culvert_run::node_paths::find(name);
             }
             return Some(Here::Place(Place::Mount {
                 mount: MountId(name.mount),
@@ -268,7 +257,7 @@ impl Process {
         {
             here.tell_others();
         }
-        let Some(child) = vfork_child() else {
+        let Some(child) = task::vfork_child() else {
             let known = here.map_or(KnownDirectory::Outside, |(here, _keeper)| {
                 KnownDirectory::Here { here, _keeper }
             });
@@ -290,12 +279,12 @@ impl Process {
     /// itself may be fatal: whatever would need others later is done now.
     pub fn confine(&self) {
         self.run.prepare_internal();
-        caller();
-        limits::umask();
-        limits::file_size();
+        task::caller();
+        task::limits::umask();
+        task::limits::file_size();
         self.with_working_directory(|_| ());
         for mount in self.mounts.ids() {
-            let _ = file_system(mount);
+            let _ = culvert_cache::looked_at::file_system(mount);
         }
         /// Descriptors that were inherited are looked at when they are used first.
         const INHERITED: i32 = 256;
@@ -315,7 +304,7 @@ impl Process {
     pub fn before_vfork(&self) {
         self.run.prepare_internal();
         for mount in self.mounts.ids() {
-            let _ = file_system(mount);
+            let _ = culvert_cache::looked_at::file_system(mount);
         }
         crate::descriptors::handed::before_vfork();
         // Nor does a child find out what became of a file.
@@ -341,6 +330,6 @@ impl Process {
 }
 
 /// The working directory that a child of vfork has chosen.
-fn directory_of(child: &VforkChild) -> Option<&'static Here> {
+fn directory_of(child: &task::VforkChild) -> Option<&'static Here> {
     child.directory()?.downcast_ref()
 }

@@ -5,19 +5,19 @@ pub mod other_user;
 
 use crate::descriptors::{handed, saved};
 use crate::exec::{NO_RUN, Why, static_tls, tunables};
-use crate::memory::c_string;
-use crate::paging::State;
 use crate::process::{self, Process};
-use crate::run::{NO_PATCH, Refusal, Run, VARIABLE, stat_path};
 use crate::vfs::own_file::{self, OwnFile};
-use crate::{dispatch, lifecycle, log, notice};
+use crate::{dispatch, lifecycle, notice};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use culvert::Errno;
+use culvert_cache::State;
 use culvert_intercept::Config;
+use culvert_run::{NO_PATCH, Refusal, Run, VARIABLE, files::c_string, stat_path};
 use culvert_sys::BorrowedFd;
+use culvert_sys::log;
 use culvert_sys::raw::general::S_IFREG;
 use culvert_sys::trust::{self, Why as Distrust};
 
@@ -205,15 +205,15 @@ pub unsafe fn start(mut environment: Environment) {
     match unsafe { join(&carried, library) } {
         Ok(()) => static_tls::begin(environment.0 as usize, given),
         Err(lost) if lost.is_promised(&carried) => {
-            crate::log!("not started: {}", lost.reason);
-            let own = crate::run::read_link(c"/proc/self/exe");
+            culvert_sys::log!("not started: {}", lost.reason);
+            let own = culvert_run::read_link(c"/proc/self/exe");
             let program = own.as_deref().unwrap_or(b"this program");
             notice::end_without_mounts(program, &format!("{}; {}", lost.reason, lost.remedy()));
         }
         Err(lost) => {
             let (lock, flags) = (carried.lock_descriptor, carried.flags);
             if let Some(errno) = other_user::start_again(lock, flags, &environment) {
-                crate::log!("it cannot be started again for its own user: {errno}");
+                culvert_sys::log!("it cannot be started again for its own user: {errno}");
             }
             lose_mounts(Some(&carried), &lost.reason, NO_RUN);
         }
@@ -223,7 +223,7 @@ pub unsafe fn start(mut environment: Environment) {
 /// Whether the file that is open in `fd`, with this `struct stat`, has a name here: so its
 /// directory was moved.
 fn is_reachable(fd: i32, found: &culvert_sys::raw::general::stat) -> bool {
-    let named = crate::run::descriptor_path(fd).and_then(|path| stat_path(&c_string(&path)));
+    let named = culvert_run::descriptor_path(fd).and_then(|path| stat_path(&c_string(&path)));
     named.is_ok_and(|named| (named.st_dev, named.st_ino) == (found.st_dev, found.st_ino))
 }
 
@@ -270,7 +270,7 @@ impl Lost {
         let Some(why) = self.distrust else {
             return true;
         };
-        let lock = match crate::run::stat_descriptor(carried.lock_descriptor) {
+        let lock = match culvert_run::stat_descriptor(carried.lock_descriptor) {
             Ok(lock) => lock,
             // A filter keeps us from looking.
             Err(errno) => return errno != Errno::EBADF,
@@ -300,8 +300,8 @@ impl Lost {
 /// This program does not see the mounts of `carried`, for `reason`: its user is told, with a
 /// `remedy`.
 fn lose_mounts(carried: Option<&Carried<'_>>, reason: &str, remedy: &str) {
-    crate::log!("this program does not see the mounts: {reason}; {remedy}");
-    let own = crate::run::read_link(c"/proc/self/exe");
+    culvert_sys::log!("this program does not see the mounts: {reason}; {remedy}");
+    let own = culvert_run::read_link(c"/proc/self/exe");
     let program = own.as_deref().unwrap_or(b"this program");
     let run = carried.map(|carried| carried.directory);
     // Nothing is made in a directory that is not ours.
@@ -322,10 +322,10 @@ fn refuse_to_read_nothing(run: &[u8], reason: &str) {
             path.strip_prefix(base)
                 .is_some_and(|rest| rest.windows(9).any(|part| part == b"/shadows/"))
         };
-        let shadow = crate::run::descriptor_path(*fd).is_ok_and(|path| below(&path));
-        shadow && crate::run::stat_descriptor(*fd).is_ok_and(|found| !State::of(&found).has_all())
+        let shadow = culvert_run::descriptor_path(*fd).is_ok_and(|path| below(&path));
+        shadow && culvert_run::stat_descriptor(*fd).is_ok_and(|found| !State::of(&found).has_all())
     };
-    let Some(fd) = crate::shadow::open_descriptors()
+    let Some(fd) = culvert_run::files::open_descriptors()
         .into_iter()
         .find(unreadable)
     else {
@@ -351,7 +351,7 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), Lost> {
         fork: lifecycle::fork::HOOKS,
         patch: process::get().flags & NO_PATCH == 0,
         cache_directories: Box::leak(Box::new([&*process::get().run.site_tables().leak()])),
-        log: |line| crate::log!("{}", String::from_utf8_lossy(line)),
+        log: |line| culvert_sys::log!("{}", String::from_utf8_lossy(line)),
     };
     // SAFETY: the caller's promise.
     unsafe { culvert_intercept::install(config) }
@@ -363,7 +363,7 @@ fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, Lost> {
     let interrupted = Some(culvert_intercept::wait::pending as fn() -> bool);
     let mut targets = process::Targets::default();
     let (directory, lock) = (carried.directory, carried.lock_descriptor);
-    let run = crate::run::enter(directory, lock, interrupted, |mount, identity| {
+    let run = culvert_run::enter(directory, lock, interrupted, |mount, identity| {
         targets.exist |= identity.is_some();
         targets.missing |= identity.is_none();
         targets.open |= identity.is_some_and(|(device, _)| !is_covered(&mount.target, device));
@@ -393,7 +393,7 @@ mod tests {
         );
         assert!(
             carried(b"/run/x:-1:1:/tmp/a:b")
-                .is_some_and(|c| c.flags == crate::run::STRICT && c.log == Some(b"/tmp/a:b"))
+                .is_some_and(|c| c.flags == culvert_run::STRICT && c.log == Some(b"/tmp/a:b"))
         );
         assert!(
             carried(b"/run/x:1020,1018.0,7.2:0").is_some_and(|c| c.handed == [(0, 1018), (2, 7)])

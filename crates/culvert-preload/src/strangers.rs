@@ -4,16 +4,14 @@
 //! in shadows, which are filled before the descriptor goes.
 
 use crate::description::{Description, Object, given_to_strangers};
-use crate::files::c_string;
-use crate::looked_at;
-use crate::paging::State;
 use crate::process::{self, Process};
-use crate::run::{ShadowName, read_link, stat_descriptor};
-use crate::shadow::open_descriptors;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
+use culvert_cache::{State, looked_at};
+use culvert_run::files::{c_string, open_descriptors};
+use culvert_run::{ShadowName, read_link, stat_descriptor};
 use culvert_sys::BorrowedFd;
 use culvert_sys::net::socket_option;
 use culvert_sys::raw::net::SO_PEERCRED;
@@ -74,17 +72,17 @@ pub fn give(description: &Description, fd: i32, call: &str) -> Result<(), Errno>
     if description.is_direct() {
         return Ok(());
     }
-    let immutable = process::file_system(description.mount)?
+    let immutable = culvert_cache::looked_at::file_system(description.mount)?
         .capabilities()
         .immutable;
     let is_given = || {
         let found = stat_descriptor(fd);
         found.is_ok_and(|it| State::of(&it).has_all() && (immutable || State::of(&it).follows()))
     };
-    let given = if crate::task::has_left() {
+    let given = if culvert_run::task::has_left() {
         Err(Errno::ENOENT.into())
     } else if immutable {
-        crate::paging::mappable::fill(description.name(), &**file)
+        culvert_cache::mappable::fill(description.name(), &**file)
     } else {
         given_to_strangers();
         match description.writable() {
@@ -120,27 +118,30 @@ pub fn give_all(process: &Process, only_inheritable: bool) -> Result<(), Errno> 
 /// will need of that is opened now. Its programs are strangers.
 pub fn before_leaving() {
     let process = process::get();
-    if process.mounts.is_empty() || crate::task::has_left() || crate::task::is_confined() {
+    if process.mounts.is_empty()
+        || culvert_run::task::has_left()
+        || culvert_run::task::is_confined()
+    {
         return;
     }
     are_there();
     for mount in process.mounts.ids() {
-        let _ = process::file_system(mount);
+        let _ = culvert_cache::looked_at::file_system(mount);
     }
     let promoted = process.table.promote_all(false);
     let ready = promoted
         .and(give_all(process, false))
         .and_then(|()| keep_shadows(process));
     if let Err(error) = ready {
-        crate::log!("below another root some open files cannot be read after exec: {error}");
+        culvert_sys::log!("below another root some open files cannot be read after exec: {error}");
     }
 }
 
 /// What others store into open files is seen by another user, too, and what that one writes by
 /// them.
 pub fn keep_shadows(process: &process::Process) -> Result<(), Errno> {
-    crate::paging::records::prepare()?;
-    if process::vfork_child().is_some() {
+    culvert_cache::records::prepare()?;
+    if culvert_run::task::vfork_child().is_some() {
         return Ok(());
     }
     let mut wanted: BTreeMap<ShadowName, bool> = BTreeMap::new();
@@ -151,5 +152,5 @@ pub fn keep_shadows(process: &process::Process) -> Result<(), Errno> {
             *writable |= description.writable().is_ok();
         }
     });
-    crate::paging::kept::keep(&wanted)
+    culvert_cache::kept::keep(&wanted)
 }

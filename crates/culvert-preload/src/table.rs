@@ -2,12 +2,12 @@
 //! `docs/system-calls.md` is made.
 
 use crate::process::Process;
-use crate::resolver::LastStep;
 use crate::rings::{self, Dispatch};
 use crate::syscalls;
 use crate::syscalls::arguments::At;
 use culvert::Errno;
 use culvert_intercept::{Call, Interest, Outcome};
+use culvert_mounts::resolver::LastStep;
 use culvert_sys::nr;
 
 // Flags that say what happens to a link at the end of a path (man pages of their calls).

@@ -163,6 +163,13 @@ impl LockCommand {
     pub const OFD_GETLK: Self = Self(linux::F_OFD_GETLK);
     /// `F_OFD_SETLK`.
     pub const OFD_SETLK: Self = Self(linux::F_OFD_SETLK);
+
+    /// Command `number`, if it is one.
+    pub fn new(number: u32) -> Option<Self> {
+        let is_one = matches!(number, linux::F_GETLK..=linux::F_SETLKW)
+            || matches!(number, linux::F_OFD_GETLK..=linux::F_OFD_SETLKW);
+        is_one.then_some(Self(number))
+    }
 }
 
 impl Word for LockCommand {

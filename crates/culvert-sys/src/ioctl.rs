@@ -1,8 +1,13 @@
 //! Requests of ioctl(2) of which it is known what they touch.
 
-use crate::fd::AsFd;
+use crate::fd::{AsFd, BorrowedFd};
 use crate::table::Word;
 use crate::{Errno, nr, syscall};
+
+crate::table::calls! {
+    /// `NS_GET_NSTYPE` (ioctl_nsfs(2)): which namespace it is, as a flag of clone(2).
+    pub fn kind_of_namespace(fd: BorrowedFd<'_>) -> usize = IOCTL[fd, 0xb703u32];
+}
 
 /// A request whose argument is all in the size that it names (ioctl_iflags(2),
 /// ioctl_xfs_fsgetxattr(2)). Others hold pointers, descriptors or arrays.

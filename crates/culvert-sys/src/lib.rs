@@ -33,7 +33,7 @@ pub mod process;
 pub mod shared;
 pub mod sync;
 pub mod syscall;
-mod table;
+pub mod table;
 pub mod trust;
 pub mod waits;
 

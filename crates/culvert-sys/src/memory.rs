@@ -26,6 +26,8 @@ unsafe impl Sync for Mapping {}
 pub enum Of<'fd> {
     /// Zeroes of its own.
     Nothing,
+    /// Zeroes that another mapping may show too (mremap(2)).
+    SharedNothing,
     /// The file, from an offset on: changes are everybody's.
     Shared(BorrowedFd<'fd>, u64),
     /// The file, from an offset on: changes are its own.
@@ -54,6 +56,7 @@ impl Mapping {
     ) -> Result<Self, Errno> {
         let (flags, fd, offset) = match of {
             Of::Nothing => (linux::MAP_PRIVATE | linux::MAP_ANONYMOUS, -1, 0),
+            Of::SharedNothing => (linux::MAP_SHARED | linux::MAP_ANONYMOUS, -1, 0),
             Of::Shared(fd, offset) => (linux::MAP_SHARED, fd.raw(), offset),
             Of::Private(fd, offset) => (linux::MAP_PRIVATE, fd.raw(), offset),
         };
@@ -95,6 +98,13 @@ impl Mapping {
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.length == 0
+    }
+
+    /// mprotect(2) of all of it.
+    pub fn protect(&self, protection: usize) -> Result<(), Errno> {
+        // SAFETY: the mapping is this value's alone; who reaches for its bytes answers for that.
+        unsafe { syscall::call(nr::MPROTECT, [self.start as usize, self.length, protection]) }
+            .map(drop)
     }
 
     /// Leaves it there for good: its first byte.

@@ -72,31 +72,24 @@ impl Answer for i32 {
 
 /// Safe functions, each for one system call. Each line of a table answers for this: the kernel
 /// reads and writes only what the arguments' types give it, strings end in NUL, and buffers come
-/// with their length. `waiting` calls let other threads fork meanwhile (`waits`).
+/// with their length. `waiting` calls let other threads fork meanwhile ([`crate::waits`]); `by`
+/// names an unsafe function like [`crate::syscall::call`] that makes them.
+#[macro_export]
 macro_rules! calls {
-    ($($(#[$note:meta])* $vis:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $answer:ty
+    (by $call:path: $($(#[$note:meta])* $vis:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $answer:ty
         = $number:ident[$($word:expr),* $(,)?];)*) => { $(
         $(#[$note])*
         #[inline]
         $vis fn $name($($argument: $type),*) -> Result<$answer, $crate::Errno> {
             #[allow(unused_imports)]
             use $crate::table::Word;
+            let (call, number, words) = ($call, $crate::nr::$number, [$($word.word()),*]);
             // SAFETY: the table's line: see `calls`.
-            let result = unsafe { $crate::syscall::call($crate::nr::$number, [$($word.word()),*]) };
+            let result = unsafe { call(number, words) };
             result.map(<$answer as $crate::table::Answer>::answer)
         }
     )* };
-    (waiting: $($(#[$note:meta])* $vis:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $answer:ty
-        = $number:ident[$($word:expr),* $(,)?];)*) => { $(
-        $(#[$note])*
-        #[inline]
-        $vis fn $name($($argument: $type),*) -> Result<$answer, $crate::Errno> {
-            #[allow(unused_imports)]
-            use $crate::table::Word;
-            // SAFETY: the table's line: see `calls`.
-            let result = unsafe { $crate::waits::call($crate::nr::$number, [$($word.word()),*]) };
-            result.map(<$answer as $crate::table::Answer>::answer)
-        }
-    )* };
+    (waiting: $($table:tt)*) => { $crate::calls! { by $crate::waits::call: $($table)* } };
+    ($($table:tt)*) => { $crate::calls! { by $crate::syscall::call: $($table)* } };
 }
-pub(crate) use calls;
+pub use calls;

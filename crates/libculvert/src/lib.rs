@@ -97,8 +97,8 @@ static INITIALISER: unsafe extern "C" fn() = initialise;
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     let message = info.message();
     match info.location() {
-        Some(place) => culvert_preload::log!("a defect of Culvert, at {place}: {message}"),
-        None => culvert_preload::log!("a defect of Culvert: {message}"),
+        Some(place) => culvert_sys::log!("a defect of Culvert, at {place}: {message}"),
+        None => culvert_sys::log!("a defect of Culvert: {message}"),
     }
     culvert_sys::abort()
 }

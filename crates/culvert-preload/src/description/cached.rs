@@ -1,10 +1,9 @@
 //! A description as the cache of pages knows it.
 
 use super::Description;
-use crate::gone::GoneFile;
-use crate::paging::OpenFile;
-use crate::run::{ShadowName, node_locks::NodeLock};
 use culvert::{Errno, File};
+use culvert_cache::{OpenFile, gone::GoneFile};
+use culvert_run::{ShadowName, node_locks::NodeLock};
 
 impl OpenFile for Description {
     #[inline]

@@ -6,10 +6,6 @@
 //! that they stand for.
 
 use super::{Description, Object};
-use crate::run::{self, ShadowName, descriptor_path};
-use crate::shadow;
-use crate::task;
-use crate::task::tables;
 use crate::watch::{Event, count, mirror_of, raise_at, tells};
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -17,15 +13,15 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::*;
 use culvert::Node;
 use culvert_drivers::Held as Kept;
-use culvert_sys::BorrowedFd;
-use culvert_sys::OwnedFd;
-use culvert_sys::fd::Command;
-use culvert_sys::fd::fcntl;
+use culvert_run::task::{self, tables};
+use culvert_run::{ShadowName, descriptor_path};
+use culvert_sys::fd::{Command, fcntl};
 use culvert_sys::raw::general::{O_DIRECTORY, O_NONBLOCK};
 use culvert_sys::sync::Mutex;
+use culvert_sys::{BorrowedFd, OwnedFd};
 
 const ACCESS_MODE: u32 = 3;
-const O_PATH: u32 = crate::files::O_PATH;
+const O_PATH: u32 = culvert_run::files::O_PATH;
 
 /// The companions of a description.
 pub struct Companions {
@@ -60,8 +56,8 @@ fn flags_of(flags: u32, directory: bool) -> u32 {
 }
 
 fn open(path: &CStr, flags: u32) -> Option<Kept> {
-    let opened = shadow::open(path, flags, 0).ok()?;
-    Some(run::internal::keeper().keep(OwnedFd::from_raw(opened.into_raw())))
+    let opened = culvert_run::files::open(path, flags, 0).ok()?;
+    Some(culvert_run::internal::keeper().keep(OwnedFd::from_raw(opened.into_raw())))
 }
 
 impl Description {
@@ -185,8 +181,8 @@ impl Description {
         if tables::are_asked_for() || task::vfork_child().is_some() {
             return;
         }
-        for fd in crate::files::open_descriptors() {
-            if run::get().is_internal(fd) {
+        for fd in culvert_run::files::open_descriptors() {
+            if culvert_run::get().is_internal(fd) {
                 continue;
             }
             let Some(of) = descriptor_path(fd).ok().and_then(|path| parse(&path)) else {
@@ -197,10 +193,10 @@ impl Description {
                 Stray::Entry(name, entry) if self.is_entry(*name, entry) => &mut companions.entry,
                 _ => continue,
             };
-            let same = crate::files::kernel_flags(fd)
+            let same = culvert_run::files::kernel_flags(fd)
                 .is_ok_and(|flags| flags & ACCESS_MODE == self.access_mode() & ACCESS_MODE);
             if place.is_none() && same {
-                let keeper = run::internal::keeper();
+                let keeper = culvert_run::internal::keeper();
                 *place = Some(keeper.keep(OwnedFd::from_raw(fd)));
             }
         }
@@ -255,7 +251,7 @@ enum Stray {
 }
 
 fn parse(path: &[u8]) -> Option<Stray> {
-    let rest = path.strip_prefix(&run::get().path[..])?;
+    let rest = path.strip_prefix(&culvert_run::get().path[..])?;
     let rest = rest.strip_prefix(b"/watch/")?;
     let mut parts = rest.splitn(3, |&byte| byte == b'/');
     let name = ShadowName::of_text(parts.next()?)?;

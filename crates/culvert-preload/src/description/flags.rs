@@ -2,7 +2,6 @@
 //! changes.
 
 use super::{Description, Object};
-use crate::run;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
 use culvert_sys::raw::general::O_DIRECT;
@@ -24,7 +23,7 @@ pub fn may_write(flags: u32) -> bool {
 
 /// In [`Description::flags_known`]: never asked. No count of changes, those being even.
 pub(super) const NOT_KNOWN: u32 = u32::MAX;
-/// In [`crate::run::node_locks::Notes::flag_changes`].
+/// In [`culvert_run::node_locks::Notes::flag_changes`].
 const FLAGS_OF_STRANGERS: u32 = 1;
 
 impl Description {
@@ -36,7 +35,7 @@ impl Description {
         }
         // What nobody has changed since need not be asked for again. The count is read first: a
         // change after that counts.
-        let changes = run::get()
+        let changes = culvert_run::get()
             .node_locks
             .notes()
             .map_or(FLAGS_OF_STRANGERS, |notes| notes.flag_changes.load(Acquire));
@@ -85,7 +84,7 @@ impl Description {
 
 /// The status flags of some shared description have changed.
 fn flags_changed() {
-    if let Some(notes) = run::get().node_locks.notes() {
+    if let Some(notes) = culvert_run::get().node_locks.notes() {
         notes.flag_changes.fetch_add(2, AcqRel);
     }
 }
@@ -93,7 +92,7 @@ fn flags_changed() {
 /// Somebody who is not intercepted gets a shared description, and may change its status flags
 /// unseen from here on.
 pub fn given_to_strangers() {
-    if let Some(notes) = run::get().node_locks.notes() {
+    if let Some(notes) = culvert_run::get().node_locks.notes() {
         notes.flag_changes.fetch_or(FLAGS_OF_STRANGERS, AcqRel);
     }
 }

@@ -12,15 +12,14 @@ mod flags;
 pub mod offset;
 pub(crate) mod turns;
 
-use crate::gone::{self, GoneFile};
-use crate::mounts::{Hold, MountId, References};
-use crate::run::{self, ShadowName};
-use crate::task;
 use alloc::{boxed::Box, sync::Arc};
 use companions::Companions;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Attributes, Directory, Errno, File, FileKind, FileSystem, Node};
-pub use culvert_sys::raw::general::O_PATH;
+use culvert_cache::gone::{self, GoneFile};
+use culvert_mounts::{Hold, MountId, References};
+use culvert_run::{ShadowName, task};
+use culvert_sys::raw::general::O_PATH;
 use culvert_sys::sync::{Mutex, OnceCell};
 use flags::NOT_KNOWN;
 pub use flags::{given_to_strangers, may_read, may_write};
@@ -68,11 +67,11 @@ pub struct Description {
     /// How many files of its group had become their shadows when it was certain that its own had
     /// not ([`gone::count`]).
     seen: AtomicU32,
-    /// What its file is by now, if that has become its shadow ([`crate::gone`]).
+    /// What its file is by now, if that has become its shadow ([`culvert_cache::gone`]).
     gone: OnceCell<Box<GoneFile>>,
     /// Access mode and status flags as F_GETFL reports them; the settable ones only while private.
     flags: AtomicU32,
-    /// What [`crate::run::node_locks::Notes::flag_changes`] was when the kernel was last asked for the
+    /// What [`culvert_run::node_locks::Notes::flag_changes`] was when the kernel was last asked for the
     /// flags.
     flags_known: AtomicU32,
     /// Under which credentials of this process it was opened ([`OTHER_PROCESS`]: not by this one).
@@ -119,7 +118,7 @@ impl Description {
     pub fn new(mount: MountId, node: Node, kind: FileKind, object: Object, flags: u32) -> Self {
         PRIVATE.fetch_add(1, Relaxed);
         let (changes, may_go) = match &object {
-            Object::File(file) if file.descriptor().is_none() => run::get()
+            Object::File(file) if file.descriptor().is_none() => culvert_run::get()
                 .mounts
                 .file_system(mount)
                 .map_or((false, false), |file_system| {
@@ -135,7 +134,7 @@ impl Description {
         };
         let hold = match &object {
             Object::Directory | Object::Fifo | Object::Path => {
-                Hold::of(&run::get().mounts, mount, node)
+                Hold::of(&culvert_run::get().mounts, mount, node)
             }
             Object::File(_) | Object::Broken => None,
         };
@@ -243,7 +242,7 @@ impl Description {
 
     /// The file system that serves it.
     pub fn file_system(&self) -> Result<&'static dyn FileSystem, Errno> {
-        run::get().mounts.file_system(self.mount)
+        culvert_run::get().mounts.file_system(self.mount)
     }
 
     /// Whether its file, once it has no name, is found by no other process.
@@ -394,7 +393,7 @@ impl core::ops::Deref for Held {
 /// again where the program wants that (SA_RESTART).
 pub fn report(description: &Description, what: &str, error: &culvert::Error) -> Errno {
     if let Some(cause) = error.cause() {
-        crate::log!(
+        culvert_sys::log!(
             "{what} of node {:x} of mount {}: {cause}",
             description.node.0,
             description.mount.0

@@ -3,12 +3,9 @@
 
 use super::turns::Turns;
 use super::{Description, Object};
-use crate::run::{
-    self,
-    node_locks::{Lent, NodeLock},
-};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use culvert::Errno;
+use culvert_run::node_locks::{Lent, NodeLock};
 use culvert_sys::sync::Mutex;
 
 /// The offset of a private description. While the process has one thread its locks cost nothing.
@@ -54,7 +51,7 @@ impl Description {
     pub fn lock_node(&self) -> Option<NodeLock<'static>> {
         match self.changes {
             // It may have come to stand for this thread's turn, which only its end releases.
-            true => run::get()
+            true => culvert_run::get()
                 .node_locks
                 .lock_but(self.mount, self.node, &|| self.is_lent_to_us()),
             false => None,

@@ -10,17 +10,16 @@
 //! The engine's classes say of all numbers that nobody knows, but for Culvert's own.
 
 use super::recognise::Looked;
-use super::{DescriptorTable, INTERNAL, counted, dup_from, set_close_on_exec};
+use super::{DescriptorTable, counted, set_close_on_exec};
 use crate::answer::Answer;
 use crate::description::{Description, Held, Object, SharedOn};
-use crate::files::kernel_flags;
-use crate::run::{self, node_paths, stat_descriptor};
-use crate::shadow;
-use crate::task::tables;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
+use culvert_cache::shadow;
 use culvert_intercept::descriptors as classes;
+use culvert_run::files::{dup_from, kernel_flags};
+use culvert_run::{INTERNAL, node_paths, stat_descriptor, task::tables};
 use culvert_sys::raw::general::stat;
 
 impl DescriptorTable {
@@ -76,7 +75,7 @@ impl DescriptorTable {
     /// closing the driver's would drop record locks, it stays.
     fn let_go(&self, fd: i32, description: Arc<Description>) {
         self.drop_slot(fd);
-        if run::get().posix_locks.are_on(description.name()) {
+        if culvert_run::get().posix_locks.are_on(description.name()) {
             core::mem::forget(description);
         }
     }
@@ -98,7 +97,7 @@ impl DescriptorTable {
 
     /// What `fd` stands for now.
     pub(super) fn asked(&self, fd: i32) -> Option<Held> {
-        if fd < 0 || run::get().is_internal(fd) {
+        if fd < 0 || culvert_run::get().is_internal(fd) {
             return None;
         }
         let found = stat_descriptor(fd).ok()?;
@@ -120,7 +119,7 @@ impl DescriptorTable {
     /// The description that was remembered for `fd`, if that is still one on its shadow, opened in
     /// the same way.
     fn remembered(&self, fd: i32, found: &stat) -> Option<Arc<Description>> {
-        if found.st_dev != run::get().device || !tables::is_process_s() {
+        if found.st_dev != culvert_run::get().device || !tables::is_process_s() {
             return None;
         }
         let description = self.slot(fd)?.counted(&self.lock.lock())?;
@@ -130,7 +129,7 @@ impl DescriptorTable {
         // Shadows stay for as long as the run, so that an inode says which.
         match description.shadow.load(Relaxed) {
             0 => {
-                let name = run::get().name_of(fd, found)?;
+                let name = culvert_run::get().name_of(fd, found)?;
                 if name != description.name() {
                     return None;
                 }
@@ -174,13 +173,16 @@ impl DescriptorTable {
             && let Some(own) = file.descriptor()
         {
             super::promotion::prepare(&description, own, description.flags(own)?)?;
-            let stays = run::get().posix_locks.hold(own);
+            let stays = culvert_run::get().posix_locks.hold(own);
             // The driver could not move it to a high number, since that would have dropped locks:
             // it is the program's.
-            let fd = match stays && from == 0 && own < super::lowest_internal() {
+            let fd = match stays && from == 0 && own < culvert_run::files::lowest_internal() {
                 true => {
                     set_close_on_exec(own, close_on_exec)?;
-                    if let Some(place) = run::get().places().find(|it| it.load(Relaxed) == own) {
+                    if let Some(place) = culvert_run::get()
+                        .places()
+                        .find(|it| it.load(Relaxed) == own)
+                    {
                         place.store(-1, Relaxed);
                     }
                     own
@@ -211,7 +213,7 @@ impl DescriptorTable {
             }
             _ => {
                 let fd = dup_from(opened.raw(), from, close_on_exec)?;
-                run::get().posix_locks.close(name, opened);
+                culvert_run::get().posix_locks.close(name, opened);
                 fd
             }
         };
@@ -230,7 +232,7 @@ impl DescriptorTable {
 
     /// Calls `visit` with every open descriptor that is ours.
     pub(super) fn each_asked(&self, mut visit: impl FnMut(i32, &Arc<Description>)) {
-        for fd in crate::shadow::open_descriptors() {
+        for fd in culvert_run::files::open_descriptors() {
             if let Some(held) = self.asked(fd) {
                 visit(fd, &counted(held));
             }

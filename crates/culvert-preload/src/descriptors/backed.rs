@@ -8,11 +8,11 @@
 
 use super::{DescriptorTable, Knower, has_own_class, knower};
 use crate::backing;
-use crate::mounts::MountId;
-use crate::run::{descriptor_path, stat_descriptor};
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert_intercept::descriptors as classes;
+use culvert_mounts::MountId;
+use culvert_run::{descriptor_path, stat_descriptor};
 
 /// The class of a directory of mount 0; that of mount N is N more.
 pub(super) const BACKED: u8 = 16;
@@ -64,7 +64,11 @@ impl DescriptorTable {
         if fd < 0
             || matches!(
                 class,
-                super::INTERNAL | super::OURS | super::UNBUFFERED | super::RING | super::MOUNTS
+                culvert_run::INTERNAL
+                    | super::OURS
+                    | super::UNBUFFERED
+                    | super::RING
+                    | super::MOUNTS
             )
         {
             return None;

@@ -1,12 +1,11 @@
 //! What closing a descriptor of the program's does to its record locks
-//! ([`crate::run::posix_locks`]).
+//! ([`culvert_run::posix_locks`]).
 
 use super::DescriptorTable;
 use crate::description::{Description, Object};
-use crate::paging::kept;
-use crate::run::{self, ShadowName};
-use crate::shadow::open_shadow;
 use alloc::{sync::Arc, vec::Vec};
+use culvert_cache::{kept, shadow::open_shadow};
+use culvert_run::ShadowName;
 
 impl Description {
     /// The driver's own descriptor, where the program's are of that file and of no shadow.
@@ -22,7 +21,7 @@ impl DescriptorTable {
     /// Before exec: what would be closed there, and drop locks that the next program is to have,
     /// stays open.
     pub fn keep_locks_over_exec(&self) {
-        run::get().posix_locks.keep_over_exec(|| {
+        culvert_run::get().posix_locks.keep_over_exec(|| {
             let mut own = Vec::new();
             self.each(|_, description| {
                 if let Object::File(file) = &description.object {
@@ -38,8 +37,8 @@ impl DescriptorTable {
     pub(super) fn lose(&self, old: Option<Arc<Description>>) {
         if let Some(description) = old {
             let name = description.name();
-            let had_locks =
-                !matches!(description.object, Object::Path) && run::get().posix_locks.closed(name);
+            let had_locks = !matches!(description.object, Object::Path)
+                && culvert_run::get().posix_locks.closed(name);
             // The kernel has seen a dup of the placeholder go, no descriptor of the file.
             if had_locks && !description.is_shared() {
                 drop(open_shadow(name, 0));
@@ -70,7 +69,7 @@ pub fn companions_before_exec() {
     let table = super::table();
     table.each(|_, description| description.companions_go(false));
     table.each(|fd, description| {
-        if !super::close_on_exec(fd).unwrap_or(true) {
+        if !culvert_run::files::close_on_exec(fd).unwrap_or(true) {
             description.companions_go(true);
         }
     });

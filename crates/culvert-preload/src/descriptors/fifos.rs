@@ -1,11 +1,10 @@
 //! Descriptors of what stands for a FIFO of a mount.
 
-use super::{kernel_flags, walk_to_node};
 use crate::description::Description;
-use crate::files::c_string;
-use crate::resolver::{MountId, References};
-use crate::run::{self, ShadowName, descriptor_path, read_link, stat_path};
 use culvert::FileKind;
+use culvert_mounts::{MountId, References};
+use culvert_run::files::{c_string, kernel_flags};
+use culvert_run::{ShadowName, descriptor_path, node_paths, read_link, stat_path};
 use culvert_sys::raw::general::stat;
 
 /// The folder of the run directory, and what the link beside a FIFO is called by which other
@@ -17,7 +16,7 @@ pub const PATH: &[u8] = b".path";
 /// What `fd`, of which the kernel says `found`, is if it stands for a FIFO of a mount that still is
 /// where it was.
 pub fn recognise(fd: i32, found: &stat) -> Option<Description> {
-    let run = run::get();
+    let run = culvert_run::get();
     let is_fifo = FileKind::of_mode(found.st_mode) == Some(FileKind::Fifo);
     if !is_fifo || found.st_dev != run.device {
         return None;
@@ -26,14 +25,14 @@ pub fn recognise(fd: i32, found: &stat) -> Option<Description> {
     let below = path.strip_prefix(&run.path[..])?;
     let name = ShadowName::of_text(below.strip_prefix(FOLDER)?)?;
     let (mount, inode) = (MountId(name.mount), name.node.0);
-    let file_system = crate::looked_at::file_system(mount).ok()?;
+    let file_system = culvert_cache::looked_at::file_system(mount).ok()?;
     let fifo = run.fifo(name);
     // Another user's FIFO can have any path (`Run::name_of`).
     if stat_path(&fifo).is_ok_and(|it| (it.st_dev, it.st_ino) != (found.st_dev, found.st_ino)) {
         return None;
     }
     let noted = c_string([fifo.to_bytes(), PATH].concat());
-    let node = walk_to_node(file_system, &read_link(&noted).ok()?).ok()?;
+    let node = node_paths::walk(file_system, &read_link(&noted).ok()?).ok()?;
     let same = file_system
         .attributes(node)
         .is_ok_and(|it| it.inode == inode && it.kind == FileKind::Fifo);

@@ -8,17 +8,18 @@
 //! looked for. Those of open files are closed at the next exec, which gets anew what it needs: what
 //! the program has closed does not go on.
 
-use super::{dup_high, kernel_flags, node_is_found};
-use crate::description::{Description, O_PATH, Object};
-use crate::run::{self, ShadowName, stat_descriptor};
-use crate::shadow::OwnedFd;
-use crate::task::{self, tables};
+use crate::description::{Description, Object};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicI32};
 use culvert::{Access, Entry, FileKind, FileSystem, OpenFlags, Opened};
 use culvert_intercept::descriptors as classes;
+use culvert_run::files::{dup_high, kernel_flags};
+use culvert_run::task::{self, tables};
+use culvert_run::{ShadowName, node_paths, stat_descriptor};
+use culvert_sys::OwnedFd;
+use culvert_sys::raw::general::O_PATH;
 use culvert_sys::sync::Mutex;
 
 /// More than this are not handed down.
@@ -48,7 +49,7 @@ pub fn hand_down() -> Vec<(u16, OwnedFd)> {
     inherited.sort_by_key(which);
     inherited.dedup_by_key(|it| which(it));
     let owns = inherited.iter().filter_map(|(_, description)| {
-        let file_system = crate::looked_at::file_system(description.mount).ok()?;
+        let file_system = culvert_cache::looked_at::file_system(description.mount).ok()?;
         let own = match opened_no_more(file_system, description) {
             Some(own) => Some(own),
             None if !is_lost(file_system, description) => None,
@@ -84,7 +85,7 @@ fn may_be_lost(description: &Description) -> bool {
 }
 
 /// Whether the next program would not find its node by its path. Files without a name go in another
-/// way ([`crate::gone`]).
+/// way ([`culvert_cache::gone`]).
 fn is_lost(file_system: &dyn FileSystem, description: &Description) -> bool {
     if !file_system.capabilities().transient_nodes {
         return false;
@@ -92,7 +93,7 @@ fn is_lost(file_system: &dyn FileSystem, description: &Description) -> bool {
     match file_system.attributes(description.node) {
         Err(_) => false,
         Ok(found) if found.links == 0 => found.kind == FileKind::Directory,
-        Ok(_) => !node_is_found(file_system, description.node),
+        Ok(_) => !node_paths::is_found(file_system, description.node),
     }
 }
 
@@ -122,7 +123,7 @@ fn opened_no_more(file_system: &dyn FileSystem, description: &Description) -> Op
 /// This program was given `fd`, for `mount`.
 pub fn receive((mount, fd): (u16, i32)) {
     if super::set_close_on_exec(fd, true).is_ok() {
-        let place = run::get().receive_internal(fd);
+        let place = culvert_run::get().receive_internal(fd);
         GIVEN.lock().push((mount, place));
     }
 }
@@ -150,7 +151,7 @@ pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
         .position(|(mount, place)| *mount == name.mount && is_it(place.load(Relaxed)));
     let Some(at) = found else {
         // Another process may have found it, by the same descriptor.
-        return tables::are_asked_for() && run::get().internal().into_iter().any(is_it);
+        return tables::are_asked_for() && culvert_run::get().internal().into_iter().any(is_it);
     };
     if is_path(given[at].1.load(Relaxed)) {
         close(given.swap_remove(at).1);
@@ -169,7 +170,7 @@ pub fn before_vfork() {
 
 /// Makes known what this program has inherited and never used.
 fn know_all() {
-    for fd in culvert_cache::shadow::open_descriptors() {
+    for fd in culvert_run::files::open_descriptors() {
         super::table().get(fd);
     }
 }

@@ -19,21 +19,15 @@ mod slot;
 pub mod vfork;
 
 use crate::description::{Description, Held, Object};
-pub use crate::files::{close_on_exec, dup_from, kernel_flags};
-pub use crate::files::{dup_high, lowest_internal};
-use crate::run;
-pub use crate::run::INTERNAL;
-pub use crate::run::internal::{open_high, with_more, with_more_for_one};
-pub use crate::run::node_paths::{
-    find as find_node, is_found as node_is_found, note as note_node, walk as walk_to_node,
-};
-use crate::task::{self, VforkChild, tables};
 use alloc::{alloc::alloc_zeroed, sync::Arc, vec::Vec};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicI32};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
+use culvert_run::INTERNAL;
+use culvert_run::files::{close_on_exec, dup_from};
+use culvert_run::task::{self, VforkChild, tables};
 use culvert_sys::OwnedFd;
 use culvert_sys::sync::{AtomicRef, Mutex};
 use slot::{Slot, counted};
@@ -256,12 +250,12 @@ impl DescriptorTable {
     ) -> Result<i32, Errno> {
         let dup = || dup_from(self.placeholder_of(&description)?, from, close_on_exec);
         let fd = match dup() {
-            Err(Errno::EMFILE) if run::get().make_room() => dup()?,
+            Err(Errno::EMFILE) if culvert_run::get().make_room() => dup()?,
             other => other?,
         };
         let fd = not_awaited(fd)?;
         let fd = if from == 0 {
-            run::get().settle(fd, close_on_exec)
+            culvert_run::get().settle(fd, close_on_exec)
         } else {
             fd
         };
@@ -273,8 +267,8 @@ impl DescriptorTable {
     /// is so itself, of which poll, epoll and all else say EBADF.
     fn placeholder_of(&self, description: &Description) -> Result<i32, Errno> {
         match description.object {
-            Object::Path => run::get().path_placeholder(),
-            _ => run::get().placeholder(),
+            Object::Path => culvert_run::get().path_placeholder(),
+            _ => culvert_run::get().placeholder(),
         }
     }
 
@@ -330,7 +324,7 @@ impl DescriptorTable {
             self.settled(fd);
             return fd;
         }
-        let fd = run::get().settle(fd, close_on_exec);
+        let fd = culvert_run::get().settle(fd, close_on_exec);
         if let Knower::Memory = knower {
             if classes::get(fd) != classes::FOREIGN {
                 self.set_class(fd, classes::FOREIGN);

@@ -2,13 +2,12 @@
 //! kernel's own file stays open beside each of them.
 
 use super::MOUNTS;
-use crate::memory::c_string;
-use crate::run;
-use crate::shadow::{self, OwnedFd};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicI32};
 use culvert_intercept::descriptors as classes;
+use culvert_run::files::c_string;
+use culvert_sys::OwnedFd;
 use culvert_sys::sync::Mutex;
 
 /// A table that the program has open.
@@ -38,9 +37,9 @@ static ANY: AtomicBool = AtomicBool::new(false);
 
 /// The kernel's own file at `path`, from whose opening on changes are told.
 pub fn open_kernels(path: &[u8]) -> Option<Kernel> {
-    let kernel = shadow::open(&c_string(path), 0, 0).ok()?;
+    let kernel = culvert_run::files::open(&c_string(path), 0, 0).ok()?;
     // Before the program's own is made, which gets the number.
-    let place = run::get().adopt_internal(kernel.raw())?;
+    let place = culvert_run::get().adopt_internal(kernel.raw())?;
     // It has become another number.
     kernel.into_raw();
     Some(Kernel(place))

@@ -6,11 +6,11 @@
 use super::{Knower, knower};
 use crate::description::offset::{kernel_seek, own_block};
 use crate::description::{Description, SharedOn};
-use crate::run::{self, node_locks::NodeLock};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::Errno;
 use culvert_intercept::multi_threaded;
+use culvert_run::node_locks::NodeLock;
 use culvert_sys::waits::Holding;
 
 /// A turn at the offset of a description, which may be shared by now.
@@ -63,7 +63,7 @@ impl Description {
     #[inline]
     pub fn at_offset<R>(&self, fd: i32, io: impl FnOnce(&mut u64) -> R) -> Result<R, Errno> {
         self.at_offset_locked(fd, io, || {
-            let locks = &run::get().node_locks;
+            let locks = &culvert_run::get().node_locks;
             locks.lock_beside_forks(self.mount, self.node)
         })
     }
@@ -104,7 +104,7 @@ impl Description {
             let _lock = self.lock_node();
             run(offset)
         });
-        let locks = &run::get().node_locks;
+        let locks = &culvert_run::get().node_locks;
         match privately.ok() {
             Some(result) => result,
             None => self.at_offset_locked(fd, run, || locks.lock(self.mount, self.node))?,
@@ -133,7 +133,7 @@ impl Description {
             None if self.is_direct() => return Err(crate::answer::FORWARD),
             None => {}
         }
-        let _lock = run::get().node_locks.lock(self.mount, self.node);
+        let _lock = culvert_run::get().node_locks.lock(self.mount, self.node);
         let (to, result) = run(None)?;
         kernel_seek(fd, to as i64, 0)?;
         Ok(result)
@@ -200,7 +200,7 @@ impl Description {
         if lent.is_some() && _turn.is_none() {
             between = self.offset.turns.take_or_tell();
             if !between {
-                stands = run::get().node_locks.lend(self.mount, self.node);
+                stands = culvert_run::get().node_locks.lend(self.mount, self.node);
             }
         }
         let result = hand_over(self.offset.value.load(Relaxed));
@@ -229,7 +229,7 @@ impl Description {
             }
         });
         if let Some(Err(error)) = by.map(|fd| kernel_seek(fd, to as i64, 0)) {
-            crate::log!("descriptor {fd} stays at the offset before its read: {error}");
+            culvert_sys::log!("descriptor {fd} stays at the offset before its read: {error}");
         }
     }
 }

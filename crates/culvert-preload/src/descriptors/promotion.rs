@@ -1,17 +1,17 @@
 //! Promotion: from a description that this process keeps to one that the kernel keeps.
 
-use super::{DescriptorTable, INTERNAL, close_on_exec, dup_high, set_close_on_exec};
+use super::{DescriptorTable, set_close_on_exec};
 use crate::description::{Description, Object, SharedOn, kernel_seek};
-use crate::run::{self, node_paths};
-use crate::shadow;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
+use culvert_cache::shadow;
 use culvert_intercept::descriptors as classes;
-use culvert_sys::BorrowedFd;
-use culvert_sys::OwnedFd;
+use culvert_run::files::{close_on_exec, dup_high};
+use culvert_run::{INTERNAL, node_paths};
 use culvert_sys::raw::general::O_CLOEXEC;
 use culvert_sys::sync::MutexGuard;
+use culvert_sys::{BorrowedFd, OwnedFd};
 
 impl DescriptorTable {
     /// Keeps other threads from changing what a number stands for (promotion, dup, close), while
@@ -48,7 +48,7 @@ impl DescriptorTable {
                 kernel_seek(opened.raw(), offset as i64, 0)?;
             }
             self.replace_all(&description, fd, opened.raw())?;
-            run::get().posix_locks.close_shared(name, opened);
+            culvert_run::get().posix_locks.close_shared(name, opened);
             Ok(SharedOn::Shadow)
         })
     }
@@ -82,10 +82,13 @@ impl DescriptorTable {
             return None;
         };
         let own = file.descriptor()?;
-        if own >= super::lowest_internal() || !run::get().posix_locks.hold(own) {
+        if own >= culvert_run::files::lowest_internal() || !culvert_run::get().posix_locks.hold(own)
+        {
             return None;
         }
-        let place = run::get().places().find(|it| it.load(Relaxed) == own)?;
+        let place = culvert_run::get()
+            .places()
+            .find(|it| it.load(Relaxed) == own)?;
         prepare(description, own, description.flags(own).ok()?).ok()?;
         let high = dup_high(own, true).ok()?;
         classes::set(high, INTERNAL);
@@ -142,7 +145,7 @@ fn shadow_of(description: &Description, flags: u32) -> Result<OwnedFd, Errno> {
     match description.gone() {
         None => Ok(opened),
         Some(gone) => {
-            run::get().posix_locks.close(name, opened);
+            culvert_run::get().posix_locks.close(name, opened);
             gone.shadow(flags)
         }
     }
@@ -156,8 +159,8 @@ pub(super) fn prepare(description: &Description, own: i32, flags: u32) -> Result
         culvert_sys::fd::Command::SETFL,
         flags as usize,
     )?;
-    let found = crate::run::stat_descriptor(own)?;
-    match run::get().mark(description.mount.0, &found) {
+    let found = culvert_run::stat_descriptor(own)?;
+    match culvert_run::get().mark(description.mount.0, &found) {
         // Whoever has given up the run's user cannot tell it. Nor does what he executes see the
         // mount: to that the file is one of the kernel's.
         Err(Errno::EACCES) => Ok(()),

@@ -1,19 +1,16 @@
 //! Descriptors that came from another process: what do they stand for?
 
 use super::slot::Slot;
-use super::{DescriptorTable, fifos, handed, saved, with_more};
+use super::{DescriptorTable, fifos, handed, saved};
 use crate::description::{Description, Held, Object};
-use crate::files::kernel_flags;
-use crate::gone;
-use crate::paging::State;
-use crate::paging::reopen::is_out_of_reach;
-use crate::resolver::{MountId, References};
-use crate::run::{self, node_paths};
-use crate::run::{ShadowName, stat_descriptor};
-use crate::task;
 use alloc::sync::Arc;
 use culvert::{Errno, FileKind, OpenFlags, Opened};
+use culvert_cache::{State, gone, reopen::is_out_of_reach};
 use culvert_intercept::descriptors as classes;
+use culvert_mounts::{MountId, References};
+use culvert_run::{
+    ShadowName, files::kernel_flags, internal::with_more, node_paths, stat_descriptor, task,
+};
 use culvert_sys::raw::general::{O_DIRECT, stat};
 
 /// What was found.
@@ -34,7 +31,7 @@ impl DescriptorTable {
             Looked::Ours(description) => {
                 if matches!(description.object, Object::File(_)) {
                     let own = description.own_file();
-                    run::get()
+                    culvert_run::get()
                         .posix_locks
                         .note_inherited(description.name(), own, fd);
                 }
@@ -64,7 +61,7 @@ impl DescriptorTable {
 
     /// What `fd`, of which the kernel says `found`, stands for.
     pub(super) fn look_at(&self, fd: i32, found: &stat) -> Looked {
-        let run = &run::get();
+        let run = &culvert_run::get();
         let name = (found.st_dev == run.device)
             .then(|| match gone::is_gone(found) {
                 true => gone::name_of(found),
@@ -92,7 +89,7 @@ impl DescriptorTable {
         match adopted {
             Ok(description) => Looked::Ours(Arc::new(description)),
             Err(error) => {
-                crate::log!(
+                culvert_sys::log!(
                     "descriptor {fd} stands for node {:x} of mount {}, which cannot be opened: {error:?}",
                     name.node.0,
                     name.mount
@@ -117,14 +114,14 @@ impl DescriptorTable {
 
     fn adopt(&self, fd: i32, name: ShadowName, found: &stat) -> culvert::Result<Description> {
         let flags = kernel_flags(fd)?;
-        if gone::is_gone(found) && flags & crate::files::O_PATH == 0 {
-            return run::get()
+        if gone::is_gone(found) && flags & culvert_run::files::O_PATH == 0 {
+            return culvert_run::get()
                 .posix_locks
                 .while_adopting(|| gone::file_of(name, found))
                 .map(|file| Description::direct(MountId(name.mount), name.node, file, flags));
         }
         let mount = MountId(name.mount);
-        let file_system = crate::looked_at::file_system(mount)?;
+        let file_system = culvert_cache::looked_at::file_system(mount)?;
         if file_system.capabilities().transient_nodes {
             node_paths::find(name).or_else(|error| match handed::find(file_system, name) {
                 true => Ok(()),
@@ -132,9 +129,9 @@ impl DescriptorTable {
             })?;
         }
         let kind = file_system.attributes(name.node)?.kind;
-        let mut references = References::new(&run::get().mounts);
+        let mut references = References::new(&culvert_run::get().mounts);
         let object = match kind {
-            _ if flags & crate::files::O_PATH != 0 => Object::Path,
+            _ if flags & culvert_run::files::O_PATH != 0 => Object::Path,
             FileKind::Directory => Object::Directory,
             _ => {
                 let saved = saved::of(fd, name);
@@ -159,11 +156,11 @@ impl DescriptorTable {
             }
         };
         let flags = match &object {
-            Object::Directory => crate::shadow::flags_of_directory_shadow(flags),
+            Object::Directory => culvert_cache::shadow::flags_of_directory_shadow(flags),
             _ => flags,
         };
         // Its attributes may be asked for next.
-        crate::looked_at::bring_all();
+        culvert_cache::looked_at::bring_all();
         let mut description = Description::shared(mount, name.node, kind, object, flags);
         description.references = references;
         Ok(description)
@@ -174,15 +171,15 @@ impl DescriptorTable {
     fn adopt_direct(&self, fd: i32, mount: u16) -> Option<Description> {
         let mount = MountId(mount);
         let flags = kernel_flags(fd).ok()?;
-        let adopted = crate::looked_at::file_system(mount)
+        let adopted = culvert_cache::looked_at::file_system(mount)
             .and_then(|file_system| {
-                run::get()
+                culvert_run::get()
                     .posix_locks
                     .while_adopting(|| file_system.adopt(&task::caller(), fd, OpenFlags(flags)))
                     .map_err(|error| error.errno())
             })
             .inspect_err(|error| {
-                crate::log!(
+                culvert_sys::log!(
                     "descriptor {fd}, of a file of mount {}, is left to the kernel: {error}",
                     mount.0
                 )
@@ -192,7 +189,7 @@ impl DescriptorTable {
             (entry, Opened::Driven(file)) => {
                 let node = entry.attributes.node;
                 let mut description = Description::direct(mount, node, file, flags);
-                description.references = References::new(&run::get().mounts);
+                description.references = References::new(&culvert_run::get().mounts);
                 description.references.push(mount, node);
                 Some(description)
             }

@@ -5,17 +5,17 @@
 //! gives the state to its driver ([`culvert::FileSystem::restore`]). Nothing is made where nothing
 //! is saved.
 
-use super::{close_on_exec, dup_high};
 use crate::description::{Description, Object};
-use crate::run::{self, ShadowName, stat_descriptor};
-use crate::shadow::{OwnedFd, write_all};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::*;
-use culvert_sys::BorrowedFd;
+use culvert_cache::shadow::write_all;
+use culvert_run::files::{close_on_exec, dup_high};
+use culvert_run::{ShadowName, stat_descriptor};
 use culvert_sys::raw::general::MFD_CLOEXEC;
 use culvert_sys::sync::Mutex;
+use culvert_sys::{BorrowedFd, OwnedFd};
 
 /// What one open file may save, bytes.
 const MOST: usize = 4096;
@@ -116,7 +116,7 @@ fn save(description: &Description) -> Option<Vec<u8>> {
 /// This program was given `fd`.
 pub fn receive(fd: i32) {
     if super::set_close_on_exec(fd, true).is_ok() {
-        *GIVEN.lock() = Some(run::get().receive_internal(fd));
+        *GIVEN.lock() = Some(culvert_run::get().receive_internal(fd));
     }
 }
 

@@ -1,8 +1,8 @@
 //! The descriptors that a child of vfork has changed.
 
 use crate::description::{Description, Held};
-use crate::task::VforkChild;
 use alloc::sync::Arc;
+use culvert_run::task::VforkChild;
 
 /// The child's view of `fd`; `parent` is asked when the child has not changed it.
 pub fn descriptor(

@@ -4,25 +4,20 @@
 //! The copy shows how the tree is when it is made; the next one made of the same directory brings
 //! it up to date in place. It is bounded, since each such program that is started pays for it.
 
-use crate::process::{self, Process};
-use crate::resolver::MountId;
-use crate::run::{ShadowName, list, make_directory, read_file, read_link, stat_path};
-use crate::shadow;
+use crate::process::Process;
 use alloc::ffi::CString;
 use alloc::{boxed::Box, format, vec, vec::Vec};
 use core::ffi::CStr;
 use culvert::{Attributes, Errno, FileKind, FileSystem, Node, OpenFlags, Opened};
-use culvert_run::files::c_string;
-use culvert_run::files::times;
+use culvert_cache::shadow;
+use culvert_mounts::MountId;
+use culvert_run::files::{c_string, times};
+use culvert_run::{ShadowName, list, make_directory, read_file, read_link, stat_path};
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::AtFlags;
 use culvert_sys::fs;
 use culvert_sys::plain::Plain;
-use culvert_sys::raw::general::O_CREAT;
-use culvert_sys::raw::general::O_DIRECTORY;
-use culvert_sys::raw::general::O_EXCL;
-use culvert_sys::raw::general::O_WRONLY;
-use culvert_sys::raw::general::stat;
+use culvert_sys::raw::general::{O_CREAT, O_DIRECTORY, O_EXCL, O_WRONLY, stat};
 
 /// What is copied at most: names, bytes, and directories below each other (of a hook's stack).
 const NAMES: usize = 1000;
@@ -59,7 +54,7 @@ struct Room {
 /// - `EOPNOTSUPP`: it holds devices.
 /// - What the driver and the run directory say.
 pub fn copy(process: &Process, name: ShadowName) -> Result<CString, Errno> {
-    let file_system = process::file_system(MountId(name.mount))?;
+    let file_system = culvert_cache::looked_at::file_system(MountId(name.mount))?;
     let mut room = Room {
         names: NAMES,
         bytes: BYTES,
@@ -101,7 +96,7 @@ fn look(
     room: &mut Room,
     depth: usize,
 ) -> Result<Vec<Branch>, Errno> {
-    let caller = process::caller();
+    let caller = culvert_run::task::caller();
     if !crate::vfs::permission::permits(&caller, directory, 4) {
         return Ok(Vec::new());
     }
@@ -218,7 +213,7 @@ fn write(
 /// What this process may do to it but write, as the owner's permissions: in a copy nothing is
 /// written.
 fn mode_of(attributes: &Attributes) -> u32 {
-    let caller = process::caller();
+    let caller = culvert_run::task::caller();
     [4u32, 1]
         .into_iter()
         .filter(|&wanted| crate::vfs::permission::permits(&caller, attributes, wanted))
@@ -234,7 +229,7 @@ fn write_directory(
 ) -> Result<(), Errno> {
     make_directory(path)?;
     fs::chmod(path, 0o700)?;
-    let opened = shadow::open(path, O_DIRECTORY, 0)?;
+    let opened = culvert_run::files::open(path, O_DIRECTORY, 0)?;
     let old = list(&opened);
     let gone = old.iter().filter(|old| {
         !matches!(&old[..], b"." | b"..") && !branch.below.iter().any(|it| it.name == **old)
@@ -266,7 +261,7 @@ fn write_entry(
     if !entry.found {
         return write(process, target, place, &entry.attributes, entry);
     }
-    let caller = process::caller();
+    let caller = culvert_run::task::caller();
     let found = target
         .file_system
         .lookup(&caller, directory, &entry.name)
@@ -291,7 +286,7 @@ fn write_file(target: &Target<'_>, path: &CStr, attributes: &Attributes) -> Resu
     if !read_file(path).is_ok_and(|old| old == bytes) {
         // Who has the old one open keeps that.
         remove(&target.fresh);
-        let opened = shadow::open(&target.fresh, O_WRONLY | O_CREAT | O_EXCL, 0o600)?;
+        let opened = culvert_run::files::open(&target.fresh, O_WRONLY | O_CREAT | O_EXCL, 0o600)?;
         shadow::write_all(opened.raw(), 0, &bytes).map_err(errno)?;
         fs::rename(&target.fresh, path)?;
     }
@@ -301,7 +296,7 @@ fn write_file(target: &Target<'_>, path: &CStr, attributes: &Attributes) -> Resu
 
 fn bytes_of(file_system: &dyn FileSystem, attributes: &Attributes) -> Result<Vec<u8>, Errno> {
     let file: Box<dyn culvert::File> = match file_system
-        .open(&process::caller(), attributes.node, OpenFlags(0))
+        .open(&culvert_run::task::caller(), attributes.node, OpenFlags(0))
         .map_err(errno)?
     {
         Opened::Driven(file) => file,
@@ -356,7 +351,7 @@ fn remove(path: &CStr) {
         return;
     }
     let _ = fs::chmod(path, 0o700);
-    if let Ok(opened) = shadow::open(path, O_DIRECTORY, 0) {
+    if let Ok(opened) = culvert_run::files::open(path, O_DIRECTORY, 0) {
         for name in list(&opened) {
             if !matches!(&name[..], b"." | b"..") {
                 remove(&below(path, &name));

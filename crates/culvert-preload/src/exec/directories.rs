@@ -10,27 +10,22 @@
 
 use super::copied_tree;
 use crate::description::{Description, Object, kernel_seek};
-use crate::process::{self, Here, Process};
-use crate::resolver::{MountId, Place};
-use crate::run::{ShadowName, positions};
-use crate::shadow::{self, OwnedFd};
+use crate::process::{Here, Process};
 use alloc::ffi::CString;
 use alloc::{format, sync::Arc, vec::Vec};
 use core::ffi::CStr;
 use culvert::{Errno, FileKind};
-use culvert_run::files::c_string;
-use culvert_run::files::own_descriptor;
+use culvert_mounts::{MountId, Place};
+use culvert_run::files::{c_string, own_descriptor};
+use culvert_run::{ShadowName, positions};
 use culvert_sys::fd::CWD;
-use culvert_sys::flags::AtFlags;
-use culvert_sys::flags::OFlags;
-use culvert_sys::fs;
-use culvert_sys::raw::general::MOUNT_ATTR_RDONLY;
-use culvert_sys::raw::general::O_DIRECTORY;
-use culvert_sys::raw::general::OPEN_TREE_CLOEXEC;
-use culvert_sys::raw::general::OPEN_TREE_CLONE;
-use culvert_sys::raw::general::mount_attr;
+use culvert_sys::flags::{AtFlags, OFlags};
+use culvert_sys::raw::general::{
+    MOUNT_ATTR_RDONLY, O_DIRECTORY, OPEN_TREE_CLOEXEC, OPEN_TREE_CLONE, mount_attr,
+};
+use culvert_sys::{OwnedFd, fs};
 
-const O_PATH: u32 = crate::description::O_PATH;
+const O_PATH: u32 = culvert_sys::raw::general::O_PATH;
 /// Positions of `.` and `..` (vfs/list.rs).
 const OWN_ENTRIES: u64 = 2;
 
@@ -50,13 +45,13 @@ pub fn replace(process: &Process) -> Result<Replaced, Errno> {
     let mut replaced = Replaced::default();
     for (fd, description) in inherited(process) {
         let given = directory(process, &description, fd).and_then(|given| {
-            let kept = crate::descriptors::dup_high(fd, true).map(OwnedFd::from_raw)?;
+            let kept = culvert_run::files::dup_high(fd, true).map(OwnedFd::from_raw)?;
             dup3(given.raw(), fd)?;
             Ok(kept)
         });
         match given {
             Ok(kept) => replaced.descriptors.push((fd, kept)),
-            Err(error) => crate::log!(
+            Err(error) => culvert_sys::log!(
                 "descriptor {fd}, a directory on {}, cannot be given to a program that is not intercepted: {error}",
                 process.mounts.shown_name(description.mount)
             ),
@@ -72,7 +67,7 @@ pub fn replace(process: &Process) -> Result<Replaced, Errno> {
     if let Some(name) = place {
         replaced.working_directory = Some(process.run.working_directory(name));
         go_to(process, name).or_else(|error| {
-            crate::log!(
+            culvert_sys::log!(
                 "the working directory, on {}, cannot be given to a program that is not intercepted: {error}",
                 process.mounts.shown_name(MountId(name.mount))
             );
@@ -138,7 +133,7 @@ fn directory(process: &Process, description: &Description, fd: i32) -> Result<Ow
 
 /// The driver's own directory.
 fn kernel_directory(name: ShadowName, flags: u32) -> Result<Option<OwnedFd>, Errno> {
-    let file_system = process::file_system(MountId(name.mount))?;
+    let file_system = culvert_cache::looked_at::file_system(MountId(name.mount))?;
     // One that the mount does not let anybody write is not to be written past it.
     if file_system.capabilities().read_only {
         return Ok(None);
@@ -146,7 +141,7 @@ fn kernel_directory(name: ShadowName, flags: u32) -> Result<Option<OwnedFd>, Err
     let Some(own) = file_system.kernel_node(name.node) else {
         return Ok(None);
     };
-    shadow::open(&own_descriptor(own), flags, 0).map(Some)
+    culvert_run::files::open(&own_descriptor(own), flags, 0).map(Some)
 }
 
 /// The copy of a directory, where nothing can be written.
@@ -155,7 +150,7 @@ fn copy(process: &Process, name: ShadowName, flags: u32) -> Result<OwnedFd, Errn
     match read_only_mount(&path) {
         Ok(tree) => fs::openat(&tree, c".", OFlags::from_bits(flags) | OFlags::CLOEXEC, 0),
         Err(_) if overrides_modes() => Err(Errno::EACCES),
-        Err(_) => shadow::open(&path, flags, 0),
+        Err(_) => culvert_run::files::open(&path, flags, 0),
     }
 }
 
@@ -183,7 +178,7 @@ fn overrides_modes() -> bool {
 ///
 /// - `EOPNOTSUPP`: the copy does not list those first.
 fn seek_in_copy(name: ShadowName, copied: &OwnedFd, position: u64) -> Result<(), Errno> {
-    let file_system = process::file_system(MountId(name.mount))?;
+    let file_system = culvert_cache::looked_at::file_system(MountId(name.mount))?;
     let mut rest: Vec<Vec<u8>> = Vec::new();
     file_system
         .read_directory(name.node, position, &mut |entry| {
@@ -209,7 +204,7 @@ fn go_to(process: &Process, name: ShadowName) -> Result<(), Errno> {
         Some(own) => own,
         None => copy(process, name, flags)?,
     };
-    crate::descriptors::note_node(name);
+    culvert_run::node_paths::note(name);
     process.run.mark_directory(name, there.raw())?;
     culvert_sys::fs::fchdir(culvert_sys::BorrowedFd::number(there.raw())).map(|_| ())
 }
@@ -222,13 +217,13 @@ fn go_nowhere(process: &Process, name: ShadowName) -> Result<(), Errno> {
     let ended = super::ended_process::EndedProcess::new()?;
     fs::chdir(&c_string(format!("/proc/{}/net", ended.id())))?;
     drop(ended);
-    let here = shadow::open(c".", O_DIRECTORY, 0)?;
+    let here = culvert_run::files::open(c".", O_DIRECTORY, 0)?;
     let mut buffer = [0u8; 1024];
     if culvert_sys::fs::getdents64(&here, &mut buffer) != Err(Errno::EINVAL) {
         return Err(Errno::EOPNOTSUPP);
     }
-    crate::descriptors::note_node(name);
-    let found = crate::run::stat_descriptor(here.raw())?;
+    culvert_run::node_paths::note(name);
+    let found = culvert_run::stat_descriptor(here.raw())?;
     process.run.note_nowhere(name, &found)
 }
 

@@ -1,7 +1,7 @@
 //! A process that has ended: the kernel knows its number until it is waited for.
 
-use crate::process::helper::{self, Blocked};
 use culvert::Errno;
+use culvert_run::task::helper::{self, Blocked};
 
 /// A child that did nothing and has ended. It is waited for when this is dropped.
 pub struct EndedProcess {

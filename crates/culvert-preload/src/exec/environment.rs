@@ -2,15 +2,13 @@
 
 use super::{Extras, Image, Loader, Why, tunables};
 use crate::descriptors::{handed, saved};
-use crate::files::c_string;
-use crate::memory;
 use crate::process::Process;
-use crate::run::OUTSIDE;
-use crate::shadow::OwnedFd;
 use alloc::vec;
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_intercept::user::{self, StringError};
+use culvert_run::{OUTSIDE, files::c_string, memory};
+use culvert_sys::OwnedFd;
 
 const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
 
@@ -50,7 +48,7 @@ fn carriers(
 /// mount>]...[,s<descriptor>]:<flags>[:<log file>]`, where the last descriptor is what open files
 /// have saved ([`saved`]).
 pub fn carrier(process: &Process, handed: &[(u16, OwnedFd)], saved: Option<&OwnedFd>) -> Vec<u8> {
-    let mut entry = crate::run::VARIABLE.to_vec();
+    let mut entry = culvert_run::VARIABLE.to_vec();
     entry.push(b'=');
     entry.extend_from_slice(&process.run.path);
     let lock = process
@@ -66,7 +64,7 @@ pub fn carrier(process: &Process, handed: &[(u16, OwnedFd)], saved: Option<&Owne
         entry.extend_from_slice(alloc::format!(",s{}", descriptor.raw()).as_bytes());
     }
     entry.extend_from_slice(alloc::format!(":{flags}").as_bytes());
-    if let Some(path) = crate::log::path() {
+    if let Some(path) = culvert_sys::log::path() {
         entry.push(b':');
         entry.extend_from_slice(path);
     }

@@ -1,7 +1,7 @@
 //! What the next program inherits: descriptors that it can use.
 
 use super::Loader;
-use crate::process::{self, Process};
+use crate::process::Process;
 use crate::strangers;
 use culvert::Errno;
 
@@ -9,7 +9,7 @@ use culvert::Errno;
 pub fn hand_down(process: &Process, loader: &Loader) -> Result<(), Errno> {
     process.table.promote_all(true)?;
     crate::orphan_handover::hand_down(process);
-    if process::vfork_child().is_none() {
+    if culvert_run::task::vfork_child().is_none() {
         process.table.keep_locks_over_exec();
     }
     crate::descriptors::companions_before_exec();

@@ -8,15 +8,14 @@
 
 use super::Look;
 use super::materialise::name_in;
-use crate::memory::c_string;
 use crate::process::Process;
-use crate::run::stat_descriptor;
-use crate::shadow::{self, OwnedFd};
 use alloc::{ffi::CString, format, vec};
 use core::ffi::CStr;
 use culvert::Errno;
-use culvert_sys::fs;
+use culvert_cache::shadow;
+use culvert_run::{files::c_string, stat_descriptor};
 use culvert_sys::raw::general::{O_CREAT, O_EXCL, O_RDWR};
+use culvert_sys::{OwnedFd, fs};
 
 /// The path of a copy of the program `look`, which programs see at `path`, whose interpreter is
 /// `interpreter`.
@@ -48,12 +47,12 @@ fn make(
     copy: &CStr,
 ) -> Result<(), Errno> {
     let directory = process.run.file("copies");
-    let _ = crate::run::make_directory(&directory);
+    let _ = culvert_run::make_directory(&directory);
     let thread = culvert_sys::process::gettid() as isize;
     let new = c_string([copy.to_bytes(), format!("-{thread}").as_bytes()].concat());
     // A file of this name is left by a process that ended meanwhile.
     let _ = fs::unlink(&new);
-    let file = shadow::open(&new, O_RDWR | O_CREAT | O_EXCL, 0o700)?;
+    let file = culvert_run::files::open(&new, O_RDWR | O_CREAT | O_EXCL, 0o700)?;
     let written = write(look, interpreter, size, &file);
     drop(file);
     let done = written.and_then(|()| fs::rename(&new, copy));

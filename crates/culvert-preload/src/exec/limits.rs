@@ -6,8 +6,8 @@
 
 use super::format::Elf;
 use super::look::Look;
-use crate::memory::c_string;
 use alloc::{format, string::String};
+use culvert_run::files::c_string;
 
 /// What else a program has in its address space when ld.so maps the library, bytes: the dynamic
 /// loader, the first pages of the stack, the kernel's own; and the C library, without which it

@@ -2,20 +2,16 @@
 
 use super::format::{Elf, PT_INTERP};
 use super::{Format, HEAD, Why, format};
-use crate::memory::c_string;
-use crate::process::{self, Process};
-use crate::resolver::MountId;
-use crate::run::{ShadowName, stat_descriptor, stat_path};
-use crate::shadow::{self, OwnedFd};
+use crate::process::Process;
 use crate::vfs::busy::may_execute;
 use core::ffi::CStr;
 use culvert::{Errno, FileKind};
+use culvert_mounts::MountId;
+use culvert_run::{ShadowName, files::c_string, stat_descriptor, stat_path};
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::AtFlags;
-use culvert_sys::fs;
-use culvert_sys::raw::general::O_NONBLOCK;
-use culvert_sys::raw::general::R_OK;
-use culvert_sys::raw::general::X_OK;
+use culvert_sys::raw::general::{O_NONBLOCK, R_OK, X_OK};
+use culvert_sys::{OwnedFd, fs};
 
 /// The extended attribute that holds a file's capabilities (capabilities(7)).
 const CAPABILITIES: &CStr = c"security.capability";
@@ -41,7 +37,7 @@ pub fn library_is_there(process: &Process) -> bool {
 
 /// Why a program whose `struct stat` is `found` runs as another user or group than the caller.
 fn changes_of_user(found: &culvert_sys::raw::general::stat) -> Option<Why> {
-    let caller = process::caller();
+    let caller = culvert_run::task::caller();
     if found.st_mode & 0o4000 != 0 && found.st_uid != caller.uid {
         return Some(Why::SetUser);
     }
@@ -56,7 +52,7 @@ pub fn unreadable(path: &CStr) -> Why {
         .as_ref()
         .and_then(changes_of_user)
         .unwrap_or(match capable {
-            Ok(_) if process::caller().uid != 0 => Why::Capabilities,
+            Ok(_) if culvert_run::task::caller().uid != 0 => Why::Capabilities,
             _ => Why::Unreadable,
         })
 }
@@ -71,7 +67,7 @@ impl Look {
     /// Opens `path`.
     pub fn open(path: &CStr) -> Result<Self, Errno> {
         Ok(Self {
-            file: shadow::open(path, O_NONBLOCK /* a FIFO is no program */, 0)?,
+            file: culvert_run::files::open(path, O_NONBLOCK /* a FIFO is no program */, 0)?,
         })
     }
 
@@ -108,7 +104,7 @@ impl Look {
     /// ignores LD_AUDIT.
     pub fn privileges(&self) -> Option<Why> {
         let found = stat_descriptor(self.file.raw()).ok()?;
-        let capable = || process::caller().uid != 0 && self.has_capabilities();
+        let capable = || culvert_run::task::caller().uid != 0 && self.has_capabilities();
         changes_of_user(&found).or_else(|| capable().then_some(Why::Capabilities))
     }
 

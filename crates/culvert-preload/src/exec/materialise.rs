@@ -1,14 +1,11 @@
 //! Programs on a mount, as files that the kernel can execute.
 
-use crate::memory::c_string;
-use crate::paging::state;
 use crate::process::Process;
-use crate::run::{ShadowName, stat_path};
-use crate::shadow;
-use crate::{looked_at, process};
 use alloc::ffi::CString;
 use core::ffi::CStr;
 use culvert::Errno;
+use culvert_cache::{looked_at, shadow, state};
+use culvert_run::{ShadowName, files::c_string, stat_path};
 use culvert_sys::fs;
 
 /// What the kernel is given for a program on a mount.
@@ -23,7 +20,7 @@ pub struct Executable {
 /// that it has on the mount, so that `/proc/self/exe` and `$ORIGIN` still say where it came from.
 /// `ETXTBSY` when it is open for writing.
 pub fn materialise(process: &Process, path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
-    let file_system = process::file_system(crate::resolver::MountId(name.mount))?;
+    let file_system = culvert_cache::looked_at::file_system(culvert_mounts::MountId(name.mount))?;
     let attributes = file_system
         .attributes(name.node)
         .map_err(|error| error.errno())?;
@@ -31,13 +28,17 @@ pub fn materialise(process: &Process, path: &[u8], name: ShadowName) -> Result<E
         return Err(Errno::EACCES);
     }
     let file = match file_system
-        .open(&process::caller(), name.node, culvert::OpenFlags(0))
+        .open(
+            &culvert_run::task::caller(),
+            name.node,
+            culvert::OpenFlags(0),
+        )
         .map_err(|error| error.errno())?
     {
         culvert::Opened::Driven(file) => file,
         culvert::Opened::Backed(fd) => {
             return Ok(Executable {
-                host: c_string(crate::run::descriptor_path(fd.raw())?),
+                host: c_string(culvert_run::descriptor_path(fd.raw())?),
                 is_shadow: false,
             });
         }
@@ -58,14 +59,14 @@ pub fn materialise(process: &Process, path: &[u8], name: ShadowName) -> Result<E
     }
     // Open until it has a second name, so that nobody empties it.
     let kept = shadow::open_shadow(name, 0);
-    match crate::paging::mappable::fill(name, &*file).map_err(|error| error.errno()) {
+    match culvert_cache::mappable::fill(name, &*file).map_err(|error| error.errno()) {
         // It is being executed, so it is filled.
         Ok(()) | Err(Errno::ETXTBSY) => {}
         Err(error) => return Err(error),
     }
     // Where that is not done the kernel refuses to execute it.
     if let Ok(kept) = &kept {
-        let mount = crate::mounts::MountId(name.mount);
+        let mount = culvert_mounts::MountId(name.mount);
         let lock = || process.node_locks.lock(mount, name.node);
         let _ = state::make_executable(kept.raw(), lock);
     }
@@ -98,7 +99,7 @@ pub fn name_in(
     if let Err(Errno::ENOENT) = made {
         let slashes = (top..target.len()).filter(|&at| target[at] == b'/');
         for directory in slashes.map(|at| c_string(&target[..at])) {
-            let _ = crate::run::make_directory(&directory);
+            let _ = culvert_run::make_directory(&directory);
         }
         made = fs::link(source, &place);
     }

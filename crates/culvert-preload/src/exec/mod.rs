@@ -23,21 +23,18 @@ pub mod static_tls;
 pub mod tunables;
 mod why;
 
-pub use crate::files::open_descriptors;
-use crate::memory::c_string;
+use crate::notice;
 use crate::process::Process;
-use crate::resolver::References;
-use crate::run::{STRICT, ShadowName};
-use crate::shadow::OwnedFd;
 use crate::vfs::own_file::OwnFile;
-use crate::{notice, process};
 use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use culvert::Errno;
-use culvert_sys::{nr, syscall};
+use culvert_mounts::References;
+use culvert_run::{STRICT, ShadowName, files::c_string};
+use culvert_sys::{OwnedFd, nr, syscall};
 use environment::pointers;
 pub use format::{Format, HEAD, Loader, format};
 pub use heritage::hand_down;
@@ -271,7 +268,7 @@ fn assemble(
                     crate::vfs::busy::may_execute(look.file.raw())?;
                     let place = match shown.or(on_mount_path) {
                         Some(path) => path,
-                        None => crate::run::descriptor_path(look.file.raw())?,
+                        None => culvert_run::descriptor_path(look.file.raw())?,
                     };
                     image.path = interpreter::with_interpreter(process, &look, &own, &place)?;
                     shown = Some(place);
@@ -350,9 +347,6 @@ fn start(process: &Process, name: &[u8], mut image: Box<Image>, loader: Loader) 
         image.path.as_ptr() as usize,
         image.arguments.as_ptr() as usize,
         image.environment.as_ptr() as usize,
-        0,
-        0,
-        0,
     ];
     let shadow = image.shadow;
     let moved = removed_directory::replace(process);
@@ -371,7 +365,7 @@ fn start(process: &Process, name: &[u8], mut image: Box<Image>, loader: Loader) 
         notice::end_without_mounts(name, hindrance);
     }
     // In a vfork child the memory is the parent's: it frees what a successful exec leaves behind.
-    let kept = match process::vfork_child() {
+    let kept = match culvert_run::task::vfork_child() {
         Some(child) => {
             child.keep(image);
             None
@@ -384,10 +378,10 @@ fn start(process: &Process, name: &[u8], mut image: Box<Image>, loader: Loader) 
         culvert_intercept::before_exec();
         // SAFETY: path and arrays end as the kernel wants them and live until it has copied them;
         // pointers that are the program's own may be bad, which the kernel answers with EFAULT.
-        let result = unsafe { culvert_intercept::wait::interruptible(nr::EXECVE, call) };
+        let result = unsafe { culvert_intercept::wait::call(nr::EXECVE, call) };
         culvert_intercept::exec_failed();
         tries -= 1;
-        if result != Ok(Errno::ETXTBSY.negated())
+        if result != Err(Errno::ETXTBSY)
             || tries == 0
             || !shadow.is_some_and(|name| look::was_ours(process, name))
         {
@@ -395,10 +389,7 @@ fn start(process: &Process, name: &[u8], mut image: Box<Image>, loader: Loader) 
         }
     };
     drop((kept, replaced, moved, handed));
-    match result {
-        Ok(result) => Errno::check(result).err().unwrap_or(Errno::EIO),
-        Err(_) => crate::answer::RESTART,
-    }
+    result.err().unwrap_or(Errno::EIO)
 }
 
 /// execve(2) of an image of ours, outside of any call of the program's. Comes back only on failure.

@@ -1,17 +1,16 @@
 //! Which program a path or a descriptor leads to.
 
 use super::Program;
-use crate::memory::{Path, c_string};
-use crate::process::{self, Process};
-use crate::resolver::{Inside, LastStep, MountId, References, Restrictions};
-use crate::run::{ShadowName, stat_descriptor, stat_path};
-use crate::vfs::backed::Backed;
-use crate::vfs::backed::through_proc;
+use crate::process::Process;
+use crate::vfs::backed::{Backed, through_proc};
 use crate::vfs::native::{AT_SYMLINK_NOFOLLOW, stat_at};
 use crate::vfs::path::{Found, existing, find, find_by_walking, look_again};
 use crate::vfs::permission::granted;
 use alloc::format;
 use culvert::{Attributes, Errno, FileKind};
+use culvert_mounts::resolver::{Inside, LastStep, Restrictions};
+use culvert_mounts::{MountId, References};
+use culvert_run::{ShadowName, files::c_string, memory::Path, stat_descriptor, stat_path};
 use culvert_sys::own_descriptors;
 use culvert_sys::raw::general::AT_FDCWD;
 
@@ -19,8 +18,13 @@ fn may_be_executed(mount: MountId, attributes: &Attributes) -> Result<(), Errno>
     const EXECUTE: u32 = 1;
     match attributes.kind {
         FileKind::Regular => {
-            let file_system = process::file_system(mount)?;
-            granted(file_system, &process::caller(), attributes, EXECUTE)
+            let file_system = culvert_cache::looked_at::file_system(mount)?;
+            granted(
+                file_system,
+                &culvert_run::task::caller(),
+                attributes,
+                EXECUTE,
+            )
         }
         FileKind::Symlink => Err(Errno::ELOOP),
         _ => Err(Errno::EACCES),
@@ -46,7 +50,7 @@ fn of_mount(process: &Process, mut found: Inside<'_>) -> Result<Program, Errno> 
 
 /// A program in the backing tree of a mount, which the kernel starts from the source.
 fn backed_program(place: &Backed<'_>) -> Result<Program, Errno> {
-    let mut path = crate::run::descriptor_path(place.base)?;
+    let mut path = culvert_run::descriptor_path(place.base)?;
     path.push(b'/');
     path.extend_from_slice(place.path().bytes());
     let seen = crate::backing::seen(place.mount, &path);
@@ -110,7 +114,7 @@ pub fn of_descriptor(process: &Process, fd: i32) -> Result<Program, Errno> {
         return Ok(match mount {
             Some(mount) => Program::Backed {
                 host,
-                seen: crate::backing::seen(mount, &crate::run::descriptor_path(fd)?),
+                seen: crate::backing::seen(mount, &culvert_run::descriptor_path(fd)?),
             },
             None => Program::Host(host),
         });

@@ -6,9 +6,9 @@
 //! kernel says what it says of removed directories.
 
 use crate::process::{Here, Process};
-use crate::resolver::Place;
-use crate::run::ShadowName;
 use alloc::{ffi::CString, format};
+use culvert_mounts::Place;
+use culvert_run::ShadowName;
 use culvert_sys::fs;
 
 /// That the kernel's working directory is such a one for now.
@@ -33,7 +33,7 @@ pub fn replace(process: &Process) -> Option<Moved> {
         node,
     };
     if attributes.links != 0 {
-        crate::descriptors::note_node(name);
+        culvert_run::node_paths::note(name);
         return None;
     }
     let thread = culvert_sys::process::gettid() as isize;
@@ -41,8 +41,8 @@ pub fn replace(process: &Process) -> Option<Moved> {
     let above = process.run.file(&format!("removed-{thread}"));
     let removed = process.run.file(&format!("removed-{thread}/directory"));
     let mode = attributes.permissions | 0o700;
-    let _ = crate::run::make_directory(&above);
-    let _ = crate::run::make_directory(&removed);
+    let _ = culvert_run::make_directory(&above);
+    let _ = culvert_run::make_directory(&removed);
     let _ = fs::chmod(&removed, mode);
     let there = fs::chdir(&removed);
     let _ = fs::rmdir(&removed);

@@ -14,9 +14,7 @@
 use super::look::Look;
 use super::tunables::MOST;
 use super::{Extras, Format, Image, Loader, environment};
-use crate::memory::{self, c_string};
 use crate::process::{self, Process};
-use crate::run::{read_file, read_link, stat_descriptor, stat_path};
 use crate::vfs::own_file;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -27,6 +25,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use culvert::Errno;
 use culvert_intercept::user;
+use culvert_run::{files::c_string, memory, read_file, read_link, stat_descriptor, stat_path};
 use culvert_sys::fs;
 use culvert_sys::raw::general::stat;
 
@@ -216,7 +215,7 @@ pub unsafe fn object(map: *const LinkMap) {
     // Libraries that are still to come are small, as a rule; if not, this happens again.
     let room = (sum + 1024).next_multiple_of(1024);
     let errno = start_again(process::get(), room);
-    crate::log!(
+    culvert_sys::log!(
         "{sum} bytes of static TLS may not fit, and starting again with more fails: {errno}"
     );
     COUNT.given.store(room, Relaxed);

@@ -1,7 +1,7 @@
 //! Changes of the user on whose behalf a thread acts.
 
 use crate::answer::Answer;
-use crate::process::{self, Process};
+use crate::process::Process;
 use crate::strangers::{self, keep_shadows};
 use culvert_sys::nr;
 
@@ -12,18 +12,18 @@ pub const NEW_USER: usize = 0x1000_0000;
 pub fn changing(process: &Process, number: usize, change: impl FnOnce() -> Answer) -> Answer {
     prepare(process, number);
     let answer = change();
-    process::forget_credentials();
+    culvert_run::task::credentials::forget_credentials();
     answer
 }
 
 /// What the user who comes may not do any more is done now: mounts are opened, and what is open can
 /// be read without the run directory.
 fn prepare(process: &Process, number: usize) {
-    if crate::task::is_confined() {
+    if culvert_run::task::is_confined() {
         return;
     }
     for mount in process.mounts.ids() {
-        let _ = process::file_system(mount);
+        let _ = culvert_cache::looked_at::file_system(mount);
     }
     if !matches!(
         number,
@@ -40,7 +40,7 @@ fn prepare(process: &Process, number: usize) {
         .and_then(|()| strangers::give_all(process, true))
         .and_then(|()| keep_shadows(process));
     if let Err(error) = ready {
-        crate::log!(
+        culvert_sys::log!(
             "what others store into open files of mounts may not be seen as another user, nor these be readable after exec: {error}"
         );
     }
@@ -53,12 +53,12 @@ pub fn entering(process: &Process, flags: usize, enter: impl FnOnce() -> Answer)
     }
     before_entering(process);
     let answer = enter()?;
-    process::enter_user_namespace();
+    culvert_run::task::credentials::enter_user_namespace();
     Ok(answer)
 }
 
 /// A user namespace is about to be entered: who this thread is cannot be asked inside.
 pub fn before_entering(process: &Process) {
     prepare(process, nr::UNSHARE);
-    process::caller();
+    culvert_run::task::caller();
 }

@@ -4,12 +4,12 @@
 //! Nothing is done, and no system call made, by a program that has nothing driven open.
 
 use crate::description::{Description, Object};
-use crate::descriptors::close_on_exec;
-use crate::paging::nodes;
-use crate::process::{self, Process};
+use crate::process::Process;
 use alloc::sync::Arc;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
+use culvert_cache::nodes;
+use culvert_run::files::close_on_exec;
 
 /// Another process has this memory, and may go on with what is open.
 static MEMORY_IS_SHARED: AtomicBool = AtomicBool::new(false);
@@ -30,8 +30,8 @@ pub fn forked() {
 /// Not where a filter may forbid the calls for it, nor where another process has the same memory or
 /// the same table of descriptors.
 pub fn exits(process: &Process) -> bool {
-    if crate::task::is_confined()
-        || process::vfork_child().is_some()
+    if culvert_run::task::is_confined()
+        || culvert_run::task::vfork_child().is_some()
         || MEMORY_IS_SHARED.load(Relaxed)
         // Another process may have this table of descriptors: to close one drops its record locks.
         || !process.table.is_own()
@@ -59,7 +59,7 @@ pub fn exits(process: &Process) -> bool {
 /// be for nothing, since an exec can fail, but a flush may come several times. Files are not let go
 /// of: who has failed to exec goes on with them.
 pub fn execs(process: &Process, stranger: bool) {
-    if crate::task::is_confined() || process.table.is_shared() || !uses_drivers(process) {
+    if culvert_run::task::is_confined() || process.table.is_shared() || !uses_drivers(process) {
         return;
     }
     let locks = &process.run.posix_locks;
@@ -70,7 +70,7 @@ pub fn execs(process: &Process, stranger: bool) {
         .table
         .all(|fd, description| closes(fd) && !locks.are_on(description.name()));
     flush(&closed);
-    if process::vfork_child().is_none() && !MEMORY_IS_SHARED.load(Relaxed) {
+    if culvert_run::task::vfork_child().is_none() && !MEMORY_IS_SHARED.load(Relaxed) {
         finish(process);
     }
 }
@@ -88,7 +88,7 @@ fn flush(open: &[(i32, Arc<Description>)]) {
         if let Object::File(file) = &description.object
             && let Err(error) = file.flush()
         {
-            crate::log!("descriptor {fd} is closed by the end of its program: {error}");
+            culvert_sys::log!("descriptor {fd} is closed by the end of its program: {error}");
         }
     }
 }

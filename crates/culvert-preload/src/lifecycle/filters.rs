@@ -1,7 +1,7 @@
 //! Filters of system calls (seccomp(2)): what may be called only before there is one.
 
 use crate::answer::Answer;
-use crate::process::{self, Process};
+use crate::process::Process;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert_intercept::filters::Filter;
 
@@ -21,11 +21,11 @@ pub fn installing(
     process.confine();
     let answer = install();
     if answer.is_err() || counts_threads && answer != Ok(0) {
-        crate::task::is_not_confined();
+        culvert_run::task::is_not_confined();
         return answer;
     }
     filter.installed(of_all);
-    if let Some(child) = process::vfork_child() {
+    if let Some(child) = culvert_run::task::vfork_child() {
         child.filters.fetch_add(1, Relaxed);
     }
     answer

@@ -1,11 +1,10 @@
 //! Processes that are made: what is done before, in the parent and in the child.
 
 use super::{credentials, exit};
-use crate::descriptors::with_more;
 use crate::process;
-use crate::process::tables;
 use culvert::Errno;
 use culvert_intercept::{CloneFlags, ForkHooks, descriptors as classes};
+use culvert_run::{internal::with_more, task::tables};
 use culvert_sys::sync::Mutex;
 
 /// What happens around the making of processes.
@@ -42,7 +41,7 @@ fn before(flags: CloneFlags) {
     }
     if flags.fs() && !flags.vm() {
         process.share_working_directory();
-        process::limits::umask_is_shared();
+        culvert_run::task::limits::umask_is_shared();
     }
     // The child shares open file descriptions, so the kernel must keep them from here on.
     let promoted = match process.table.promote_all(false) {
@@ -56,29 +55,31 @@ fn before(flags: CloneFlags) {
         promoted => promoted,
     };
     if let Err(error) = promoted {
-        crate::log!("fork: some descriptors of mounts will not be shared with the child: {error}");
+        culvert_sys::log!(
+            "fork: some descriptors of mounts will not be shared with the child: {error}"
+        );
     }
     process.table.before_fork(flags.files(), flags.vm(), vfork);
     if flags.files() && !flags.vm() {
-        crate::paging::nodes::lend();
+        culvert_cache::nodes::lend();
         if let Err(error) = classes::share() {
-            crate::log!("fork: a child may close descriptors that Culvert holds: {error}");
+            culvert_sys::log!("fork: a child may close descriptors that Culvert holds: {error}");
         }
     }
     if vfork {
-        process::enter_vfork(flags.files());
+        culvert_run::task::vfork::enter_vfork(flags.files());
     }
 }
 
 fn parent(flags: CloneFlags, _result: isize) {
     if flags.vm() && flags.vfork() {
-        process::leave_vfork();
+        culvert_run::task::vfork::leave_vfork();
     }
 }
 
 fn child(flags: CloneFlags) {
     if flags.new_user() {
-        process::enter_user_namespace();
+        culvert_run::task::credentials::enter_user_namespace();
     }
     if flags.vm() {
         if !flags.vfork() && !flags.files() {
@@ -90,7 +91,7 @@ fn child(flags: CloneFlags) {
     process::forget_pid();
     exit::forked();
     if culvert_intercept::forked_beside_others() {
-        crate::run::node_locks::NodeLocks::forget_lent();
+        culvert_run::node_locks::NodeLocks::forget_lent();
         process
             .table
             .each(|_, description| description.forget_turn());
@@ -107,9 +108,9 @@ fn child(flags: CloneFlags) {
     if other_table {
         process.table.forget_all();
     }
-    crate::paging::pager_forked::forked(flags.files());
+    culvert_cache::pager_forked::forked(flags.files());
     // With a connection of its own.
-    crate::paging::stores::forked();
-    crate::paging::stores::rewatch_absent();
-    crate::paging::pager_forked::settle();
+    culvert_cache::stores::forked();
+    culvert_cache::stores::rewatch_absent();
+    culvert_cache::pager_forked::settle();
 }

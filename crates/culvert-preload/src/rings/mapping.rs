@@ -32,7 +32,7 @@ fn mapped(call: &Call, map: impl FnOnce(&mut Call) -> Outcome) -> Option<Outcome
     match find(call.args[4] as i32) {
         DescriptorKind::Ring(ring) => Some(map_requests(&ring, call, map)),
         DescriptorKind::Stranger => {
-            crate::log!(
+            culvert_sys::log!(
                 "io_uring: the requests of a ring that this program has not made are not mapped"
             );
             Some(done(Err(Errno::EACCES)))
@@ -54,8 +54,7 @@ fn map_requests(ring: &Ring, call: &Call, map: impl FnOnce(&mut Call) -> Outcome
     anonymous.args[4] = usize::MAX;
     anonymous.args[5] = 0;
     let start = match map(&mut anonymous) {
-        // SAFETY: the program's own call, with memory instead of the ring's.
-        Outcome::Forward => unsafe { syscall::call(nr::MMAP, anonymous.args) },
+        Outcome::Forward => anonymous.execute(),
         Outcome::Return(start) => Errno::check(start),
         other => return other,
     };
@@ -63,11 +62,13 @@ fn map_requests(ring: &Ring, call: &Call, map: impl FnOnce(&mut Call) -> Outcome
         const MAYMOVE_FIXED: usize = 3;
         let originals = ring.memory.originals();
         // mremap(2): of an old size of 0 it makes another mapping of shared pages.
-        // SAFETY: replaces what was just mapped, which nobody knows.
-        unsafe { syscall::call(nr::MREMAP, [originals, 0, pages, MAYMOVE_FIXED, start]) }
-            .inspect_err(|_| {
-                // SAFETY: as above.
-                let _ = unsafe { syscall::call(nr::MUNMAP, [start, pages]) };
-            })
+        // SAFETY: replaces, or removes, what was just mapped, which nobody knows.
+        unsafe {
+            syscall::call(nr::MREMAP, [originals, 0, pages, MAYMOVE_FIXED, start]).inspect_err(
+                |_| {
+                    let _ = syscall::call(nr::MUNMAP, [start, pages]);
+                },
+            )
+        }
     }))
 }

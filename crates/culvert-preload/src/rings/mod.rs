@@ -15,15 +15,14 @@ mod submission;
 
 use crate::descriptors::rings::memory::{Parameters, RingMemory};
 use crate::descriptors::rings::{self, Ring, State, this_thread};
-use crate::process::{self, Process};
-use crate::run::stat_descriptor;
+use crate::process::Process;
 use crate::syscalls::done;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
+use culvert_run::stat_descriptor;
 use culvert_sys::plain::Packed;
 use culvert_sys::sync::Mutex;
-use culvert_sys::{nr, syscall};
 pub use mapping::mmap;
 pub use registration::register;
 pub use submission::{Dispatch, enter};
@@ -49,22 +48,21 @@ pub fn setup(process: &Process, call: &mut Call) -> Outcome {
     }
     let flags = parameters.flags;
     if flags & SETUP_SQPOLL != 0 {
-        crate::log!(
+        culvert_sys::log!(
             "io_uring: IORING_SETUP_SQPOLL is refused: a thread of the kernel's would read requests that nobody has looked at"
         );
         return done(Err(Errno::EPERM));
     }
     if flags & !KNOWN_SETUP != 0 {
-        crate::log!("io_uring: setup flags {flags:#x} are refused");
+        culvert_sys::log!("io_uring: setup flags {flags:#x} are refused");
         return done(Err(Errno::EINVAL));
     }
     // A child of vfork has its parent's memory and numbers of its own.
-    if process::vfork_child_with_table().is_some() {
+    if culvert_run::task::vfork_child_with_table().is_some() {
         return done(Err(Errno::ENOSYS));
     }
-    // SAFETY: the kernel reads and writes a structure of ours.
-    let made = unsafe { syscall::call(nr::IO_URING_SETUP, [call.args[0], parameters.address()]) };
-    let fd = match made {
+    let made = call.replacing().room(1, parameters.bytes_mut());
+    let fd = match made.execute() {
         Ok(fd) => fd as i32,
         Err(errno) => return done(Err(errno)),
     };
@@ -83,7 +81,7 @@ fn enrol(
     told_at: usize,
 ) -> Result<usize, Errno> {
     if parameters.features & FEAT_RECVSEND_BUNDLE == 0 {
-        crate::log!(
+        culvert_sys::log!(
             "io_uring is refused: Linux 6.10 is the first that can be told how a request ends"
         );
         return Err(Errno::ENOSYS);

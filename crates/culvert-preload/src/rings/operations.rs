@@ -1,11 +1,10 @@
 //! What is done with each operation of a ring.
 
 use crate::descriptors::rings::entry::{Entry, NO_FLAG};
-use crate::memory::spans;
-use crate::paging::nodes;
+use culvert_cache::nodes;
 use culvert_intercept::Call;
-use culvert_sys::PAGE;
-use culvert_sys::nr;
+use culvert_run::memory::spans;
+use culvert_sys::{PAGE, nr};
 
 /// What is done with a request, by its operation.
 #[derive(Clone, Copy, PartialEq, Eq)]

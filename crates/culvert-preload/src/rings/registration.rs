@@ -6,16 +6,15 @@ use super::submission::domain;
 use crate::answer::Answer;
 use crate::descriptors::rings::restrictions::{self, Restrictions};
 use crate::descriptors::rings::{DescriptorKind, find};
-use crate::memory;
-use crate::paging::nodes;
 use crate::process::Process;
 use crate::syscalls::done;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::Errno;
+use culvert_cache::nodes;
 use culvert_intercept::{Call, Outcome, user};
-use culvert_sys::{nr, syscall};
+use culvert_run::memory;
 
 // `enum io_uring_register_op`
 const BUFFERS: u32 = 0;
@@ -48,7 +47,7 @@ pub fn register(process: &Process, call: &mut Call) -> Outcome {
     let count = count as u32 as usize;
     let answer = match operation as u32 {
         FILES => files(process, fd, argument, count)
-            .and_then(|mut files| native(call, files.as_mut_ptr() as usize, count)),
+            .and_then(|mut files| call.replacing().room(2, &mut files).execute()),
         // `struct io_uring_files_update`: offset, reserved, descriptors.
         FILES_UPDATE => update(process, call, 16, 8, count),
         // `struct io_uring_rsrc_register`: count, flags, reserved, descriptors, tags.
@@ -69,7 +68,7 @@ pub fn register(process: &Process, call: &mut Call) -> Outcome {
         ENABLE_RINGS => enable(call, fd),
         // What is sent by them, or where the requests are then, nobody could look at.
         RING_FDS | SEND_MSG_RING | RESIZE_RINGS | LAST.. if operation as u32 != LAST => {
-            crate::log!("io_uring_register: operation {operation} is refused");
+            culvert_sys::log!("io_uring_register: operation {operation} is refused");
             Err(Errno::EINVAL)
         }
         _ => return Outcome::Forward,
@@ -77,30 +76,22 @@ pub fn register(process: &Process, call: &mut Call) -> Outcome {
     done(answer)
 }
 
-fn native(call: &Call, argument: usize, count: usize) -> Answer {
-    let [fd, operation, ..] = call.args;
-    // SAFETY: the program's own call, with memory of ours in its argument's place.
-    unsafe { syscall::call(nr::IO_URING_REGISTER, [fd, operation, argument, count]) }
-}
-
 /// A copy of `count` descriptors, none of which is a mount's; and what is remembered of them.
 ///
 /// EBADF: one of them is, as it is for descriptors of rings themselves (io_uring_register(2)).
-fn files(process: &Process, ring: i32, at: usize, count: usize) -> Result<Vec<i32>, Errno> {
+fn files(process: &Process, ring: i32, at: usize, count: usize) -> Result<Vec<u8>, Errno> {
     if count > MOST {
         return Err(Errno::EMFILE);
     }
-    let mut files = vec![0i32; count];
-    // SAFETY: plain numbers, seen as bytes.
-    let bytes = unsafe { core::slice::from_raw_parts_mut(files.as_mut_ptr().cast(), count * 4) };
-    user::copy_in(bytes, at).map_err(|_| Errno::EFAULT)?;
-    let _table = &process.table;
-    for &fd in files.iter().filter(|&&fd| fd >= 0) {
+    let mut files = vec![0u8; count * 4];
+    user::copy_in(&mut files, at).map_err(|_| Errno::EFAULT)?;
+    let numbers = files.as_chunks().0.iter().copied();
+    for fd in numbers.map(i32::from_ne_bytes).filter(|&fd| fd >= 0) {
         if process.run.is_internal(fd) {
             return Err(Errno::EBADF);
         }
         if crate::syscalls::arguments::kernel_has_not(process, fd as usize).is_some() {
-            crate::log!("io_uring_register: descriptor {fd} of a mount is not registered");
+            culvert_sys::log!("io_uring_register: descriptor {fd} of a mount is not registered");
             return Err(Errno::EBADF);
         }
         const AF_UNIX: i32 = 1;
@@ -123,12 +114,10 @@ fn update(process: &Process, call: &Call, size: usize, place: usize, count: usiz
         copied = files(process, call.args[0] as i32, at, count)?;
         bytes[place..place + 8].copy_from_slice(&(copied.as_ptr() as usize).to_ne_bytes());
     }
-    let answer = native(call, bytes.as_ptr() as usize, call.args[3]);
+    let answer = call.replacing().room(2, &mut bytes).execute();
     // Which slots were chosen (`IORING_FILE_INDEX_ALLOC`), or why one was not.
     if at != 0 && answer.is_ok() {
-        // SAFETY: plain numbers, seen as bytes.
-        let told = unsafe { core::slice::from_raw_parts(copied.as_ptr().cast(), count * 4) };
-        let _ = user::copy_out(at, told);
+        let _ = user::copy_out(at, &copied);
     }
     answer
 }
@@ -146,12 +135,14 @@ fn buffers(call: &Call, at: usize, count: usize) -> Answer {
             };
             if length != 0 && !nodes::between(base & !4095, length.saturating_add(4096)).is_empty()
             {
-                crate::log!("io_uring_register: a buffer in a mapped file of a mount is refused");
+                culvert_sys::log!(
+                    "io_uring_register: a buffer in a mapped file of a mount is refused"
+                );
                 return Err(Errno::EOPNOTSUPP);
             }
         }
     }
-    native(call, call.args[2], call.args[3])
+    call.execute()
 }
 
 /// The same of a structure that has their address at `place`, and how many there are at `count`.
@@ -160,14 +151,14 @@ fn buffers_of(call: &Call, place: usize, count: usize) -> Answer {
     let count = memory::get::<u32>(call.args[2].wrapping_add(count));
     match (at, count) {
         (Ok(at), Ok(count)) if at != 0 => buffers(call, at, count as usize),
-        _ => native(call, call.args[2], call.args[3]),
+        _ => call.execute(),
     }
 }
 
 /// `struct io_uring_probe`: 16 bytes, then 8 for each operation, the third a word of flags: what is
 /// refused is not there.
 fn probe(call: &Call, argument: usize, count: usize) -> Answer {
-    let answer = native(call, argument, call.args[3])?;
+    let answer = call.execute()?;
     let told: u16 = memory::get::<u32>(argument)? as u16;
     for i in 0..count.min(usize::from(told >> 8)) {
         let at = argument + 16 + i * 8;
@@ -183,23 +174,24 @@ fn probe(call: &Call, argument: usize, count: usize) -> Answer {
 fn restrict(call: &Call, fd: i32, argument: usize, count: usize) -> Answer {
     // `IORING_MAX_RESTRICTIONS` is below this.
     let DescriptorKind::Ring(ring) = find(fd) else {
-        return native(call, argument, call.args[3]);
+        return call.execute();
     };
     if argument == 0 || count > 255 {
-        return native(call, argument, call.args[3]);
+        return call.execute();
     }
     let mut list = vec![0u8; count * restrictions::SIZE];
     user::copy_in(&mut list, argument).map_err(|_| Errno::EFAULT)?;
     let own = Restrictions::of(&list);
     list.extend_from_slice(&restrictions::NOPS);
     let mut state = ring.state.lock();
-    let answer = native(call, list.as_ptr() as usize, count + 1)?;
+    let call = call.replacing().bytes(2, &list).word(3, count + 1);
+    let answer = call.execute()?;
     state.restrictions = Some(own);
     Ok(answer)
 }
 
 fn enable(call: &Call, fd: i32) -> Answer {
-    let answer = native(call, call.args[2], call.args[3])?;
+    let answer = call.execute()?;
     if let DescriptorKind::Ring(ring) = find(fd) {
         // Where one thread alone may submit it is this one (`io_register_enable_rings`,
         // io_uring/register.c).

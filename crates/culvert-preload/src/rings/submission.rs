@@ -17,11 +17,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome, descriptors as classes, user, wait};
+use culvert_intercept::{Call, Outcome, descriptors as classes, user};
 use culvert_sys::BorrowedFd;
 use culvert_sys::net::socket_option;
 use culvert_sys::raw::net::SO_DOMAIN;
-use culvert_sys::{nr, syscall};
 
 const GETEVENTS: usize = 1 << 0;
 const REGISTERED_RING: usize = 1 << 4;
@@ -53,14 +52,16 @@ pub fn enter(process: &Process, call: &mut Call, dispatch: Dispatch) -> Outcome 
         DescriptorKind::Ring(ring) => submit(&ring, call, dispatch),
         DescriptorKind::Other => Outcome::Forward,
         DescriptorKind::Stranger => {
-            crate::log!("io_uring: requests in a ring that this program has not made are refused");
+            culvert_sys::log!(
+                "io_uring: requests in a ring that this program has not made are refused"
+            );
             done(Err(Errno::EOPNOTSUPP))
         }
     }
 }
 
 fn submit(ring: &Ring, call: &Call, dispatch: Dispatch) -> Outcome {
-    let [fd, wanted, least, flags, argument, size] = call.args;
+    let [_, wanted, least, flags, ..] = call.args;
     let mut guard = ring.state.lock();
     let state = &mut *guard;
     let mut batch = Batch {
@@ -80,38 +81,30 @@ fn submit(ring: &Ring, call: &Call, dispatch: Dispatch) -> Outcome {
             None => {}
         }
         // The queue is empty, or the ring not enabled yet: the kernel says so, and waits for
-        // nothing. SAFETY: the program's own call, of no requests.
-        return done(unsafe { syscall::call(nr::IO_URING_ENTER, [fd, 0, 0, 0]) });
+        // nothing.
+        let nothing = call.replacing().word(1, 0).word(2, 0).word(3, 0);
+        return done(nothing.execute());
     }
     // What is not all taken is not waited for either (`io_uring_enter`, io_uring/io_uring.c).
     let waits = flags & GETEVENTS != 0 && least as u32 != 0 && count == wanted as u32;
     if waits && !culvert_intercept::multi_threaded() {
         // Nobody else submits or forks meanwhile, so that it can be one call.
-        let arguments = [fd, count as usize, least, flags, argument, size];
-        // SAFETY: the program's own call; the requests are those that were looked at.
-        let answer = unsafe { wait::interruptible(nr::IO_URING_ENTER, arguments) };
+        let answer = call.replacing().word(1, count as usize).wait();
         batch.end(state);
-        return match answer {
-            Ok(result) => Outcome::Return(result),
-            Err(wait::Interrupted) => Outcome::Restart,
-        };
+        return done(answer);
     }
     let (least_now, flags_now) = match waits {
         true => (0, flags & !GETEVENTS),
         false => (least, flags),
     };
     let least_now = if count == wanted as u32 { least_now } else { 0 };
-    let arguments = [fd, count as usize, least_now, flags_now, argument, size];
-    // SAFETY: as above; nothing is waited for.
-    let answer = unsafe { syscall::call(nr::IO_URING_ENTER, arguments) };
+    let now = call.replacing().word(1, count as usize);
+    let answer = now.word(2, least_now).word(3, flags_now).execute();
     batch.end(state);
     drop(guard);
     if waits && answer == Ok(count as usize) {
         // Whatever becomes of the wait, what counts is what was submitted.
-        // SAFETY: the program's own call, of no requests.
-        let _ = unsafe {
-            wait::interruptible(nr::IO_URING_ENTER, [fd, 0, least, flags, argument, size])
-        };
+        let _ = call.replacing().word(1, 0).wait();
     }
     done(answer)
 }
@@ -334,7 +327,7 @@ impl Batch<'_> {
     }
 
     fn refuse(&mut self, entry: &mut Entry, why: &str) {
-        crate::log!(
+        culvert_sys::log!(
             "io_uring: operation {} on descriptor {} of a mount is refused: {why}",
             entry.operation,
             entry.fd
@@ -372,7 +365,7 @@ impl Batch<'_> {
         match treatment {
             Treatment::Kernel | Treatment::KernelOnFile => Judgement::Kernel,
             Treatment::Refused => {
-                crate::log!("io_uring: operation {} is refused", entry.operation);
+                culvert_sys::log!("io_uring: operation {} is refused", entry.operation);
                 self.unknown(entry)
             }
             Treatment::AsCall if of_memory => match operations::is_of_mapped_file(entry) {
@@ -485,7 +478,7 @@ impl Batch<'_> {
     /// recvmsg(2): a descriptor of a mount's that came in would be taken for one of the kernel's
     /// own.
     fn judge_message(&self, entry: &Entry, registered: bool) -> Judgement {
-        let control = crate::memory::get::<usize>((entry.address as usize).wrapping_add(40));
+        let control = culvert_run::memory::get::<usize>((entry.address as usize).wrapping_add(40));
         if control.unwrap_or(0) == 0 {
             return Judgement::Kernel;
         }
@@ -495,7 +488,7 @@ impl Batch<'_> {
         };
         match may_receive {
             true => {
-                crate::log!("io_uring: RECVMSG with room for descriptors is refused");
+                culvert_sys::log!("io_uring: RECVMSG with room for descriptors is refused");
                 Judgement::Answer(Errno::EOPNOTSUPP)
             }
             false => Judgement::Kernel,

@@ -8,12 +8,10 @@
 
 use super::Environment;
 use crate::exec::static_tls;
-use crate::memory::c_string;
-use crate::run::stat_descriptor;
 use alloc::{format, vec, vec::Vec};
-use culvert_sys::BorrowedFd;
+use culvert_run::{files::c_string, stat_descriptor};
 use culvert_sys::raw::general::{S_IFMT, S_IFREG};
-use culvert_sys::{Errno, nr, syscall};
+use culvert_sys::{BorrowedFd, Errno, nr, syscall};
 
 /// The word with which the command makes a run for this program (`argv[1]`).
 pub const WORD: &core::ffi::CStr = c"run-again";

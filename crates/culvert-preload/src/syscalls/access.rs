@@ -2,12 +2,12 @@
 
 use super::arguments::{At, is_empty, last_step, on_empty_path};
 use super::path::on_path;
-use crate::process::{self, Process};
-use crate::resolver::LastStep;
+use crate::process::Process;
 use crate::vfs::inotify::{IN_DONT_FOLLOW, add_watch};
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use crate::vfs::{access::check, node::On};
 use culvert_intercept::{Call, Outcome};
+use culvert_mounts::resolver::LastStep;
 use culvert_sys::nr;
 
 const AT_EACCESS: usize = 0x200;
@@ -17,7 +17,7 @@ pub fn access(process: &Process, call: &mut Call) -> Outcome {
     if call.args[1] & !7 != 0 {
         return Outcome::Forward;
     }
-    process::as_real_user(|| {
+    culvert_run::task::as_real_user(|| {
         on_path(
             process,
             call,
@@ -42,7 +42,7 @@ pub fn faccessat(process: &Process, call: &mut Call) -> Outcome {
     let effective = flags & AT_EACCESS != 0;
     match effective {
         true => look(process, call, flags),
-        false => process::as_real_user(|| look(process, call, flags)),
+        false => culvert_run::task::as_real_user(|| look(process, call, flags)),
     }
 }
 

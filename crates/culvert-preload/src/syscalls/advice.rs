@@ -1,15 +1,13 @@
 //! Advice about memory in which driven files are mapped: madvise, process_madvise.
 
 use super::done;
-use super::mappings::{fill, native};
+use super::mappings::fill;
 use crate::answer::Answer;
-use crate::paging::stores;
-use crate::paging::{nodes, pager};
 use crate::process::Process;
 use alloc::vec::Vec;
 use culvert::Errno;
+use culvert_cache::{nodes, pager, stores};
 use culvert_intercept::{Call, Outcome};
-use culvert_sys::syscall;
 
 const MADV_REMOVE: usize = 9;
 const MADV_DONTFORK: usize = 10;
@@ -57,7 +55,7 @@ pub fn madvise(_: &Process, call: &mut Call) -> Outcome {
     if empties {
         let _flushing = nodes::flushing();
         stores::pages_go(start, length);
-        return done(native(call));
+        return done(call.execute());
     }
     if advice == MADV_HUGEPAGE {
         return done(beside_ours(start, length, call));
@@ -69,21 +67,21 @@ pub fn madvise(_: &Process, call: &mut Call) -> Outcome {
     }
     if advice == MADV_DONTFORK {
         nodes::some_stay();
-        return done(native(call));
+        return done(call.execute());
     }
     let lazy = pager::between(start, nodes::pages(length));
     // The kernel's own mapping could be written to (pager::mapped).
     if lazy.iter().any(|part| part.read_only) {
         return done(Err(Errno::EACCES));
     }
-    let answer = native(call);
+    let answer = call.execute();
     if answer.is_ok() {
         for region in nodes::between(start, length) {
             region.of.punch(region.bytes());
         }
         // Pages that were filled in between have the old bytes.
         if !lazy.is_empty() {
-            return done(native(call));
+            return done(call.execute());
         }
     }
     done(answer)
@@ -107,9 +105,8 @@ fn beside_ours(start: usize, length: usize, call: &Call) -> Answer {
     let (mut at, mut answer) = (start, Ok(0));
     for (from, to) in ours {
         if at < from {
-            let [_, _, advice, ..] = call.args;
-            // SAFETY: the program's own call, on a part of what it is about.
-            answer = answer.and(unsafe { syscall::call(call.number, [at, from - at, advice]) });
+            let part = call.replacing().word(0, at).word(1, from - at);
+            answer = answer.and(part.execute());
         }
         at = at.max(to);
     }
@@ -121,7 +118,7 @@ fn beside_ours(start: usize, length: usize, call: &Call) -> Answer {
 pub fn process_madvise(_: &Process, call: &mut Call) -> Outcome {
     let [_, list, count, advice, ..] = call.args;
     // A list that cannot be read is the kernel's EFAULT.
-    let spans = crate::memory::spans(list, count).unwrap_or_default();
+    let spans = culvert_run::memory::spans(list, count).unwrap_or_default();
     if nodes::any() && takes_pages_out(advice) {
         let _changing = nodes::changing();
         let guards = advice == MADV_GUARD_INSTALL;
@@ -134,7 +131,7 @@ pub fn process_madvise(_: &Process, call: &mut Call) -> Outcome {
         for span in &spans {
             stores::pages_go(span.base, span.length);
         }
-        return done(native(call));
+        return done(call.execute());
     }
     let known = matches!(
         advice,
@@ -152,7 +149,7 @@ pub fn process_madvise(_: &Process, call: &mut Call) -> Outcome {
         nodes::some_stay();
         return Outcome::Forward;
     }
-    crate::log!(
+    culvert_sys::log!(
         "process_madvise with advice {advice} of a mapped file of a mount is refused, EINVAL: madvise(2) makes holes"
     );
     done(Err(Errno::EINVAL))

@@ -8,16 +8,14 @@
 //! kernel's.
 
 use super::{done, file, io, unbuffered};
-use crate::descriptors::dup_high;
-use crate::memory;
+use crate::answer::Answer;
 use crate::process::Process;
-use crate::run::stat_descriptor;
-use crate::shadow::{self, OwnedFd};
 use core::ffi::CStr;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
+use culvert_run::{files::dup_high, memory, stat_descriptor};
 use culvert_sys::raw::general::O_RDWR;
-use culvert_sys::{nr, syscall};
+use culvert_sys::{OwnedFd, nr, syscall};
 
 const PREAD: u32 = 0;
 const PWRITE: u32 = 1;
@@ -191,7 +189,7 @@ impl Block {
 
 /// A device of memory's (major number 1), at a number of our own.
 fn device(path: &CStr, minor: u64) -> Result<OwnedFd, Errno> {
-    let opened = shadow::open(path, O_RDWR, 0)?;
+    let opened = culvert_run::files::open(path, O_RDWR, 0)?;
     let found = stat_descriptor(opened.raw())?;
     if found.st_mode & 0o170000 != 0o020000 || found.st_rdev != 0x100 | minor {
         return Err(Errno::EINVAL);
@@ -200,13 +198,13 @@ fn device(path: &CStr, minor: u64) -> Result<OwnedFd, Errno> {
 }
 
 /// One control block of ours, at `entry` of the program's list.
-fn submit(process: &Process, context: usize, entry: usize) -> Outcome {
+fn submit(process: &Process, call: &Call, entry: usize) -> Outcome {
     let at = match memory::get::<usize>(entry) {
         Ok(at) => at,
         Err(errno) => return done(Err(errno)),
     };
     let ready = Block::read(at).and_then(|block| {
-        block.check(context)?;
+        block.check(call.args[0])?;
         // `aio_key`, which the kernel sets as well: a block that cannot be written is EFAULT.
         memory::put(at + 8, 0u32)?;
         // Without them nothing must have been done.
@@ -223,16 +221,18 @@ fn submit(process: &Process, context: usize, entry: usize) -> Outcome {
     let Some((ending, _on)) = block.ending(result) else {
         return Outcome::Return(result);
     };
-    let answer = ending.write(at).and_then(|()| {
-        // SAFETY: the program's own call, for one of its blocks, which now writes nothing to
-        // nowhere.
-        unsafe { syscall::call(nr::IO_SUBMIT, [context, 1, entry]) }
-    });
+    // The block now writes nothing to nowhere.
+    let answer = ending.write(at).and_then(|()| submit_one(call, entry));
     // Who has the event already may have made another request of the block.
     if memory::get(at + 20) == Ok(ending.fd) {
         let _ = block.write(at);
     }
     done(answer)
+}
+
+/// The program's call, for one of its blocks.
+fn submit_one(call: &Call, entry: usize) -> Answer {
+    call.replacing().word(1, 1).word(2, entry).execute()
 }
 
 /// Whether the entry names a file that a driver serves, or asks for a read that is not left to the
@@ -244,7 +244,7 @@ fn is_ours(process: &Process, entry: usize) -> bool {
     let fd = memory::get::<u32>(at.wrapping_add(20));
     let driven =
         fd.is_ok_and(|fd| super::arguments::kernel_has_not(process, fd as usize).is_some());
-    let may_be_mapped = crate::paging::nodes::any();
+    let may_be_mapped = culvert_cache::nodes::any();
     driven || may_be_mapped && Block::read(at).is_ok_and(|block| block.reads_unbuffered())
 }
 
@@ -252,20 +252,19 @@ fn is_ours(process: &Process, entry: usize) -> bool {
 pub fn io_submit(process: &Process, call: &mut Call) -> Outcome {
     /// A context holds no more.
     const MOST: usize = 1 << 16;
-    let [context, count, list, ..] = call.args;
+    let [_, count, list, ..] = call.args;
     let entry = |i: usize| list.wrapping_add(i * 8);
     if count as isize <= 0 || !(0..count.min(MOST)).any(|i| is_ours(process, entry(i))) {
         return Outcome::Forward;
     }
-    if crate::task::is_confined() {
-        crate::log!("io_submit on a file on a mount is refused under a seccomp filter");
+    if culvert_run::task::is_confined() {
+        culvert_sys::log!("io_submit on a file on a mount is refused under a seccomp filter");
         return done(Err(Errno::EINVAL));
     }
     for i in 0..count.min(MOST) {
         let outcome = match is_ours(process, entry(i)) {
-            true => submit(process, context, entry(i)),
-            // SAFETY: the program's own call, for one of its blocks.
-            false => done(unsafe { syscall::call(nr::IO_SUBMIT, [context, 1, entry(i)]) }),
+            true => submit(process, call, entry(i)),
+            false => done(submit_one(call, entry(i))),
         };
         match outcome {
             Outcome::Return(1) => {}

@@ -3,15 +3,14 @@
 use super::done;
 use crate::answer::Answer;
 use crate::description::{Held, Object};
-use crate::memory;
 use crate::process::Process;
-use crate::resolver::{LastStep, Restrictions};
 use crate::vfs::native::AT_SYMLINK_NOFOLLOW;
 use crate::vfs::node::On;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
+use culvert_mounts::resolver::{LastStep, Restrictions};
+use culvert_run::memory;
 use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::syscall;
 
 /// The description behind a descriptor argument, if it is ours. The kernel looks at the low 32 bits
 /// only.
@@ -108,12 +107,6 @@ impl At {
         self.directory
             .map_or(AT_FDCWD, |index| call.args[index] as i32)
     }
-}
-
-/// The program's own call, executed here.
-pub fn native(call: &Call) -> Answer {
-    // SAFETY: the program's own call with its own arguments.
-    unsafe { syscall::call(call.number, call.args) }
 }
 
 /// The description behind a descriptor whose bytes only its driver can move; one whose back end is

@@ -4,17 +4,18 @@ use super::arguments::{At, descriptor, is_empty, last_step, on_empty_path};
 use super::done;
 use super::path::on_path;
 use crate::description::Object;
-use crate::memory;
 use crate::process::Process;
-use crate::resolver::LastStep;
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use crate::vfs::node::On;
 use crate::vfs::setattr::{Right, Wanted, change};
 use crate::vfs::truncate;
 use culvert::{Errno, SetAttributes, Timespec};
 use culvert_intercept::{Call, Outcome};
+use culvert_mounts::resolver::LastStep;
+use culvert_run::memory;
+use culvert_sys::nr;
 use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, syscall};
+use culvert_sys::raw::general::CLOCK_REALTIME;
 
 const UTIME_NOW: u64 = 0x3fff_ffff;
 
@@ -130,13 +131,11 @@ pub fn truncate(process: &Process, call: &mut Call) -> Outcome {
 }
 
 fn now() -> Timespec {
-    let mut time = [0u64; 2];
-    // SAFETY: clock_gettime(CLOCK_REALTIME) writes one timespec.
-    let _ = unsafe { syscall::call(nr::CLOCK_GETTIME, [0, time.as_mut_ptr() as usize]) };
-    Timespec {
-        seconds: time[0] as i64,
-        nanoseconds: time[1] as u32,
-    }
+    let time = culvert_sys::process::clock_gettime(CLOCK_REALTIME);
+    time.map_or(Timespec::default(), |time| Timespec {
+        seconds: time.tv_sec,
+        nanoseconds: time.tv_nsec as u32,
+    })
 }
 
 /// Two times as changes; an error as utimensat(2) gives it.

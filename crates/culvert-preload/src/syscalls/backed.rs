@@ -10,13 +10,13 @@
 
 use super::arguments::At;
 use crate::answer::Answer;
-use crate::memory::{self, Path};
 use crate::process::Process;
-use crate::resolver::{LastStep, Restrictions, last_slash};
 use crate::vfs::backed::{Backed, Name, through_proc};
 use crate::vfs::native::stat_at;
 use culvert::{BackingLinks, Errno};
 use culvert_intercept::Call;
+use culvert_mounts::resolver::{LastStep, Restrictions, last_slash};
+use culvert_run::memory::{self, Path};
 use culvert_sys::raw::general::{AT_FDCWD, S_IFLNK, S_IFMT};
 use culvert_sys::{nr, syscall};
 
@@ -41,7 +41,7 @@ pub fn by_name(
     if !is_name
         || at.restrictions != Restrictions(0)
         || call.number == nr::CHDIR
-        || crate::task::has_left()
+        || culvert_run::task::has_left()
     {
         return None;
     }
@@ -191,19 +191,16 @@ pub fn execute(call: &Call, at: At, directory: i32, name: Path<'_>, follow: bool
 /// The same for calls whose own form is kept, and those without a form with a directory: these get
 /// a path through `/proc/self/fd`.
 fn execute_other(call: &Call, at: At, directory: i32, name: Path<'_>) -> Answer {
-    let mut args = call.args;
-    let path;
+    let call = call.replacing();
     match at.directory {
-        Some(index) => {
-            args[index] = directory as usize;
-            args[at.path] = name.address();
-        }
-        None if directory == AT_FDCWD => args[at.path] = name.address(),
+        Some(index) => call
+            .word(index, directory as usize)
+            .path(at.path, name.c_str()),
+        None if directory == AT_FDCWD => call.path(at.path, name.c_str()),
         None => {
-            path = through_proc(directory, name.bytes());
-            args[at.path] = path.as_ptr() as usize;
+            let path = through_proc(directory, name.bytes());
+            return call.path(at.path, &path).execute();
         }
     }
-    // SAFETY: the program's own call, its path replaced by one that ends in NUL.
-    unsafe { syscall::call(call.number, args) }
+    .execute()
 }

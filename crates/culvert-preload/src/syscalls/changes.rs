@@ -5,12 +5,12 @@
 use super::arguments::At;
 use super::done;
 use super::path::on_path;
-use crate::memory::PathBuffer;
 use crate::process::Process;
-use crate::resolver::LastStep;
 use crate::vfs::create;
 use crate::vfs::remove::{remove_directory, remove_file};
 use culvert_intercept::{Call, Outcome};
+use culvert_mounts::resolver::LastStep;
+use culvert_run::memory::PathBuffer;
 use culvert_sys::nr;
 
 /// mkdir(2), mkdirat(2)

@@ -1,14 +1,14 @@
 //! Calls that change on whose behalf a thread acts, and under which filters.
 
-use super::arguments::native;
 use super::done;
 use crate::lifecycle::credentials::{NEW_USER, changing, entering};
 use crate::lifecycle::filters::installing;
-use crate::process::{self, Process};
+use crate::process::Process;
 use culvert_intercept::filters::Filter;
 use culvert_intercept::{Call, Outcome};
+use culvert_sys::BorrowedFd;
+use culvert_sys::nr;
 use culvert_sys::raw::prctl::PR_SET_SECUREBITS;
-use culvert_sys::{nr, syscall};
 
 /// setuid(2), capset(2) and all the others that change credentials.
 pub fn changes(process: &Process, call: &mut Call) -> Outcome {
@@ -16,7 +16,7 @@ pub fn changes(process: &Process, call: &mut Call) -> Outcome {
     if asks && call.args[0] as u32 == u32::MAX {
         return Outcome::Forward;
     }
-    done(changing(process, call.number, || native(call)))
+    done(changing(process, call.number, || call.execute()))
 }
 
 /// setns(2)
@@ -27,15 +27,13 @@ pub fn setns(process: &Process, call: &mut Call) -> Outcome {
     };
     match kinds & NEW_USER {
         0 => Outcome::Forward,
-        _ => done(entering(process, kinds, || native(call))),
+        _ => done(entering(process, kinds, || call.execute())),
     }
 }
 
 /// Which namespace a descriptor is of, as a flag of clone(2) (ioctl_nsfs(2)); 0: none.
 fn kind_of_namespace(fd: usize) -> usize {
-    const NS_GET_NSTYPE: usize = 0xb703;
-    // SAFETY: no pointers.
-    unsafe { syscall::call(nr::IOCTL, [fd, NS_GET_NSTYPE, 0]) }.unwrap_or(0)
+    culvert_sys::ioctl::kind_of_namespace(BorrowedFd::number(fd as i32)).unwrap_or(0)
 }
 
 /// prctl(2), seccomp(2): a filter may be coming.
@@ -43,8 +41,8 @@ pub fn confine(process: &Process, call: &mut Call) -> Outcome {
     const NEW_LISTENER: usize = 1 << 3;
     const TSYNC: usize = 1;
     if call.number == nr::PRCTL && call.args[0] as u32 == PR_SET_SECUREBITS {
-        let answer = native(call);
-        process::forget_credentials();
+        let answer = call.execute();
+        culvert_run::task::credentials::forget_credentials();
         return done(answer);
     }
     let Some(filter) = may_install(call) else {
@@ -53,7 +51,7 @@ pub fn confine(process: &Process, call: &mut Call) -> Outcome {
     let of_all = call.number == nr::SECCOMP && call.args[1] & TSYNC != 0;
     let counts_threads = of_all && call.args[1] & NEW_LISTENER == 0;
     done(installing(process, filter, of_all, counts_threads, || {
-        native(call)
+        call.execute()
     }))
 }
 

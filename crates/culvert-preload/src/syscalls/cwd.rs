@@ -4,22 +4,22 @@
 //! directory that stands for it, so that it survives fork and exec. In a mount that is a tree of
 //! the kernel's own, the kernel's is the real one.
 
-use super::arguments::{At, descriptor, native};
+use super::arguments::{At, descriptor};
 use super::done;
 use super::path::on_path;
-use crate::process::{self, Here, Keeper, Process};
-use crate::resolver::{LastStep, Place};
-use crate::run::stat_path;
+use crate::process::{Here, Keeper, Process};
 use crate::vfs::path::existing;
 use crate::vfs::working_directory::{INSIDE, backed_path, enter};
 use alloc::vec;
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
-use culvert_sys::raw::general::O_DIRECTORY;
-use culvert_sys::raw::general::O_PATH;
-use culvert_sys::raw::general::{STATX_INO, STATX_MNT_ID};
-use culvert_sys::{nr, syscall};
+use culvert_mounts::{Place, resolver::LastStep};
+use culvert_run::stat_path;
+use culvert_sys::fd::CWD;
+use culvert_sys::flags::AtFlags;
+use culvert_sys::fs;
+use culvert_sys::raw::general::{O_DIRECTORY, O_PATH, STATX_INO, STATX_MNT_ID};
 
 /// The identity of the working directory that the kernel has gone to.
 fn identity_of_here(process: &Process, _: &Call) -> Option<(u64, u64)> {
@@ -74,7 +74,7 @@ pub fn fchdir(process: &Process, call: &mut Call) -> Outcome {
             )
         }));
     }
-    let answer = native(call);
+    let answer = call.execute();
     if answer.is_ok() {
         if let Some(mount) = process.table.backed(call.args[0] as i32) {
             process.set_working_directory(Some((Here::Backed(mount), Keeper::nothing())));
@@ -90,7 +90,7 @@ pub fn fchdir(process: &Process, call: &mut Call) -> Outcome {
                 process.set_working_directory(Some((Here::Backed(mount), Keeper::nothing())));
                 return done(entered.map(|()| 0));
             }
-            let root = process::file_system(mount)
+            let root = culvert_cache::looked_at::file_system(mount)
                 .and_then(|fs| fs.attributes(fs.root()).map_err(|error| error.errno()));
             return done(
                 root.and_then(|attributes| enter(process, mount, &attributes, Keeper::nothing())),
@@ -148,7 +148,7 @@ pub fn chroot(process: &Process, call: &mut Call) -> Outcome {
         Errno::EOPNOTSUPP,
     );
     if outcome == Outcome::Return(0) && (before.is_none() || before != root_now()) {
-        crate::task::leave();
+        culvert_run::task::leave();
         let reason = "it has changed its root directory, and is out of their reach from here on";
         // Elsewhere it would not see mounts of the kernel's either.
         let below = |path: &[u8]| {
@@ -165,7 +165,7 @@ pub fn chroot(process: &Process, call: &mut Call) -> Outcome {
             .ids()
             .any(|mount| below(process.mounts.target(mount)))
         {
-            let own = crate::run::read_link(c"/proc/self/exe");
+            let own = culvert_run::read_link(c"/proc/self/exe");
             let name = own.as_deref().unwrap_or(b"this program");
             crate::notice::mounts_are_lost(
                 name,
@@ -173,7 +173,7 @@ pub fn chroot(process: &Process, call: &mut Call) -> Outcome {
                 "`culvert mount` shows the same files below every root",
             );
         } else {
-            crate::log!("chroot: {reason}");
+            culvert_sys::log!("chroot: {reason}");
         }
     }
     outcome
@@ -188,28 +188,28 @@ pub fn pivot_root(process: &Process, call: &mut Call) -> Outcome {
 /// Which directory is the root, on which mount; none where the kernel does not say.
 fn root_now() -> Option<[u64; 3]> {
     const WANTED: u32 = STATX_INO | STATX_MNT_ID;
-    if crate::task::is_confined() {
+    if culvert_run::task::is_confined() {
         return None;
     }
-    // `struct statx`: the mask of what is known at byte 0, the inode at 32, the device at 136, the
-    // mount at 144.
-    let mut found = [0u64; 32];
-    let (path, buffer) = (c"/".as_ptr() as usize, found.as_mut_ptr() as usize);
-    let arguments = [0, path, 0, WANTED as usize, buffer];
-    // SAFETY: the path is absolute and ends in NUL, the buffer has the size of the structure.
-    unsafe { syscall::call(nr::STATX, arguments) }.ok()?;
-    (found[0] as u32 & WANTED == WANTED).then_some([found[4], found[17], found[18]])
+    let found = fs::statx(CWD, c"/", AtFlags::from_bits(0), WANTED).ok()?;
+    let device = u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor);
+    let is_told = found.stx_mask & WANTED == WANTED;
+    is_told.then_some([found.stx_ino, device, found.stx_mnt_id])
 }
 
 /// The path of the directory that the program's `address` names, where the kernel sees one.
 fn root_to_be(address: usize) -> Option<Vec<u8>> {
-    if crate::task::is_confined() {
+    if culvert_run::task::is_confined() {
         return None;
     }
     let mut path = vec![0u8; 4096];
     let length = culvert_intercept::user::string_in(address, &mut path).ok()?;
     path.truncate(length);
-    let root =
-        crate::shadow::open(&crate::memory::c_string(&path), O_PATH | O_DIRECTORY, 0).ok()?;
-    crate::run::descriptor_path(root.raw()).ok()
+    let root = culvert_run::files::open(
+        &culvert_run::files::c_string(&path),
+        O_PATH | O_DIRECTORY,
+        0,
+    )
+    .ok()?;
+    culvert_run::descriptor_path(root.raw()).ok()
 }

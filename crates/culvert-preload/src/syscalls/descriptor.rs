@@ -8,15 +8,14 @@ use super::locks::{
 };
 use crate::answer::Answer;
 use crate::description::{Held, Object};
-use crate::descriptors::dup_from;
 use crate::process::Process;
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome};
+use culvert_run::files::dup_from;
 use culvert_sys::raw::general::{
     F_ADD_SEALS, F_CREATED_QUERY, F_DUPFD, F_DUPFD_CLOEXEC, F_DUPFD_QUERY, F_GET_SEALS, F_GETFD,
     F_GETFL, F_GETPIPE_SZ, F_NOTIFY, F_SETFD, F_SETFL, F_SETPIPE_SZ,
 };
-use culvert_sys::{nr, syscall};
 
 /// close(2). The table is cleared before the kernel frees the number, so that no other thread's new
 /// descriptor is ever taken for the old one.
@@ -32,7 +31,7 @@ pub fn close(process: &Process, call: &mut Call) -> Outcome {
         }
         return Outcome::Forward;
     };
-    let flushed = crate::paging::closing(&*held).and_then(|()| match &held.object {
+    let flushed = culvert_cache::closing(&*held).and_then(|()| match &held.object {
         Object::File(file) => file.flush(),
         _ => Ok(()),
     });
@@ -80,7 +79,7 @@ fn dup_foreign(process: &Process, call: &Call) -> Outcome {
     if !table.has_class(call.args[0] as i32) {
         return Outcome::Forward;
     }
-    let answer = super::arguments::native(call);
+    let answer = call.execute();
     if let Ok(new) = answer {
         table.duplicated(call.args[0] as i32, new as i32);
     }
@@ -92,10 +91,8 @@ pub fn dup_to(process: &Process, call: &mut Call) -> Outcome {
     let (old, new) = (call.args[0] as i32, call.args[1] as i32);
     let table = &process.table;
     if process.run.is_internal(old) {
-        let arguments = [usize::MAX, call.args[1], call.args[2]];
-        // SAFETY: the program's own call, of a descriptor that does not exist: it fails, in the
-        // kernel's order of errors.
-        return done(unsafe { syscall::call(call.number, arguments) });
+        // It fails, in the kernel's order of errors.
+        return done(call.replacing().word(0, usize::MAX).execute());
     }
     if new >= 0
         && process.run.is_internal(new)
@@ -105,7 +102,7 @@ pub fn dup_to(process: &Process, call: &mut Call) -> Outcome {
         return done(Err(error));
     }
     if let Some(held) = descriptor(process, call.args[1]).filter(|_| old != new) {
-        let _ = crate::paging::closing(&*held);
+        let _ = culvert_cache::closing(&*held);
     }
     let changes = table.changing();
     let (source, target) = (
@@ -119,11 +116,7 @@ pub fn dup_to(process: &Process, call: &mut Call) -> Outcome {
         return done(Err(Errno::EBUSY));
     }
     // Another thread's driver may have got the number since it was looked at.
-    let make = |call: &Call| {
-        process
-            .run
-            .unless_internal(new, || super::arguments::native(call))
-    };
+    let make = |call: &Call| process.run.unless_internal(new, || call.execute());
     if source.is_none() && !target {
         let backed = table.has_class(old) || table.has_class(new);
         if !backed && !culvert_intercept::multi_threaded() {
@@ -186,12 +179,10 @@ pub fn fcntl(process: &Process, call: &mut Call) -> Outcome {
         _ if path_only && command as u32 != F_CREATED_QUERY => done(Err(Errno::EBADF)),
         F_SETFL => done(held.set_flags(fd as i32, argument as u32).map(|()| 0)),
         // Older kernels than 6.12 do not know it.
-        F_CREATED_QUERY => done(super::arguments::native(call).map(
-            |kernel| match held.is_direct() {
-                true => usize::from(held.created) | kernel,
-                false => usize::from(held.created),
-            },
-        )),
+        F_CREATED_QUERY => done(call.execute().map(|kernel| match held.is_direct() {
+            true => usize::from(held.created) | kernel,
+            false => usize::from(held.created),
+        })),
         F_NOTIFY => done(notify(&held, argument)),
         F_SETPIPE_SZ | F_GETPIPE_SZ => done(Err(Errno::EBADF)),
         F_ADD_SEALS | F_GET_SEALS => done(Err(Errno::EINVAL)),
@@ -229,11 +220,7 @@ pub fn close_range(process: &Process, call: &mut Call) -> Outcome {
     let table = &process.table;
     // First, so that the table which is changed is this thread's own.
     if flags & CLOSE_RANGE_UNSHARE != 0 {
-        const CLONE_FILES: usize = 0x400;
-        let unshare = || {
-            // SAFETY: concerns this thread's table alone.
-            unsafe { syscall::call(nr::UNSHARE, [CLONE_FILES]) }
-        };
+        let unshare = || culvert_sys::fd::unshare().map(|()| 0);
         if let Some(Err(error)) = crate::descriptors::with_own_table(unshare) {
             return done(Err(error));
         }
@@ -249,7 +236,7 @@ pub fn close_range(process: &Process, call: &mut Call) -> Outcome {
             if table.get_known(fd as i32)
                 && let Some(held) = table.reference(fd as i32)
             {
-                let _ = crate::paging::closing(&*held);
+                let _ = culvert_cache::closing(&*held);
                 // Its errors are lost (close_range(2)).
                 if let Object::File(file) = &held.object {
                     let _ = file.flush();
@@ -259,7 +246,7 @@ pub fn close_range(process: &Process, call: &mut Call) -> Outcome {
     }
     let _changes = table.changing();
     let mut from = first;
-    let mut result = Ok(0);
+    let mut result = Ok(());
     for stop in internal.into_iter().map(Some).chain([None]) {
         let to = stop.map_or(Some(last), |fd| fd.checked_sub(1));
         if let Some(to) = to.filter(|&to| from <= to) {
@@ -271,22 +258,19 @@ pub fn close_range(process: &Process, call: &mut Call) -> Outcome {
                     }
                 }
             }
-            // SAFETY: the program closes its own descriptors.
-            result = unsafe { syscall::call(nr::CLOSE_RANGE, [from as usize, to as usize, flags]) };
+            result = culvert_sys::fd::close_range(from, to, flags as u32);
         }
         from = match stop {
             Some(fd) => fd.saturating_add(1),
             None => break,
         };
     }
-    done(result)
+    done(result.map(|()| 0))
 }
 
 /// pidfd_getfd(2): a descriptor of another process may be a shadow.
 pub fn pidfd_getfd(process: &Process, call: &mut Call) -> Outcome {
-    // SAFETY: the program's own call, with its own arguments.
-    let result =
-        unsafe { syscall::call(nr::PIDFD_GETFD, [call.args[0], call.args[1], call.args[2]]) };
+    let result = call.execute();
     if let Ok(fd) = result {
         process.table.forget(fd as i32);
     }

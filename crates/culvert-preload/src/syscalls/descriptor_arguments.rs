@@ -18,10 +18,10 @@
 
 use super::arguments::kernel_has_not;
 use super::{credentials, done, file};
-use crate::memory;
 use crate::process::Process;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
+use culvert_run::memory;
 use culvert_sys::raw::prctl::PR_SET_MM;
 
 /// Where a request has a descriptor.
@@ -85,7 +85,7 @@ fn check(process: &Process, fd: i32, refused: Errno, what: &str) -> Result<(), E
     match kernel_has_not(process, fd as usize) {
         None => Ok(()),
         Some(held) => {
-            crate::log!(
+            culvert_sys::log!(
                 "{what} of descriptor {fd} is refused: the kernel has no file for node {:x} of mount {}",
                 held.node.0,
                 held.mount.0

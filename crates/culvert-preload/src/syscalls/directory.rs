@@ -5,13 +5,12 @@ use super::done;
 use crate::answer::Answer;
 use crate::description::Held;
 use crate::process::Process;
-use crate::resolver::MountId;
-use crate::run;
 use crate::vfs::list;
 use crate::vfs::mount_points::{self, in_kernel, is_position};
 use crate::vfs::targets::adopt_target;
 use culvert::{DirectoryEntry, Errno};
 use culvert_intercept::{Call, Outcome, user};
+use culvert_mounts::MountId;
 use culvert_sys::nr;
 
 /// One `struct linux_dirent64`, or the old `struct linux_dirent` with the type in the last byte, in
@@ -112,7 +111,7 @@ fn list(process: &Process, held: &Held, fd: i32, mut records: Records) -> Answer
 fn list_foreign(process: &Process, call: &mut Call) -> Outcome {
     let fd = call.args[0] as i32;
     let identity = || {
-        run::stat_descriptor(fd)
+        culvert_run::stat_descriptor(fd)
             .ok()
             .map(|it| (it.st_dev, it.st_ino))
     };
@@ -153,7 +152,7 @@ fn list_with(process: &Process, call: &Call, fd: i32, mounts: &[MountId]) -> Ans
     };
     let before = seek(0, SEEK_CUR)? as u64;
     if !is_position(before) {
-        match super::arguments::native(call) {
+        match call.execute() {
             Ok(0) => {}
             answer => return answer,
         }

@@ -4,12 +4,12 @@ use super::arguments::{descriptor, driven, kernel_has_not};
 use super::done;
 use crate::answer::Answer;
 use crate::description::{Held, Object, report};
-use crate::memory;
 use crate::process::Process;
 use crate::vfs::sync::{self, Extent};
 use crate::vfs::{ioctl, truncate};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
+use culvert_run::memory;
 use culvert_sys::nr;
 use culvert_sys::raw::general::O_NONBLOCK;
 use culvert_sys::raw::ioctl::{
@@ -48,7 +48,7 @@ pub fn sync(process: &Process, call: &mut Call) -> Outcome {
     };
     // Its arguments are the kernel's to check, which writes back what stands for the file: nothing.
     if extent == Extent::Range
-        && let Err(errno) = super::arguments::native(call)
+        && let Err(errno) = call.execute()
     {
         return done(Err(errno));
     }

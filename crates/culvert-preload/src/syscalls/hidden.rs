@@ -4,21 +4,18 @@
 //! it was opened by: Chromium opens `self/fd` below a descriptor of /proc in a root that has no
 //! /proc.
 
-use crate::answer::{Answer, RESTART};
-use crate::descriptors::lowest_internal;
-use crate::memory::{Path, c_string};
+use crate::answer::Answer;
 use crate::process::Process;
-use crate::run::stat_descriptor;
 use crate::vfs::native::stat_at;
 use alloc::vec::Vec;
 use alloc::{format, vec};
 use core::ffi::CStr;
 use culvert::Errno;
-use culvert_intercept::{Call, user, wait};
-use culvert_sys::BorrowedFd;
-use culvert_sys::fs;
+use culvert_intercept::{Call, user};
+use culvert_run::files::{c_string, lowest_internal};
+use culvert_run::{memory::Path, stat_descriptor};
 use culvert_sys::raw::general;
-use culvert_sys::{nr, syscall};
+use culvert_sys::{BorrowedFd, fs, nr};
 
 /// DT_LNK, as `/proc/PID/fd` has them, and DT_REG, as `/proc/PID/fdinfo`.
 const KINDS: [u8; 2] = [10, 8];
@@ -26,9 +23,8 @@ const KINDS: [u8; 2] = [10, 8];
 /// getdents64(2), getdents(2) of a directory of the kernel's own.
 pub fn list(process: &Process, call: &Call) -> Answer {
     loop {
-        // SAFETY: the program's own call. It may take long, and others may fork meanwhile.
-        let got = unsafe { wait::interruptible(call.number, call.args) };
-        let got = Errno::check(got.map_err(|_| RESTART)?)?;
+        // It may take long, and others may fork meanwhile.
+        let got = call.wait()?;
         if !numbers_first(call, got) {
             return Ok(got);
         }
@@ -135,11 +131,6 @@ fn is_of_run(process: &Process, listing: usize, path: &CStr) -> bool {
 
 fn is_of_proc(listing: usize) -> bool {
     const PROC_SUPER_MAGIC: i64 = 0x9fa0;
-    let mut found = core::mem::MaybeUninit::<general::statfs>::zeroed();
-    // SAFETY: the buffer is a `struct statfs`, plain data.
-    let (done, found) = unsafe {
-        let done = syscall::call(nr::FSTATFS, [listing, found.as_mut_ptr() as usize]);
-        (done, found.assume_init())
-    };
-    done.is_err() || found.f_type == PROC_SUPER_MAGIC
+    let found = fs::fstatfs(BorrowedFd::number(listing as i32));
+    found.map_or(true, |found| found.f_type == PROC_SUPER_MAGIC)
 }

@@ -4,12 +4,12 @@ use super::arguments::driven;
 use super::{done, unbuffered};
 use crate::answer::Answer;
 use crate::description::Object;
-use crate::memory::{Span, span, spans};
 use crate::process::Process;
 use crate::vfs::read::{area, may_read, read_at, read_at_offset, total};
 use crate::vfs::write::{Manner, RWF_HIPRI, write_at, write_at_offset};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
+use culvert_run::memory::{Span, span, spans};
 
 /// The program's memory that a call names.
 #[derive(Clone, Copy)]

@@ -6,38 +6,26 @@ use crate::answer::Answer;
 use crate::description::{Held, Object, report};
 use crate::process::Process;
 use culvert::Errno;
+use culvert_intercept::wait;
 use culvert_intercept::{Call, Outcome, user};
-use culvert_sys::nr;
-use culvert_sys::plain::Plain;
+use culvert_sys::BorrowedFd;
+use culvert_sys::fd::LockCommand;
+use culvert_sys::raw::general;
 pub use culvert_sys::raw::general::{
     F_GETLEASE, F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_SETLK, F_SETLKW,
 };
 
-const F_UNLCK: u16 = 2;
-
-/// `struct flock`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Flock {
-    kind: u16,
-    whence: u16,
-    start: i64,
-    length: i64,
-    pid: i32,
-}
-
-// SAFETY: numbers.
-unsafe impl Plain for Flock {}
+const F_UNLCK: i16 = 2;
 
 /// `F_GETLK`, `F_SETLK`, `F_SETLKW` and those of open file descriptions.
 pub fn record(process: &Process, held: &Held, fd: i32, command: u32, argument: usize) -> Answer {
-    let mut lock: Flock = user::read(argument).map_err(|_| Errno::EFAULT)?;
+    let mut lock: general::flock = user::read(argument).map_err(|_| Errno::EFAULT)?;
     let table = &process.table;
     table.promote(fd)?;
-    const SEEK_SET: u16 = 0;
-    const SEEK_END: u16 = 2;
+    const SEEK_SET: i16 = 0;
+    const SEEK_END: i16 = 2;
     // The offset is the shadow's too, its length is not the file's.
-    if lock.whence == SEEK_END && !held.is_direct() {
+    if lock.l_whence == SEEK_END && !held.is_direct() {
         let size = match &held.object {
             Object::File(_) | Object::Directory => {
                 held.attributes()
@@ -46,21 +34,13 @@ pub fn record(process: &Process, held: &Held, fd: i32, command: u32, argument: u
             }
             _ => 0,
         };
-        lock.start = lock
-            .start
+        lock.l_start = lock
+            .l_start
             .checked_add_unsigned(size)
             .ok_or(Errno::EOVERFLOW)?;
-        lock.whence = SEEK_SET;
+        lock.l_whence = SEEK_SET;
     }
-    let call = [
-        fd as usize,
-        command as usize,
-        (&raw mut lock) as usize,
-        0,
-        0,
-        0,
-    ];
-    let sets = matches!(command, F_SETLK | F_SETLKW) && lock.kind != F_UNLCK;
+    let sets = matches!(command, F_SETLK | F_SETLKW) && lock.l_type != F_UNLCK;
     // Before it is there, or another thread could close a descriptor of Culvert's in between.
     if sets {
         process
@@ -68,13 +48,12 @@ pub fn record(process: &Process, held: &Held, fd: i32, command: u32, argument: u
             .posix_locks
             .note(held.name(), held.own_file(), fd);
     }
-    // SAFETY: a `struct flock` of ours. The wait ends with signals, as natively.
-    let result = unsafe { culvert_intercept::wait::interruptible(nr::FCNTL, call) };
-    let answer = Errno::check(result.map_err(|_| crate::answer::RESTART)?)?;
+    let asked = LockCommand::new(command).ok_or(Errno::EINVAL)?;
+    let answer = wait::lock(BorrowedFd::number(fd), asked, &mut lock)?;
     match command {
-        F_GETLK | F_OFD_GETLK if lock.kind == F_UNLCK => {
+        F_GETLK | F_OFD_GETLK if lock.l_type == F_UNLCK => {
             // The rest of the structure stays as it was (fcntl(2)).
-            user::write(argument, &lock.kind).map_err(|_| Errno::EFAULT)?;
+            user::write(argument, &lock.l_type).map_err(|_| Errno::EFAULT)?;
         }
         F_GETLK | F_OFD_GETLK => user::write(argument, &lock).map_err(|_| Errno::EFAULT)?,
         // Once more: another thread may have closed a descriptor of the file's meanwhile.
@@ -95,7 +74,7 @@ pub fn record(process: &Process, held: &Held, fd: i32, command: u32, argument: u
 pub fn lease(process: &Process, fd: usize, command: u32) -> Outcome {
     match kernel_has_not(process, fd) {
         None => Outcome::Forward,
-        Some(_) if command == F_GETLEASE => done(Ok(usize::from(F_UNLCK))),
+        Some(_) if command == F_GETLEASE => done(Ok(F_UNLCK as usize)),
         Some(_) => done(Err(Errno::EINVAL)),
     }
 }

@@ -6,24 +6,20 @@
 
 use super::done;
 use crate::answer::Answer;
-use crate::paging::dirty::{self, Dirty};
-use crate::paging::filling;
-use crate::paging::nodes::{self, Mapped, Node};
-use crate::paging::pager::{self, Part};
-use crate::paging::regions::Region;
-use crate::paging::stores;
-use crate::paging::synced::Synced;
 use crate::process::Process;
 use alloc::{sync::Arc, vec::Vec};
 use culvert::Errno;
+use culvert_cache::dirty::{self, Dirty};
+use culvert_cache::nodes::{self, Mapped, Node};
+use culvert_cache::pager::{self, Part};
+use culvert_cache::{filling, regions::Region, stores, synced::Synced};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::syscall;
 
 /// The call as the program made it.
 pub(super) fn native(call: &Call) -> Answer {
     const PROT_EXEC: usize = 4;
-    // SAFETY: the program's own call, with its own arguments.
-    let result = unsafe { syscall::call(call.number, call.args) };
+    let result = call.execute();
     if let (Ok(start), culvert_sys::nr::MMAP) = (&result, call.number)
         && call.args[2] & PROT_EXEC != 0
     {
@@ -39,7 +35,7 @@ fn write_back(stored: Stored) -> Result<(), Errno> {
     let mut result = Ok(());
     for (node, dirty) in stored {
         if let Err(error) = node.write_back(dirty) {
-            crate::log!(
+            culvert_sys::log!(
                 "what was stored in node {:x} of mount {} is not written back: {error}",
                 node.name.node.0,
                 node.name.mount
@@ -57,7 +53,7 @@ fn write_back(stored: Stored) -> Result<(), Errno> {
 /// The same of what is unmapped, which the kernel would write back some time. Under a filter, which
 /// may forbid that, it is left to whoever uses the file next.
 fn write_back_some_time(stored: Stored) {
-    if crate::task::is_confined() {
+    if culvert_run::task::is_confined() {
         return stored
             .into_iter()
             .for_each(|(node, dirty)| node.leave(dirty));
@@ -304,7 +300,7 @@ fn not_all_moved(regions: &[Mapped], parts: &[Part], old: usize, target: usize) 
 pub(super) fn fill(parts: &[Part]) -> Result<(), Errno> {
     for part in parts {
         filling::all(part.name).map_err(|error| {
-            crate::log!(
+            culvert_sys::log!(
                 "node {:x} of mount {}, which is mapped and moved, cannot be filled: {error}",
                 part.name.node.0,
                 part.name.mount

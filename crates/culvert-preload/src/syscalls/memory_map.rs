@@ -4,10 +4,10 @@
 use super::arguments::kernel_has_not;
 use super::{done, mappings};
 use crate::description::Object;
-use crate::paging::{nodes, pager};
 use crate::process::Process;
 use crate::vfs::map::{Asked, MAP_ANONYMOUS, MAP_FIXED, map};
 use culvert::Errno;
+use culvert_cache::{nodes, pager};
 use culvert_intercept::{Call, Outcome};
 
 const MAP_FIXED_NOREPLACE: usize = 0x10_0000;

@@ -7,12 +7,12 @@
 
 use super::done;
 use crate::answer::Answer;
+use crate::answer::RESTART;
 use crate::descriptors::mount_tables::{are_any, kernels};
 use crate::process::Process;
 use alloc::vec;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
-use culvert_sys::nr;
 
 /// epoll_ctl(2)
 pub fn epoll_ctl(_: &Process, call: &mut Call) -> Outcome {
@@ -53,13 +53,10 @@ fn poll_tables(call: &Call) -> Option<Answer> {
     if !any {
         return None;
     }
-    let mut arguments = call.args;
-    arguments[0] = asked.as_mut_ptr() as usize;
-    // SAFETY: the program's own call, of a copy of its array.
-    let polled = match unsafe { culvert_intercept::wait::interruptible(nr::POLL, arguments) } {
-        Ok(result) => Errno::check(result),
+    let polled = match call.replacing().room(0, &mut asked).wait() {
         // It is not made again after a handler (signal(7)).
-        Err(_) => Err(Errno::EINTR),
+        Err(RESTART) => Err(Errno::EINTR),
+        polled => polled,
     };
     let told = |(i, entry): (usize, &[u8])| {
         user::copy_out(at + i * SIZE + REVENTS, &entry[REVENTS..]).map_err(|_| Errno::EFAULT)

@@ -5,19 +5,18 @@ use super::arguments::At;
 use super::done;
 use super::path::on_path;
 use crate::answer::Answer;
-use crate::files::c_string;
-use crate::files::own_descriptor;
-use crate::memory::PathBuffer;
-use crate::process::{self, Process};
-use crate::resolver::{Inside, Last, LastStep, Restrictions};
+use crate::process::Process;
 use crate::vfs::backed::through_proc;
 use crate::vfs::path::{Found, existing, find, find_by_walking};
 use alloc::ffi::CString;
 use alloc::format;
 use culvert::{Errno, Node};
 use culvert_intercept::{Call, Outcome};
+use culvert_mounts::resolver::{Inside, Last, LastStep, Restrictions};
+use culvert_run::files::{c_string, own_descriptor};
+use culvert_run::memory::PathBuffer;
+use culvert_sys::own_descriptors;
 use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, own_descriptors, syscall};
 
 const MS_BIND: usize = 0x1000;
 const MS_MOVE: usize = 0x2000;
@@ -44,7 +43,7 @@ pub fn mount(process: &Process, call: &mut Call) -> Outcome {
     );
     match outcome {
         // With the path that the kernel finds.
-        Outcome::Forward if source.is_some() => done(super::arguments::native(call)),
+        Outcome::Forward if source.is_some() => done(call.execute()),
         outcome => outcome,
     }
 }
@@ -62,7 +61,7 @@ fn source_for_kernel(process: &Process, address: usize) -> Result<Option<CString
     match found {
         Found::Inside(found) => {
             let own = kernel_node(&found, existing(&found)?.node)?.ok_or(Errno::EOPNOTSUPP)?;
-            Ok(Some(c_string(crate::run::descriptor_path(own)?)))
+            Ok(Some(c_string(culvert_run::descriptor_path(own)?)))
         }
         Found::Backed(place) => Ok(Some(through_proc(place.base, place.path().bytes()))),
         Found::Outside(path) => Ok(Some(path)),
@@ -72,17 +71,14 @@ fn source_for_kernel(process: &Process, address: usize) -> Result<Option<CString
 
 /// The descriptor by which the kernel knows `node` of the mount that `found` is in.
 fn kernel_node(found: &Inside<'_>, node: Node) -> Result<Option<i32>, Errno> {
-    Ok(process::file_system(found.mount)?.kernel_node(node))
+    Ok(culvert_cache::looked_at::file_system(found.mount)?.kernel_node(node))
 }
 
 fn mount_on(call: &Call, found: &Inside<'_>) -> Answer {
     let node = existing(found)?.node;
     let own = kernel_node(found, node)?.ok_or(Errno::EOPNOTSUPP)?;
     let path = own_descriptor(own);
-    let mut args = call.args;
-    args[1] = path.as_ptr() as usize;
-    // SAFETY: the program's own call, its path replaced by one that ends in NUL.
-    unsafe { syscall::call(nr::MOUNT, args) }
+    call.replacing().path(1, &path).execute()
 }
 
 /// umount2(2)
@@ -107,11 +103,8 @@ fn unmount(process: &Process, call: &Call, found: &mut Inside<'_>) -> Answer {
     };
     let mut path = format!("{}{above}/", own_descriptors::directory()).into_bytes();
     path.extend_from_slice(name);
-    path.push(0);
+    let path = c_string(path);
     let mounts = &process.mounts;
     drop(found.references.take(mounts, found.mount, node));
-    let mut args = call.args;
-    args[0] = path.as_ptr() as usize;
-    // SAFETY: the program's own call, its path replaced by one that ends in NUL.
-    unsafe { syscall::call(nr::UMOUNT2, args) }
+    call.replacing().path(0, &path).execute()
 }

@@ -3,11 +3,7 @@
 use super::arguments::At;
 use super::done;
 use super::path::outside;
-use crate::description::O_PATH;
-use crate::memory::{self, Path, PathBuffer};
 use crate::process::Process;
-use crate::resolver::{LastStep, Restrictions};
-use crate::run::stat_descriptor;
 use crate::vfs::backed::Backed;
 use crate::vfs::backed_open;
 use crate::vfs::open::open_inside;
@@ -15,9 +11,16 @@ use crate::vfs::path::{Found, find_by_walking, look_again};
 use core::ffi::CStr;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
+use culvert_mounts::resolver::{LastStep, Restrictions};
+use culvert_run::memory::{self, Path, PathBuffer};
+use culvert_run::stat_descriptor;
+use culvert_sys::fd::CWD;
+use culvert_sys::fs;
+use culvert_sys::nr;
+use culvert_sys::raw::general::O_PATH;
+use culvert_sys::raw::general::open_how;
 use culvert_sys::raw::general::{AT_FDCWD, O_ACCMODE, O_DIRECT, O_DIRECTORY, O_NOFOLLOW};
 pub(super) use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
-use culvert_sys::{nr, syscall};
 
 /// The size of `struct open_how`, which has had no other yet.
 const OPEN_HOW: usize = 24;
@@ -180,12 +183,8 @@ fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) ->
     let answer = if certain {
         Err(Errno::ENOENT)
     } else {
-        // SAFETY: the program's own call with its own arguments. It may wait (a FIFO), and signals
-        // must end that.
-        match unsafe { culvert_intercept::wait::interruptible(call.number, call.args) } {
-            Ok(result) => Errno::check(result),
-            Err(_) => return Outcome::Restart,
-        }
+        // It may wait (a FIFO), and signals must end that.
+        call.wait()
     };
     match answer {
         Ok(fd) => {
@@ -253,7 +252,6 @@ fn open_backed(
     match opened {
         Ok(fd) => done(Ok(fd as usize)),
         Err(backed_open::Failure::Errno(errno)) => done(Err(errno)),
-        Err(backed_open::Failure::Restart) => Outcome::Restart,
         Err(backed_open::Failure::MustWalk) => done(Err(Errno::ELOOP)),
     }
 }
@@ -275,15 +273,10 @@ fn open_outside(process: &Process, call: &Call, at: At, path: &CStr) -> Outcome 
         return Outcome::Forward;
     };
     let mode = memory::get::<u64>(call.args[2] + 8).unwrap_or(0);
-    let how = [flags, mode, at.restrictions.0 & !0x18];
-    let args = [
-        AT_FDCWD as usize,
-        path.as_ptr() as usize,
-        how.as_ptr() as usize,
-        24,
-        0,
-        0,
-    ];
-    // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given.
-    done(unsafe { syscall::call(nr::OPENAT2, args) })
+    let how = open_how {
+        flags,
+        mode,
+        resolve: at.restrictions.0 & !0x18,
+    };
+    done(fs::open_how(CWD, path, &how).map(|fd| fd.into_raw() as usize))
 }

@@ -1,19 +1,18 @@
 //! What all calls that take a path have in common: something in a mount answers them, or the
 //! kernel, with a second look where it finds nothing.
 
-use super::arguments::{At, native};
+use super::arguments::At;
 use super::{backed, done};
 use crate::answer::Answer;
-use crate::memory::PathBuffer;
 use crate::process::Process;
-use crate::resolver::{Inside, LastStep};
 use crate::vfs::path::{Found, errno_of, find_by_text, find_by_walking, find_straight, look_again};
 use crate::vfs::targets::{parent_is_target, target_at};
 use core::ffi::CStr;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
+use culvert_mounts::resolver::{Inside, LastStep};
+use culvert_run::memory::PathBuffer;
 use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::syscall;
 
 /// Tells the `(st_dev, st_ino)` of what a successful native call has found.
 pub type Identity = fn(&Process, &Call) -> Option<(u64, u64)>;
@@ -74,7 +73,7 @@ pub fn on_path(
     let answer = if certain {
         Err(Errno::ENOENT)
     } else {
-        native(call)
+        call.execute()
     };
     if identity.is_none()
         && !changes
@@ -102,13 +101,11 @@ pub fn on_path(
 
 /// The call with `path`, which is absolute, in place of its own.
 pub fn outside(call: &Call, at: At, path: &CStr) -> Outcome {
-    let mut args = call.args;
-    args[at.path] = path.as_ptr() as usize;
-    if let Some(directory) = at.directory {
-        args[directory] = AT_FDCWD as usize;
-    }
-    // SAFETY: the program's own call, its path replaced by one that ends in NUL.
-    done(unsafe { syscall::call(call.number, args) })
+    let call = call.replacing().path(at.path, path);
+    done(match at.directory {
+        Some(directory) => call.word(directory, AT_FDCWD as usize).execute(),
+        None => call.execute(),
+    })
 }
 
 /// Answers a call that Culvert has no way to do on a mount (quotas, mounting over it): `errno` for
@@ -118,7 +115,7 @@ pub fn refuse_inside(process: &Process, call: &mut Call, at: At, errno: Errno) -
     let at = at.turned(call);
     // Without AT_EMPTY_PATH that is an error of the kernel's, too.
     let path = call.args[at.path];
-    let is_empty = || path == 0 || crate::memory::get::<u8>(path) == Ok(0);
+    let is_empty = || path == 0 || culvert_run::memory::get::<u8>(path) == Ok(0);
     if let Some(directory) = at.directory
         && is_empty()
         && super::arguments::descriptor(process, call.args[directory]).is_some()
@@ -146,10 +143,8 @@ pub fn refuse_inside(process: &Process, call: &mut Call, at: At, errno: Errno) -
 /// What the kernel finds wrong with `call` before it looks at the path: it is asked with one that
 /// nothing can have.
 fn wrong_before_path(call: &Call, at: At) -> Option<Errno> {
-    let mut args = call.args;
-    args[at.path] = c"/proc/self/culvert".as_ptr() as usize;
-    // SAFETY: the program's own call, of a path that does not exist: all it does is fail.
-    match unsafe { syscall::call(call.number, args) } {
+    let nothing = call.replacing().path(at.path, c"/proc/self/culvert");
+    match nothing.execute() {
         Err(Errno::ENOENT | Errno::ENOTDIR) | Ok(_) => None,
         Err(wrong) => Some(wrong),
     }

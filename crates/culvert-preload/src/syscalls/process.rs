@@ -1,18 +1,17 @@
 //! Processes: exec, exit, and what they share.
 
-use super::arguments::{descriptor, last_step, native};
+use super::arguments::{descriptor, last_step};
 use super::done;
 use crate::descriptors::with_own_table;
 use crate::exec::{self, Loader, Why, program};
 use crate::lifecycle::{credentials, exit as end};
-use crate::memory::PathBuffer;
-use crate::process::{self, Process};
-use crate::resolver::LastStep;
+use crate::process::Process;
 use alloc::format;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
+use culvert_mounts::resolver::LastStep;
+use culvert_run::memory::PathBuffer;
 use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::syscall;
 
 /// execve(2), execveat(2) below another root: the program is the kernel's to find, and does not
 /// join.
@@ -31,10 +30,10 @@ pub fn execve(process: &Process, call: &mut Call) -> Outcome {
         Ok(path) => path,
         Err(errno) => return done(Err(errno)),
     };
-    if crate::task::has_left() {
+    if culvert_run::task::has_left() {
         return execute_elsewhere(process);
     }
-    crate::paging::executes();
+    culvert_cache::executes();
     done(Err(exec::execute(
         process,
         path.bytes(),
@@ -53,7 +52,7 @@ pub fn execveat(process: &Process, call: &mut Call) -> Outcome {
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_EXECVE_CHECK) != 0 {
         return Outcome::Forward;
     }
-    if crate::task::has_left() {
+    if culvert_run::task::has_left() {
         return execute_elsewhere(process);
     }
     let mut path_room = PathBuffer::new();
@@ -78,7 +77,7 @@ pub fn execveat(process: &Process, call: &mut Call) -> Outcome {
     {
         return done(Err(errno));
     }
-    crate::paging::executes();
+    culvert_cache::executes();
     if path.is_empty() {
         // As the kernel calls it, for scripts (`alloc_bprm`, fs/exec.c).
         let shown = format!("/dev/fd/{fd}");
@@ -125,14 +124,14 @@ pub fn execveat(process: &Process, call: &mut Call) -> Outcome {
 
 /// umask(2)
 pub fn umask(_: &Process, call: &mut Call) -> Outcome {
-    process::limits::set_umask(call.args[0] as u32);
+    culvert_run::task::limits::set_umask(call.args[0] as u32);
     Outcome::Forward
 }
 
 /// setrlimit(2), prlimit64(2): the limit of a file's length may change.
 pub fn limits(_: &Process, call: &mut Call) -> Outcome {
-    let answer = native(call);
-    process::limits::forget_file_size();
+    let answer = call.execute();
+    culvert_run::task::limits::forget_file_size();
     done(answer)
 }
 
@@ -143,7 +142,7 @@ pub fn unshare(process: &Process, call: &mut Call) -> Outcome {
     const CLONE_FILES: usize = 0x400;
     const CLONE_NEWUSER: usize = 0x1000_0000;
     if call.args[0] & OWN_UMASK != 0 {
-        process::limits::split_umask();
+        culvert_run::task::limits::split_umask();
     }
     let flags = call.args[0];
     if flags & (CLONE_FILES | CLONE_NEWUSER) == 0 {
@@ -151,8 +150,8 @@ pub fn unshare(process: &Process, call: &mut Call) -> Outcome {
     }
     done(credentials::entering(process, flags, || {
         match flags & CLONE_FILES {
-            0 => native(call),
-            _ => with_own_table(|| native(call)).unwrap_or_else(|| native(call)),
+            0 => call.execute(),
+            _ => with_own_table(|| call.execute()).unwrap_or_else(|| call.execute()),
         }
     }))
 }
@@ -161,22 +160,21 @@ pub fn unshare(process: &Process, call: &mut Call) -> Outcome {
 /// what is open is closed.
 pub fn exit_group(process: &Process, call: &mut Call) -> Outcome {
     // A filter that lets a program end may forbid the calls for this.
-    if !crate::task::is_confined() {
+    if !culvert_run::task::is_confined() {
         // What fails stays for the next process.
-        crate::looked_at::bring_all();
+        culvert_cache::looked_at::bring_all();
     }
-    crate::paging::ends();
+    culvert_cache::ends();
     if end::exits(process) {
         // Here, for no handler of the program's may find its descriptors gone.
-        // SAFETY: the program's own call.
-        unsafe { syscall::raw(call.number, call.args) };
+        let _ = call.execute();
     }
     Outcome::Forward
 }
 
 /// exit(2): that of the last thread ends the process.
 pub fn exit(process: &Process, call: &mut Call) -> Outcome {
-    let may_ask = process::vfork_child().is_none() && !crate::task::is_confined();
+    let may_ask = culvert_run::task::vfork_child().is_none() && !culvert_run::task::is_confined();
     match may_ask && culvert_intercept::is_last_thread() {
         true => exit_group(process, call),
         false => Outcome::Forward,

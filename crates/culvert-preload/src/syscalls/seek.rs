@@ -4,7 +4,6 @@ use super::arguments::driven;
 use super::done;
 use crate::answer::Answer;
 use crate::description::{Held, Object, report};
-use crate::paging;
 use crate::process::Process;
 use culvert::{Errno, Whence};
 use culvert_intercept::{Call, Outcome};
@@ -51,7 +50,7 @@ fn seek(held: &Held, fd: i32, offset: i64, whence: u32) -> Answer {
             if offset < 0 {
                 return Err(Errno::ENXIO);
             }
-            paging::write_back(&**held).map_err(|error| report(held, "lseek", &error))?;
+            culvert_cache::write_back(&**held).map_err(|error| report(held, "lseek", &error))?;
             let found = file
                 .seek(offset as u64, whence)
                 .map_err(|error| report(held, "lseek", &error))?;

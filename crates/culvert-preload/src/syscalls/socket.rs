@@ -2,14 +2,14 @@
 
 use super::unix_sockets::{self, NAME_LENGTH, SIZE_OF_MSGHDR};
 use super::{done, socket_paths};
-use crate::answer::Answer;
 use crate::process::Process;
+use crate::strangers;
 use crate::vfs::unix_sockets::are_named;
-use crate::{memory, strangers};
 use alloc::vec;
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
+use culvert_run::memory;
 use culvert_sys::nr;
 
 /// `struct mmsghdr`: a `struct msghdr` and the count sent or received.
@@ -117,10 +117,7 @@ pub fn sendmmsg(process: &Process, call: &mut Call) -> Outcome {
     for i in 0..count {
         let message = message(i);
         let sent = match socket_paths::send_message(process, &message) {
-            Outcome::Forward => match receive(&message) {
-                Ok(answer) => done(answer),
-                Err(()) => Outcome::Restart,
-            },
+            Outcome::Forward => done(message.wait()),
             sent => sent,
         };
         match sent {
@@ -132,15 +129,6 @@ pub fn sendmmsg(process: &Process, call: &mut Call) -> Outcome {
         }
     }
     done(Ok(count))
-}
-
-/// Does the call here, so that what arrives can be looked at; a signal ends its wait.
-fn receive(call: &Call) -> Result<Answer, ()> {
-    // SAFETY: the program's own call with its own arguments.
-    match unsafe { culvert_intercept::wait::interruptible(call.number, call.args) } {
-        Ok(result) => Ok(Errno::check(result)),
-        Err(_) => Err(()),
-    }
 }
 
 /// Where a `struct msghdr` has room for a name, and how much.
@@ -176,16 +164,12 @@ pub fn recvmsg(process: &Process, call: &mut Call) -> Outcome {
     if room.is_none() && !has_room(call.args[1]) {
         return Outcome::Forward;
     }
-    match receive(call) {
-        Err(()) => Outcome::Restart,
-        Ok(answer) => {
-            if answer.is_ok() {
-                learn(process, call.args[1]);
-                tell_name(process, call.args[1], room);
-            }
-            done(answer)
-        }
+    let answer = call.wait();
+    if answer.is_ok() {
+        learn(process, call.args[1]);
+        tell_name(process, call.args[1], room);
     }
+    done(answer)
 }
 
 /// recvmmsg(2)
@@ -201,14 +185,10 @@ pub fn recvmmsg(process: &Process, call: &mut Call) -> Outcome {
     if rooms.iter().all(Option::is_none) && !(0..count).any(|i| has_room(header(i))) {
         return Outcome::Forward;
     }
-    match receive(call) {
-        Err(()) => Outcome::Restart,
-        Ok(answer) => {
-            for i in 0..answer.unwrap_or(0) {
-                learn(process, header(i));
-                tell_name(process, header(i), rooms.get(i).copied().flatten());
-            }
-            done(answer)
-        }
+    let answer = call.wait();
+    for i in 0..answer.unwrap_or(0) {
+        learn(process, header(i));
+        tell_name(process, header(i), rooms.get(i).copied().flatten());
     }
+    done(answer)
 }

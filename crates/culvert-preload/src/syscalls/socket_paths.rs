@@ -2,9 +2,7 @@
 
 use super::{done, unix_sockets};
 use crate::answer::Answer;
-use crate::memory::{Path, c_string};
-use crate::process::{self, Process};
-use crate::resolver::{Inside, Last, LastStep, Restrictions};
+use crate::process::Process;
 use crate::vfs::backed::through_proc;
 use crate::vfs::create;
 use crate::vfs::native::{AT_SYMLINK_NOFOLLOW, stat_at};
@@ -13,6 +11,8 @@ use crate::vfs::permission::granted;
 use crate::vfs::targets::{parent_is_target, parent_of};
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
+use culvert_mounts::resolver::{Inside, Last, LastStep, Restrictions};
+use culvert_run::{files::c_string, memory::Path};
 use culvert_sys::nr;
 use culvert_sys::raw::general::AT_FDCWD;
 
@@ -21,10 +21,11 @@ pub fn bind_path(process: &Process, call: &mut Call) -> Outcome {
     on_socket_path(process, call, 1, LastStep::Parent, |call, found, given| {
         let made = create::socket(&found).map_err(in_use)?;
         unix_sockets::bind(process, call, found.mount, made.inode, given).inspect_err(|_| {
-            if let (Ok(file_system), Last::Name(name)) =
-                (process::file_system(found.mount), &found.last)
-            {
-                let _ = file_system.unlink(&process::caller(), found.parent, name);
+            if let (Ok(file_system), Last::Name(name)) = (
+                culvert_cache::looked_at::file_system(found.mount),
+                &found.last,
+            ) {
+                let _ = file_system.unlink(&culvert_run::task::caller(), found.parent, name);
             }
         })
     })
@@ -57,8 +58,8 @@ pub fn send_message(process: &Process, call: &Call) -> Outcome {
 /// `unix_find_bsd`, net/unix/af_unix.c
 fn reach_at(process: &Process, call: &Call, at: usize, found: &Inside<'_>) -> Answer {
     let attributes = existing(found)?;
-    let file_system = process::file_system(found.mount)?;
-    granted(file_system, &process::caller(), attributes, 2)?;
+    let file_system = culvert_cache::looked_at::file_system(found.mount)?;
+    granted(file_system, &culvert_run::task::caller(), attributes, 2)?;
     if attributes.kind != FileKind::Socket {
         return Err(Errno::ECONNREFUSED);
     }

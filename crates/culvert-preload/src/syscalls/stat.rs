@@ -4,9 +4,7 @@ use super::arguments::{At, descriptor, is_empty, last_step, on_empty_path};
 use super::done;
 use super::path::on_path;
 use crate::answer::Answer;
-use crate::memory::{self, PathBuffer};
-use crate::process::{self, Process};
-use crate::resolver::{LastStep, MountId};
+use crate::process::Process;
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use crate::vfs::node::On;
 use crate::vfs::path::existing;
@@ -14,6 +12,8 @@ use crate::vfs::readlink;
 use crate::vfs::targets::adopt_target;
 use culvert::{Attributes, Errno};
 use culvert_intercept::{Call, Outcome, user};
+use culvert_mounts::{MountId, resolver::LastStep};
+use culvert_run::memory::{self, PathBuffer};
 use culvert_sys::nr;
 
 const AT_NO_AUTOMOUNT: usize = 0x800;
@@ -165,7 +165,7 @@ fn fstat_foreign(process: &Process, call: &mut Call) -> Outcome {
     if !process.targets_exist {
         return Outcome::Forward;
     }
-    let answer = super::arguments::native(call);
+    let answer = call.execute();
     let mount = answer
         .ok()
         .and_then(|_| identity_in(call.args[1]))
@@ -299,7 +299,7 @@ fn read_link(process: &Process, call: &mut Call, at: At, buffer: usize, size: us
 fn give_statfs(mount: MountId, buffer: usize) -> Answer {
     const ST_RDONLY: u64 = 1;
     const ST_VALID: u64 = 0x20;
-    let of = process::file_system(mount)?
+    let of = culvert_cache::looked_at::file_system(mount)?
         .statfs()
         .map_err(|error| error.errno())?;
     let words: [u64; 15] = [

@@ -7,12 +7,12 @@ use super::arguments::{descriptor, kernel_has_not};
 use super::done;
 use crate::answer::Answer;
 use crate::description::{Held, Object};
-use crate::memory;
 use crate::process::Process;
 use crate::vfs::copy::{OpenFile, copy, send};
 use crate::vfs::splice;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
+use culvert_run::memory;
 use culvert_sys::nr;
 
 /// The offset at `address`, where the program keeps one.

@@ -1,15 +1,15 @@
 //! rename and link: two paths, each in a mount or not.
 
 use super::done;
-use crate::memory::PathBuffer;
 use crate::process::Process;
-use crate::resolver::LastStep;
 use crate::vfs::link::link_given;
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_FOLLOW};
 use crate::vfs::rename::rename_given;
 use crate::vfs::two_paths::Given;
 use culvert::{Errno, RenameFlags};
 use culvert_intercept::{Call, Outcome};
+use culvert_mounts::resolver::LastStep;
+use culvert_run::memory::PathBuffer;
 use culvert_sys::nr;
 use culvert_sys::raw::general::AT_FDCWD;
 

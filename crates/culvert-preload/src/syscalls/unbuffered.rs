@@ -2,23 +2,23 @@
 //! mapped.
 //!
 //! The device stores into pages that a write fault has made ready before, and which are no longer
-//! looked at by anybody: who asks meanwhile what was stored (`paging::dirty`) protects them, and
-//! what arrives then takes no protection away; or they are dropped (`paging::evict`). So the
+//! looked at by anybody: who asks meanwhile what was stored (`culvert_cache::dirty`) protects them, and
+//! what arrives then takes no protection away; or they are dropped (`culvert_cache::evict`). So the
 //! bytes go into memory of our own, and are copied from there, which is a store as any other.
 
 use super::done;
-use crate::answer::{Answer, RESTART};
-use crate::descriptors::kernel_flags;
-use crate::memory::{Span, span, spans};
-use crate::paging::nodes;
-use crate::run::stat_descriptor;
+use crate::answer::Answer;
 use alloc::vec::Vec;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome, user, wait};
-use culvert_sys::PAGE;
-use culvert_sys::raw::general::O_DIRECT;
-use culvert_sys::raw::general::{S_IFBLK, S_IFMT, S_IFREG};
-use culvert_sys::{nr, place, syscall};
+use culvert_cache::nodes;
+use culvert_intercept::{Call, Outcome, user};
+use culvert_run::memory::{Span, span, spans};
+use culvert_run::{files::kernel_flags, stat_descriptor};
+use culvert_sys::flags::Protection;
+use culvert_sys::memory::Mapping;
+use culvert_sys::memory::Of;
+use culvert_sys::raw::general::{O_DIRECT, S_IFBLK, S_IFMT, S_IFREG};
+use culvert_sys::{PAGE, nr};
 
 /// A read of a descriptor that no driver serves: the kernel's, but for one into a mapped file that
 /// goes round the page cache.
@@ -54,8 +54,9 @@ fn concerned(call: &Call) -> Option<Vec<Span>> {
         it.length != 0 && !nodes::between(it.base & !(PAGE - 1), it.length + PAGE).is_empty()
     };
     // Under a filter all that is mapped counts as stored into, and nothing may be called.
-    let wanted =
-        !crate::task::is_confined() && spans.iter().any(is_mapped) && is_unbuffered(fd as i32);
+    let wanted = !culvert_run::task::is_confined()
+        && spans.iter().any(is_mapped)
+        && is_unbuffered(fd as i32);
     wanted.then_some(spans)
 }
 
@@ -67,43 +68,13 @@ fn is_unbuffered(fd: i32) -> bool {
             .is_ok_and(|found| matches!(found.st_mode & S_IFMT, S_IFREG | S_IFBLK))
 }
 
-/// Memory of our own.
-struct Area {
-    start: usize,
-    length: usize,
-}
-
-impl Area {
-    fn new(length: usize) -> Result<Self, Errno> {
-        const READ_WRITE: usize = 3;
-        const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
-        let arguments = [
-            place::hint(length),
-            length,
-            READ_WRITE,
-            MAP_PRIVATE_ANONYMOUS,
-            usize::MAX,
-            0,
-        ];
-        // SAFETY: new memory, which nobody knows.
-        let start = unsafe { syscall::call(nr::MMAP, arguments) }?;
-        Ok(Self { start, length })
-    }
-}
-
-impl Drop for Area {
-    fn drop(&mut self) {
-        // SAFETY: made by `new`, and not used any more.
-        let _ = unsafe { syscall::call(nr::MUNMAP, [self.start, self.length]) };
-    }
-}
-
 fn read_and_copy(call: &Call, spans: &[Span]) -> Answer {
     // Each as far from the beginning of a page as the program's, so that the kernel finds the same
     // wrong with it.
     let room = |it: &Span| (it.base % PAGE + it.length).next_multiple_of(PAGE);
-    let area = Area::new(spans.iter().map(room).sum())?;
-    let mut at = area.start;
+    let length = spans.iter().map(room).sum();
+    let area = Mapping::new(Of::Nothing, length, Protection::READ | Protection::WRITE)?;
+    let mut at = area.address();
     let mut ours = Vec::with_capacity(spans.len());
     for it in spans {
         ours.push(Span {
@@ -112,15 +83,12 @@ fn read_and_copy(call: &Call, spans: &[Span]) -> Answer {
         });
         at += room(it);
     }
-    let mut arguments = call.args;
-    (arguments[1], arguments[2]) = match (call.number, &ours[..]) {
+    // `Span` is `struct iovec`.
+    let (into, many) = match (call.number, &ours[..]) {
         (nr::READ | nr::PREAD64, [one]) => (one.base, one.length),
         _ => (ours.as_ptr() as usize, ours.len()),
     };
-    // SAFETY: the program's own call, into memory of our own instead of its; `Span` is `struct
-    // iovec`.
-    let answer = unsafe { wait::interruptible(call.number, arguments) };
-    let count = Errno::check(answer.map_err(|_| RESTART)?)?;
+    let count = call.replacing().word(1, into).word(2, many).wait()?;
     let copied = copy(spans, &ours, count);
     if copied < count {
         // What it has no room for is not read.

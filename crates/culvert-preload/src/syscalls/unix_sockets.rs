@@ -3,11 +3,7 @@
 
 use super::done;
 use crate::answer::Answer;
-use crate::files::own_descriptor;
-use crate::memory::{self, Path, c_string};
 use crate::process::Process;
-use crate::resolver::MountId;
-use crate::shadow::OwnedFd;
 use crate::vfs::native::open_restricted;
 use crate::vfs::targets::parent_of;
 use crate::vfs::unix_sockets::{FarName, are_named, has_names, known_as, name_of, stand_in};
@@ -15,8 +11,11 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
-use culvert_sys::fs;
-use culvert_sys::{nr, syscall};
+use culvert_mounts::MountId;
+use culvert_run::files::{c_string, own_descriptor};
+use culvert_run::memory::{self, Path};
+use culvert_sys::plain::Packed;
+use culvert_sys::{OwnedFd, fs, nr};
 
 /// `sun_path` of `struct sockaddr_un`.
 pub const LONGEST: usize = 108;
@@ -63,23 +62,16 @@ pub fn with_address(call: &Call, at: usize, path: &[u8]) -> Answer {
         return Err(Errno::ENAMETOOLONG);
     }
     let address = [&AF_UNIX[..], path].concat();
-    let mut arguments = call.args;
     let mut header = [0u8; SIZE_OF_MSGHDR];
     if call.number == nr::SENDMSG {
         user::copy_in(&mut header, call.args[1]).map_err(|_| Errno::EFAULT)?;
         header[..8].copy_from_slice(&(address.as_ptr() as usize).to_ne_bytes());
         let length = (address.len() as u32).to_ne_bytes();
         header[NAME_LENGTH..NAME_LENGTH + 4].copy_from_slice(&length);
-        arguments[1] = header.as_ptr() as usize;
-    } else {
-        arguments[at] = address.as_ptr() as usize;
-        arguments[at + 1] = address.len();
+        return call.replacing().bytes(1, &header).wait();
     }
-    // SAFETY: the program's own call, with an address of ours of the length given.
-    match unsafe { culvert_intercept::wait::interruptible(call.number, arguments) } {
-        Ok(result) => Errno::check(result),
-        Err(_) => Err(crate::answer::RESTART),
-    }
+    let call = call.replacing().bytes(at, &address);
+    call.word(at + 1, address.len()).wait()
 }
 
 /// bind(2) of a socket whose inode was just made; `given` is the name that the program gave.
@@ -87,7 +79,7 @@ pub fn bind(process: &Process, call: &Call, mount: MountId, inode: u64, given: &
     has_names(process);
     let path = stand_in(process, mount, inode);
     let name = name_of(&path);
-    let _ = crate::run::make_directory(&process.run.file("sockets"));
+    let _ = culvert_run::make_directory(&process.run.file("sockets"));
     // One left behind by a file that had the inode before is nobody's.
     let _ = fs::unlink(&path);
     let _ = fs::unlink(&name);
@@ -166,13 +158,8 @@ pub fn socket_name(process: &Process, call: &mut Call) -> Outcome {
     };
     let mut bytes = [0u8; 128];
     let mut got = bytes.len() as u32;
-    let arguments = [
-        call.args[0],
-        bytes.as_mut_ptr() as usize,
-        (&raw mut got) as usize,
-    ];
-    // SAFETY: the program's own question, with memory of ours of the length given.
-    if unsafe { syscall::call(call.number, arguments) }.is_err() {
+    let asked = call.replacing().room(1, &mut bytes);
+    if asked.room(2, got.bytes_mut()).execute().is_err() {
         return Outcome::Forward;
     }
     match renamed(process, &bytes[..(got as usize).min(bytes.len())]) {
@@ -223,13 +210,9 @@ pub fn with_peer(process: &Process, call: &mut Call) -> Outcome {
         return Outcome::Forward;
     };
     let (mut bytes, mut got) = ([0u8; 128], 128u32);
-    let mut arguments = call.args;
-    arguments[at] = bytes.as_mut_ptr() as usize;
-    arguments[at + 1] = (&raw mut got) as usize;
-    // SAFETY: the program's own call, with memory of ours of the length given for the name.
-    match unsafe { culvert_intercept::wait::interruptible(call.number, arguments) } {
-        Err(_) => Outcome::Restart,
-        Ok(result) if result < 0 => Outcome::Return(result),
+    let call_of_ours = call.replacing().room(at, &mut bytes);
+    match call_of_ours.room(at + 1, got.bytes_mut()).wait() {
+        Err(errno) => done(Err(errno)),
         Ok(result) => {
             let kernels = &bytes[..(got as usize).min(bytes.len())];
             let name = renamed(process, kernels).unwrap_or_else(|| kernels.to_vec());
@@ -237,7 +220,7 @@ pub fn with_peer(process: &Process, call: &mut Call) -> Outcome {
             if put.is_err() && call.number != nr::RECVFROM {
                 drop(OwnedFd::from_raw(result as i32));
             }
-            done(put.map(|()| result as usize))
+            done(put.map(|()| result))
         }
     }
 }

@@ -5,15 +5,17 @@ use super::done;
 use super::path::on_path;
 use crate::answer::{Answer, FORWARD};
 use crate::description::{Held, Object};
-use crate::memory;
 use crate::process::Process;
-use crate::resolver::LastStep;
 use crate::vfs::node::On;
 use crate::vfs::path::existing;
 use crate::vfs::xattr::{self, NewValue};
 use alloc::vec;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
+use culvert_mounts::resolver::LastStep;
+use culvert_run::memory;
+use culvert_sys::fd::CWD;
+use culvert_sys::fs;
 use culvert_sys::nr;
 use culvert_sys::raw::general::AT_FDCWD;
 
@@ -130,9 +132,7 @@ fn of_working_directory(process: &Process, call: &Call) -> Outcome {
     let (Some((mount, node)), Request::Get | Request::Set) = (here, request) else {
         return Outcome::Forward;
     };
-    let asked = [AT_FDCWD as usize, c"user.culvert".as_ptr() as usize, 0, 0];
-    // SAFETY: the name ends in NUL; nothing is written into a buffer of no size.
-    if unsafe { culvert_sys::syscall::call(nr::FGETXATTR, asked) } == Err(Errno::EBADF) {
+    if fs::fgetxattr(CWD, c"user.culvert", &mut []) == Err(Errno::EBADF) {
         return done(Err(Errno::EBADF));
     }
     done(perform(On::Node(mount, node), request, &call.args[1..]))

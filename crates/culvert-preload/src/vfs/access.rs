@@ -2,7 +2,6 @@
 
 use super::node::On;
 use super::permission::granted;
-use crate::process;
 use culvert::{Errno, FileKind};
 
 /// access(2): the rights of `mode`, a read-only mount's EROFS before them. 0 asks whether it is
@@ -21,5 +20,5 @@ pub fn check(on: On<'_>, mode: u32) -> Result<(), Errno> {
         true => on.to_be_changed()?,
         false => on.file_system()?,
     };
-    granted(file_system, &process::caller(), &attributes, mode)
+    granted(file_system, &culvert_run::task::caller(), &attributes, mode)
 }

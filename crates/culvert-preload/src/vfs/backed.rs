@@ -2,20 +2,17 @@
 //! root, in as few calls as path semantics allow.
 
 use super::native::{open_restricted, stat_at};
-use crate::memory::{Path, c_string};
 use crate::process::{self, Process};
-use crate::resolver::{LastStep, MountId};
-use crate::shadow::OwnedFd;
 use alloc::ffi::CString;
 use alloc::format;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
 use culvert::{Backing, BackingLinks, Errno};
-use culvert_sys::BorrowedFd;
-use culvert_sys::fs;
-use culvert_sys::own_descriptors;
+use culvert_mounts::{MountId, resolver::LastStep};
+use culvert_run::{files::c_string, memory::Path};
 use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::{BorrowedFd, OwnedFd, fs, own_descriptors};
 
 /// Something in the backing tree of a mount.
 pub struct Backed<'p> {
@@ -276,7 +273,7 @@ pub fn take_over(
         0,
     )? as u64;
     let opened = open_restricted(backing.root, Path::of(c"."), flags & KEPT, 0, 0)?;
-    let on_exec = match crate::descriptors::close_on_exec(fd)? {
+    let on_exec = match culvert_run::files::close_on_exec(fd)? {
         true => 0o2000000,
         false => 0,
     };

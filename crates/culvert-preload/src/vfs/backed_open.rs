@@ -1,12 +1,16 @@
 //! open(2) in a mount that is a tree of the kernel's own.
 
 use super::backed::Backed;
-use crate::description::O_PATH;
-use crate::memory::Path;
+use crate::answer::RESTART;
 use crate::process::Process;
-use crate::resolver::Restrictions;
 use culvert::Errno;
-use culvert_sys::nr;
+use culvert_intercept::wait;
+use culvert_mounts::resolver::Restrictions;
+use culvert_run::memory::Path;
+use culvert_sys::BorrowedFd;
+use culvert_sys::flags::OFlags;
+use culvert_sys::raw::general::O_PATH;
+use culvert_sys::raw::general::open_how;
 use culvert_sys::raw::general::{
     O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_TMPFILE, S_IFDIR, S_IFMT,
 };
@@ -15,8 +19,6 @@ use culvert_sys::raw::general::{
 pub enum Failure {
     /// The call's answer.
     Errno(Errno),
-    /// A signal came while it waited (a FIFO).
-    Restart,
     /// A link stands in the way: the path must be walked by the resolver.
     MustWalk,
 }
@@ -50,20 +52,20 @@ pub fn open(
         true => restrictions.0 & !ABOUT_SCOPE,
         false => Restrictions::BENEATH,
     };
-    let how = [u64::from(flags), u64::from(mode), resolve];
-    let (number, last) = match resolve {
-        0 => (nr::OPENAT, [flags as usize, mode as usize]),
-        _ => (nr::OPENAT2, [how.as_ptr() as usize, 24]),
+    let how = open_how {
+        flags: u64::from(flags),
+        mode: u64::from(mode),
+        resolve,
     };
-    let arguments = [place.base as usize, path.address(), last[0], last[1], 0, 0];
-    // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given. It may wait
-    // (a FIFO), and signals must end that.
-    let answer = match unsafe { culvert_intercept::wait::interruptible(number, arguments) } {
-        Ok(result) => Errno::check(result),
-        Err(_) => return Err(Failure::Restart),
+    // It may wait (a FIFO), and signals must end that.
+    let (base, path) = (BorrowedFd::number(place.base), path.c_str());
+    let opened = match resolve {
+        0 => wait::openat(base, path, OFlags::from_bits(flags), mode),
+        _ => wait::open_how(base, path, &how),
     };
-    match answer {
-        Ok(fd) => Ok(record(process, place, fd as i32, flags)),
+    match opened {
+        Ok(fd) => Ok(record(process, place, fd.into_raw(), flags)),
+        Err(errno @ RESTART) => Err(errno.into()),
         Err(errno) if free => Err(errno.into()),
         // EXDEV: it climbs, ELOOP: too many links, a magic one or O_NOFOLLOW, EAGAIN: a rename
         // meanwhile, EPERM and ENOSYS: perhaps a filter that does not know openat2.
@@ -80,7 +82,7 @@ fn record(process: &Process, place: &Backed<'_>, fd: i32, flags: u32) -> i32 {
         _ if flags & O_DIRECTORY != 0 => true,
         // Used as directories more often than not.
         _ if flags & O_PATH != 0 => {
-            crate::run::stat_descriptor(fd).is_ok_and(|found| found.st_mode & S_IFMT == S_IFDIR)
+            culvert_run::stat_descriptor(fd).is_ok_and(|found| found.st_mode & S_IFMT == S_IFDIR)
         }
         _ => false,
     };

@@ -9,14 +9,13 @@
 //! ([`culvert::FileSystem::is_open_for_writing`]).
 
 use crate::process::Process;
-use crate::resolver::MountId;
-use crate::run::ShadowName;
-use crate::shadow;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
-use culvert_sys::raw::general::O_NONBLOCK;
-use culvert_sys::raw::general::O_WRONLY;
-use culvert_sys::{nr, syscall};
+use culvert_mounts::MountId;
+use culvert_run::ShadowName;
+use culvert_sys::fd::{Command, fcntl};
+use culvert_sys::raw::general::{F_RDLCK, F_UNLCK, O_NONBLOCK, O_WRONLY};
+use culvert_sys::{BorrowedFd, nr, syscall};
 
 /// `ETXTBSY` when the shadow of `name` is being executed: the node is not to be opened for writing
 /// or truncated.
@@ -32,7 +31,7 @@ pub fn may_write(process: &Process, name: ShadowName) -> Result<(), Errno> {
 #[cold]
 fn ask(process: &Process, name: ShadowName) -> Result<(), Errno> {
     let _lock = process.node_locks.lock(MountId(name.mount), name.node);
-    match shadow::open(&process.run.shadow(name), O_WRONLY | O_NONBLOCK, 0) {
+    match culvert_run::files::open(&process.run.shadow(name), O_WRONLY | O_NONBLOCK, 0) {
         Ok(opened) => {
             process.run.posix_locks.close(name, opened);
             Ok(())
@@ -56,7 +55,7 @@ pub fn announce(process: &Process, name: ShadowName) {
 pub fn may_execute(fd: i32) -> Result<(), Errno> {
     const AT_EMPTY_PATH: usize = 0x1000;
     const AT_EXECVE_CHECK: usize = 0x10000;
-    if crate::task::is_confined() {
+    if culvert_run::task::is_confined() {
         return Ok(());
     }
     let arguments = [c"x".as_ptr() as usize, 0];
@@ -83,18 +82,12 @@ pub fn may_execute(fd: i32) -> Result<(), Errno> {
 /// A lease for reading is refused where the file is open for writing (fcntl(2), F_SETLEASE); only
 /// its owner may ask.
 fn lease_is_refused(fd: i32) -> bool {
-    const F_SETLEASE: usize = 1024;
-    const F_RDLCK: usize = 0;
-    const F_UNLCK: usize = 2;
-    const F_SETSIG: usize = 10;
     const SIGURG: usize = 23;
-    // SAFETY: on a descriptor of our own; who opens the file meanwhile makes the kernel send a
-    // signal, which is to be one that is ignored by default.
-    unsafe {
-        let fcntl = |command, argument| syscall::call(nr::FCNTL, [fd as usize, command, argument]);
-        let _ = fcntl(F_SETSIG, SIGURG);
-        let refused = fcntl(F_SETLEASE, F_RDLCK) == Err(Errno::EAGAIN);
-        let _ = fcntl(F_SETLEASE, F_UNLCK);
-        refused
-    }
+    let fcntl = |command, argument| fcntl(BorrowedFd::number(fd), command, argument);
+    // Who opens the file meanwhile makes the kernel send a signal, which is to be one that is
+    // ignored by default.
+    let _ = fcntl(Command::SETSIG, SIGURG);
+    let refused = fcntl(Command::SETLEASE, F_RDLCK as usize) == Err(Errno::EAGAIN);
+    let _ = fcntl(Command::SETLEASE, F_UNLCK as usize);
+    refused
 }

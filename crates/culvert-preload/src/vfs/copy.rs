@@ -4,15 +4,16 @@ use super::read::area;
 use super::write::{finish, room};
 use crate::answer::Answer;
 use crate::description::{Held, Object, kernel_seek, may_read, may_write, report};
-use crate::looked_at;
-use crate::memory::{MAX_RW_COUNT, Span};
-use crate::paging;
-use crate::paging::change::{self, Change, Place};
 use crate::watch::Event;
 use alloc::vec;
 use culvert::{Errno, FileKind};
+use culvert_cache::change::{self, Change, Place};
+use culvert_cache::looked_at;
+use culvert_intercept::wait;
+use culvert_run::files::kernel_flags;
+use culvert_run::memory::{MAX_RW_COUNT, Span};
+use culvert_sys::BorrowedFd;
 pub(super) use culvert_sys::raw::general::O_APPEND;
-use culvert_sys::{nr, syscall};
 
 /// Bytes moved at a time.
 pub(super) const CHUNK: usize = 64 << 10;
@@ -29,13 +30,11 @@ pub struct OpenFile<'a> {
 impl OpenFile<'_> {
     /// The access mode and status flags; EBADF for O_PATH.
     pub fn flags(self) -> Result<u32, Errno> {
-        const F_GETFL: usize = 3;
         let flags = match self.held {
             Some(held) => held.flags(self.fd as i32)?,
-            // SAFETY: F_GETFL only reads.
-            None => unsafe { syscall::call(nr::FCNTL, [self.fd, F_GETFL]) }? as u32,
+            None => kernel_flags(self.fd as i32)?,
         };
-        match flags & crate::description::O_PATH {
+        match flags & culvert_sys::raw::general::O_PATH {
             0 => Ok(flags),
             _ => Err(Errno::EBADF),
         }
@@ -47,7 +46,7 @@ impl OpenFile<'_> {
             Some(held) if matches!(held.object, Object::Path) => Err(Errno::EBADF),
             Some(held) => Ok(held.kind),
             None => {
-                let found = crate::run::stat_descriptor(self.fd as i32)?;
+                let found = culvert_run::stat_descriptor(self.fd as i32)?;
                 Ok(FileKind::of_mode(found.st_mode).unwrap_or(FileKind::Socket))
             }
         }
@@ -104,7 +103,7 @@ impl<'a> End<'a> {
                 base: buffer.as_mut_ptr() as usize,
                 length: buffer.len(),
             };
-            if let Some(answer) = paging::read(&**held, at, &[span], false) {
+            if let Some(answer) = culvert_cache::read(&**held, at, &[span], false) {
                 return answer.map_err(|error| report(held, "read", &error));
             }
             let mut sink = buffer;
@@ -113,23 +112,10 @@ impl<'a> End<'a> {
                 .read_at(at, &mut sink)
                 .map_err(|error| report(held, "read", &error));
         }
-        let args = [
-            self.side.fd,
-            buffer.as_mut_ptr() as usize,
-            buffer.len(),
-            self.at().unwrap_or(0) as usize,
-            0,
-            0,
-        ];
-        let number = if self.start.is_some() {
-            nr::PREAD64
-        } else {
-            nr::READ
-        };
-        // SAFETY: the buffer is given with its length.
-        match unsafe { culvert_intercept::wait::interruptible(number, args) } {
-            Ok(result) => Errno::check(result),
-            Err(_) => Err(crate::answer::RESTART),
+        let fd = BorrowedFd::number(self.side.fd as i32);
+        match self.at() {
+            Some(at) => wait::pread(fd, buffer, at),
+            None => wait::read(fd, buffer),
         }
     }
 
@@ -231,23 +217,10 @@ fn pump(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Answer {
 
 /// write(2) to a foreign descriptor; as [`End::read`] about signals.
 pub(super) fn write_foreign(fd: usize, bytes: &[u8], at: Option<u64>) -> Answer {
-    let args = [
-        fd,
-        bytes.as_ptr() as usize,
-        bytes.len(),
-        at.unwrap_or(0) as usize,
-        0,
-        0,
-    ];
-    let number = if at.is_some() {
-        nr::PWRITE64
-    } else {
-        nr::WRITE
-    };
-    // SAFETY: the slice is given with its length.
-    match unsafe { culvert_intercept::wait::interruptible(number, args) } {
-        Ok(result) => Errno::check(result),
-        Err(_) => Err(crate::answer::RESTART),
+    let fd = BorrowedFd::number(fd as i32);
+    match at {
+        Some(at) => wait::pwrite(fd, bytes, at),
+        None => wait::write(fd, bytes),
     }
 }
 
@@ -348,7 +321,7 @@ fn copy_inside(from: &End<'_>, to: &End<'_>, wanted: &mut usize) -> Result<Optio
         return Err(Errno::EINVAL);
     }
     // What was stored in a mapping the driver has not got.
-    if paging::holds(&**source)? {
+    if culvert_cache::holds(&**source)? {
         return Ok(None);
     }
     let copied = {

@@ -5,10 +5,11 @@ use super::node::On;
 use super::opened::to_driver;
 use super::path::existing;
 use super::permission::allowed;
-use crate::process::{self, limits};
-use crate::resolver::{Inside, Last, MountId};
 use crate::watch;
 use culvert::{Attributes, Entry, Errno, FileKind, FileSystem, Node, Opened, Rights};
+use culvert_mounts::MountId;
+use culvert_mounts::resolver::{Inside, Last};
+use culvert_run::task::limits;
 use culvert_sys::raw::general::{S_IFBLK, S_IFCHR, S_IFMT, S_IFREG, S_IFSOCK};
 
 /// The device that stands for a removed name in overlays, which everybody may make (`WHITEOUT_DEV`,
@@ -23,7 +24,7 @@ pub fn directory(found: &Inside<'_>, mode: u32) -> Result<(), Errno> {
     let making = Making::of(found, true)?;
     let mode = making.mode(mode & 0o1777);
     making.by(|file_system, parent, name| {
-        file_system.mkdir(&process::caller(), parent, name, mode)
+        file_system.mkdir(&culvert_run::task::caller(), parent, name, mode)
     })?;
     Ok(())
 }
@@ -37,13 +38,13 @@ pub fn node(found: &Inside<'_>, mode: u32, device: u64) -> Result<(), Errno> {
     };
     if matches!(kind, S_IFCHR | S_IFBLK)
         && !(kind == S_IFCHR && device as u32 == WHITEOUT)
-        && !process::caller().has(Rights::MKNOD)
+        && !culvert_run::task::caller().has(Rights::MKNOD)
     {
         return Err(Errno::EPERM);
     }
     let mode = kind | making.mode(mode & 0o7777);
     making.by(|file_system, parent, name| {
-        file_system.mknod(&process::caller(), parent, name, mode, device)
+        file_system.mknod(&culvert_run::task::caller(), parent, name, mode, device)
     })?;
     Ok(())
 }
@@ -53,7 +54,7 @@ pub fn socket(found: &Inside<'_>) -> Result<Attributes, Errno> {
     let making = Making::of(found, false)?;
     let mode = S_IFSOCK | making.mode(0o777);
     making.by(|file_system, parent, name| {
-        file_system.mknod(&process::caller(), parent, name, mode, 0)
+        file_system.mknod(&culvert_run::task::caller(), parent, name, mode, 0)
     })
 }
 
@@ -64,7 +65,13 @@ pub fn file(found: &Inside<'_>, flags: u32, mode: u32) -> Result<(Attributes, Op
     let mode = making.mode(mode & 0o7777);
     let mut opened = None;
     let attributes = making.keeping(|file_system, parent, name| {
-        let made = file_system.create(&process::caller(), parent, name, to_driver(flags), mode);
+        let made = file_system.create(
+            &culvert_run::task::caller(),
+            parent,
+            name,
+            to_driver(flags),
+            mode,
+        );
         let (entry, file) = made.map_err(|error| appeared(file_system, parent, name, &error))?;
         opened = Some(file);
         Ok(entry)
@@ -84,7 +91,7 @@ fn appeared(
     if !matches!(error.errno(), Errno::ELOOP | Errno::ENXIO) {
         return error.errno();
     }
-    match file_system.lookup(&process::caller(), parent, name) {
+    match file_system.lookup(&culvert_run::task::caller(), parent, name) {
         Ok(entry) => {
             file_system.forget(entry.attributes.node, 1);
             Errno::ESTALE
@@ -105,7 +112,12 @@ pub fn nameless(found: &Inside<'_>, flags: u32, mode: u32) -> Result<(Attributes
     let file_system = On::Found(found).to_be_changed()?;
     allowed(file_system, directory, WRITE_AND_SEARCH)?;
     let mode = limits::creation_mode(file_system, mode & 0o7777);
-    let made = file_system.tmpfile(&process::caller(), directory.node, to_driver(flags), mode);
+    let made = file_system.tmpfile(
+        &culvert_run::task::caller(),
+        directory.node,
+        to_driver(flags),
+        mode,
+    );
     made.map(|(entry, opened)| (entry.attributes, opened))
         .map_err(|error| error.errno())
 }
@@ -113,7 +125,7 @@ pub fn nameless(found: &Inside<'_>, flags: u32, mode: u32) -> Result<(Attributes
 /// symlink(2)
 pub fn symbolic_link(found: &Inside<'_>, target: &[u8]) -> Result<(), Errno> {
     Making::of(found, false)?.by(|file_system, parent, name| {
-        file_system.symlink(&process::caller(), parent, name, target)
+        file_system.symlink(&culvert_run::task::caller(), parent, name, target)
     })?;
     Ok(())
 }
@@ -189,7 +201,7 @@ impl<'a> Making<'a> {
         let at = (self.parent, self.name);
         let entry = watch::linked(self.mount, node, at, || {
             self.file_system
-                .link(&process::caller(), node, self.parent, self.name)
+                .link(&culvert_run::task::caller(), node, self.parent, self.name)
                 .map_err(|error| error.errno())
         })?;
         self.file_system.forget(entry.attributes.node, 1);

@@ -3,32 +3,27 @@
 //! are of descriptions that are always direct ([`Object::Fifo`](crate::description::Object)).
 
 use super::permission::permits;
-use crate::answer::{Answer, RESTART};
+use crate::answer::Answer;
 use crate::description::Description;
 use crate::descriptors::fifos::PATH;
 use crate::process::Process;
-use crate::resolver::{Hold, Inside, MountId};
-use crate::run::{ShadowName, read_link, stat_descriptor};
-use crate::{process, shadow};
 use alloc::ffi::CString;
 use alloc::sync::Arc;
 use core::ffi::CStr;
 use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::*;
 use culvert::{Attributes, Errno, FileKind, Node};
-use culvert_run::files::c_string;
-use culvert_sys::BorrowedFd;
-use culvert_sys::OwnedFd;
-use culvert_sys::flags::AtFlags;
-use culvert_sys::flags::OFlags;
-use culvert_sys::fs;
-use culvert_sys::nr;
-use culvert_sys::raw::general::O_DIRECTORY;
-use culvert_sys::raw::general::O_NOFOLLOW;
-use culvert_sys::raw::general::O_PATH;
-use culvert_sys::raw::general::S_IFIFO;
-use culvert_sys::raw::general::{AT_FDCWD, O_CLOEXEC, O_CREAT, O_EXCL, O_TRUNC, stat};
+use culvert_intercept::wait;
+use culvert_mounts::{Hold, MountId, resolver::Inside};
+use culvert_run::{ShadowName, files::c_string, read_link, stat_descriptor};
+use culvert_sys::flags::{AtFlags, OFlags};
+use culvert_sys::raw::general::RESOLVE_NO_SYMLINKS;
+use culvert_sys::raw::general::open_how;
+use culvert_sys::raw::general::{
+    AT_FDCWD, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH, O_TRUNC, S_IFIFO, stat,
+};
 use culvert_sys::sync::AtomicRef;
+use culvert_sys::{BorrowedFd, fs};
 
 /// Of all processes' numbers for a FIFO the one that is the same.
 fn name_of(mount: MountId, inode: u64) -> ShadowName {
@@ -72,12 +67,13 @@ fn path_link(process: &Process, name: ShadowName) -> (i32, CString) {
 pub fn prepare(process: &Process) {
     let is_root = culvert_sys::process::geteuid() as isize == 0;
     let known = FOLDER_OPEN.is_some();
-    if known || !is_root || process::vfork_child().is_some() || process.mounts.is_empty() {
+    if known || !is_root || culvert_run::task::vfork_child().is_some() || process.mounts.is_empty()
+    {
         return;
     }
     let folder = process.run.file("fifos");
-    let _ = crate::run::make_directory(&folder);
-    let Ok(opened) = shadow::open(&folder, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0) else {
+    let _ = culvert_run::make_directory(&folder);
+    let Ok(opened) = culvert_run::files::open(&folder, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0) else {
         return;
     };
     let _ = fs::chmod(&folder, 0o1777);
@@ -94,7 +90,7 @@ pub fn prepare(process: &Process) {
 /// Makes the stand-in at `path` below `directory`, if there is none, and gives it the owner and the
 /// mode of what it stands for. To root it says which one that is, by device and inode.
 fn make(directory: i32, path: &CStr, attributes: &Attributes) -> Result<Option<(u64, u64)>, Errno> {
-    let caller = process::caller();
+    let caller = culvert_run::task::caller();
     let bits = attributes.permissions & 0o777;
     let mode = match FOLDER_OPEN.is_some() {
         _ if caller.uid == 0 || caller.uid == attributes.uid => bits,
@@ -154,25 +150,22 @@ pub fn open(
     // Its number must not become another one's while the other end is waited for.
     let _hold = Hold::of(process.mounts, found.mount, attributes.node);
     if directory == AT_FDCWD {
-        let _ = crate::run::make_directory(&process.run.file("fifos"));
+        let _ = culvert_run::make_directory(&process.run.file("fifos"));
     }
     let made = make(directory, &path, attributes)?;
     // Another user may have put something else there.
-    const RESOLVE_NO_SYMLINKS: u64 = 4;
-    let how = [
-        u64::from(flags & !(O_CREAT | O_EXCL | O_TRUNC)),
-        0,
-        RESOLVE_NO_SYMLINKS,
-    ];
-    let (base, how) = (directory as usize, how.as_ptr() as usize);
-    let arguments = [base, path.as_ptr() as usize, how, 24, 0, 0];
-    // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given.
-    let opened = unsafe { culvert_intercept::wait::interruptible(nr::OPENAT2, arguments) };
-    let opened = Errno::check(opened.map_err(|_| RESTART)?).map_err(|errno| match errno {
-        Errno::ELOOP => Errno::EIO,
-        errno => errno,
-    })?;
-    let opened = OwnedFd::from_raw(opened as i32);
+    let how = open_how {
+        flags: u64::from(flags & !(O_CREAT | O_EXCL | O_TRUNC)),
+        mode: 0,
+        resolve: u64::from(RESOLVE_NO_SYMLINKS),
+    };
+    let opened =
+        wait::open_how(BorrowedFd::number(directory), &path, &how).map_err(
+            |errno| match errno {
+                Errno::ELOOP => Errno::EIO,
+                errno => errno,
+            },
+        )?;
     let now = stat_descriptor(opened.raw())?;
     let other = made.is_some_and(|made| made != (now.st_dev, now.st_ino));
     if FileKind::of_mode(now.st_mode) != Some(FileKind::Fifo) || other {
@@ -194,7 +187,7 @@ pub fn open(
 /// FIFO of the run's to them.
 fn note(process: &Process, name: ShadowName, node: Node) {
     let (directory, link) = path_link(process, name);
-    let path = process::file_system(MountId(name.mount))
+    let path = culvert_cache::looked_at::file_system(MountId(name.mount))
         .ok()
         .and_then(|file_system| file_system.path_of(node).ok());
     let Some(path) = path else {

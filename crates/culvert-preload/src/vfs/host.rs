@@ -2,26 +2,25 @@
 
 use super::backed::native_place;
 use super::native::{AT_SYMLINK_NOFOLLOW, open_restricted, stat_at};
-use crate::memory::{Path, c_string};
 use crate::process::{self, Here, Process};
-use crate::resolver::{
-    Hold, Host, HostFile, HostKind, Inside, LastStep, Magic, Place, Resolved, Restrictions,
-};
-use crate::run;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind};
-use culvert_sys::BorrowedFd;
-use culvert_sys::fs;
+use culvert_mounts::resolver::{
+    Host, HostFile, HostKind, Inside, LastStep, Magic, Resolved, Restrictions,
+};
+use culvert_mounts::{Hold, Place};
+use culvert_run::{files::c_string, memory::Path};
 use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::{BorrowedFd, fs};
 
 /// The place of a working directory, for a walk.
 pub fn place_of_here(here: Here) -> Result<Place, Errno> {
     match here {
         Here::Place(place) => Ok(place),
         Here::Backed(mount) => {
-            let path = run::read_link(c"/proc/self/cwd")?;
+            let path = culvert_run::read_link(c"/proc/self/cwd")?;
             crate::backing::seen(mount, &path)
                 .map(Place::Host)
                 .ok_or(Errno::ENOENT)
@@ -98,7 +97,7 @@ impl Host for Kernel {
                         node: held.node,
                         // Where the kernel is asked what descriptors are, a description lives for
                         // one look (descriptors/asked.rs).
-                        hold: process::tables::are_asked_for()
+                        hold: culvert_run::task::tables::are_asked_for()
                             .then(|| {
                                 Hold::of(process::get().mounts, held.mount, held.node).map(Arc::new)
                             })
@@ -106,7 +105,10 @@ impl Host for Kernel {
                     },
                     Some((fd, None)) => match process::get().table.backed(fd) {
                         // Removed: no path leads there.
-                        Some(_) if run::stat_descriptor(fd).is_ok_and(|it| it.st_nlink == 0) => {
+                        Some(_)
+                            if culvert_run::stat_descriptor(fd)
+                                .is_ok_and(|it| it.st_nlink == 0) =>
+                        {
                             Magic::Kernel
                         }
                         Some(mount) => crate::backing::directory(mount, fd)
@@ -123,7 +125,7 @@ impl Host for Kernel {
     fn link_free(&self, path: &[u8]) -> bool {
         const RESOLVE_NO_SYMLINKS: u64 = 4;
         const O_PATH: u64 = 0o10000000;
-        if crate::task::is_confined() {
+        if culvert_run::task::is_confined() {
             // Asked step by step, by calls that a filter lets through where it lets the program's
             // own.
             return false;
@@ -143,11 +145,11 @@ impl Host for Kernel {
 
 /// `/proc/self/exe` of a program that was started from a mount.
 fn own_executable(process: &Process) -> Option<Magic> {
-    let path = run::read_link(c"/proc/self/exe").ok()?;
+    let path = culvert_run::read_link(c"/proc/self/exe").ok()?;
     let original = super::own_file::origin(process, &path)?;
     match process.mounts.walk(
         &Kernel,
-        &process::caller(),
+        &culvert_run::task::caller(),
         &Place::Host(b"/".to_vec()),
         original,
         LastStep::Follow,

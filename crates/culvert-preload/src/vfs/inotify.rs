@@ -3,11 +3,10 @@
 use super::node::On;
 use crate::answer::Answer;
 use crate::vfs::permission::granted;
-use crate::{process, watch};
+use crate::watch;
 use culvert::{Errno, FileKind};
 use culvert_run::files::own_descriptor;
-use culvert_sys::BorrowedFd;
-use culvert_sys::fs;
+use culvert_sys::{BorrowedFd, fs};
 
 /// IN_ACCESS, IN_CLOSE_WRITE, IN_CLOSE_NOWRITE and IN_OPEN: all that happens to what never changes.
 const IN_USED: usize = 0x1 | 0x8 | 0x10 | 0x20;
@@ -24,7 +23,7 @@ pub fn add_watch(on: On<'_>, inotify: usize, mask: usize) -> Answer {
         return Err(Errno::ENOTDIR);
     }
     let file_system = on.file_system()?;
-    granted(file_system, &process::caller(), &attributes, 4)?;
+    granted(file_system, &culvert_run::task::caller(), &attributes, 4)?;
     let path = match file_system.kernel_node(attributes.node) {
         Some(own) => own_descriptor(own),
         None => {

@@ -17,7 +17,7 @@ pub fn bytes_left(held: &Held, fd: i32) -> Result<i32, Errno> {
 /// Why nothing is cloned from `source` into `to`, in the kernel's order (fs/remap_range.c,
 /// `vfs_clone_file_range`).
 pub fn clone_refused((to, target): (&Held, i32), (from, source): (Option<&Held>, i32)) -> Errno {
-    if let Err(errno) = crate::descriptors::close_on_exec(source) {
+    if let Err(errno) = culvert_run::files::close_on_exec(source) {
         return errno;
     }
     let Some(from) = from.filter(|from| from.mount == to.mount) else {

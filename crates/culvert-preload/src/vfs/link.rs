@@ -6,15 +6,14 @@ use super::native::{AT_EMPTY_PATH, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW, stat_
 use super::path::existing;
 use super::two_paths::{Given, Side, beside, host_error, same_tree};
 use crate::answer::Answer;
-use crate::files::c_string;
-use crate::memory::Path;
 use crate::process::{self, Process};
-use crate::resolver::{Inside, Last, LastStep, MountId};
 use culvert::{Attributes, Errno, FileKind, Node, Rights};
-use culvert_sys::BorrowedFd;
+use culvert_mounts::MountId;
+use culvert_mounts::resolver::{Inside, Last, LastStep};
+use culvert_run::{files::c_string, memory::Path};
 use culvert_sys::flags::AtFlags;
-use culvert_sys::fs;
 use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::{BorrowedFd, fs};
 
 /// None: a path must be walked first.
 pub fn link_given(
@@ -93,13 +92,13 @@ fn may_begin_at(process: &Process, fd: i32) -> Result<(), Errno> {
     if process.run.is_internal(fd) {
         return Err(Errno::EBADF);
     }
-    crate::descriptors::close_on_exec(fd)?;
+    culvert_run::files::close_on_exec(fd)?;
     let own = match process.table.get(fd) {
         // Of a table that others change it is not known who has opened what.
         Some(held) if !process.table.is_shared() => held.is_of_same_credentials(),
         _ => opened_here(fd),
     };
-    match own || process::caller().has(Rights::DAC_READ_SEARCH) {
+    match own || culvert_run::task::caller().has(Rights::DAC_READ_SEARCH) {
         true => Ok(()),
         false => Err(Errno::ENOENT),
     }
@@ -218,7 +217,7 @@ fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option<Ans
 /// `source` was the only name of its file, which has another one now: what is open of the file was
 /// opened by that. A driver whose nodes are known by their names knows it itself.
 fn had_one_name(source: &Inside<'_>, before: &Attributes) {
-    let is_asked = process::file_system(source.mount)
+    let is_asked = culvert_cache::looked_at::file_system(source.mount)
         .is_ok_and(|file_system| !file_system.capabilities().transient_nodes);
     let Last::Name(name) = &source.last else {
         return;

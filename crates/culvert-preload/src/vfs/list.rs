@@ -2,7 +2,7 @@
 
 use super::mount_points::{self, Put};
 use crate::description::{Held, Object, report};
-use crate::process::{self, Process};
+use crate::process::Process;
 use crate::watch::Event;
 use culvert::{DirectoryEntry, Errno, FileKind, FileSystem};
 
@@ -21,7 +21,7 @@ pub fn entries(process: &Process, held: &Held, fd: i32, put: &mut Put<'_>) -> Re
         Object::Path => return Err(Errno::EBADF),
         Object::Broken => return Err(Errno::EIO),
     }
-    let file_system = process::file_system(held.mount)?;
+    let file_system = culvert_cache::looked_at::file_system(held.mount)?;
     held.at_offset(fd, |offset| {
         let listed = all(process, held, file_system, offset, put);
         // Whatever came of it (`iterate_dir`, fs/readdir.c).

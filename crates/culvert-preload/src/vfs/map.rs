@@ -3,14 +3,14 @@
 
 use crate::answer::Answer;
 use crate::description::{Held, Object, may_read};
-use crate::memory::{Span, UserSink};
-use crate::paging::nodes::{self, Mapped};
-use crate::paging::regions::{Region, Watch};
-use crate::paging::{self, State, dirty, filling, pager, stores};
 use crate::process::Process;
-use crate::run::stat_descriptor;
-use crate::{process, shadow};
 use culvert::{Caching, Errno};
+use culvert_cache::nodes::{self, Mapped};
+use culvert_cache::regions::{Region, Watch};
+use culvert_cache::{State, dirty, filling, pager, shadow, stores};
+use culvert_run::memory::{Span, UserSink};
+use culvert_run::stat_descriptor;
+use culvert_sys::memory::Mapping;
 use culvert_sys::raw::general::O_RDWR;
 use culvert_sys::{nr, syscall};
 
@@ -47,19 +47,17 @@ impl Asked {
         matches!(self.flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE)
     }
 
-    /// The mapping, but of this file, with this protection and these flags.
-    fn map(&self, fd: i32, protection: usize, flags: usize) -> Answer {
-        let arguments = [
-            self.address,
-            self.length,
-            protection,
-            flags,
-            fd as usize,
-            self.offset,
-        ];
+    /// The mapping, but of this file, with this protection and these flags. It is the program's
+    /// when it is left there.
+    fn map(&self, fd: i32, protection: usize, flags: usize) -> Result<Mapping, Errno> {
+        let (address, length) = (self.address, self.length);
+        let arguments = [address, length, protection, flags, fd as usize, self.offset];
         // SAFETY: the program's own mapping asked, with its own address and length, of the content
-        // of the file that it names.
-        unsafe { syscall::call(nr::MMAP, arguments) }
+        // of the file that it names. Nobody knows it yet.
+        unsafe {
+            let start = syscall::call(nr::MMAP, arguments)?;
+            Ok(Mapping::from_leaked(start as *mut u8, length))
+        }
     }
 }
 
@@ -120,19 +118,21 @@ fn map_file(
     if shared && held.file()?.caching() == Caching::Never {
         return Err(Errno::ENODEV);
     }
-    let confined = crate::task::is_confined();
+    let confined = culvert_run::task::is_confined();
     if confined && !(shared && protection & PROT_WRITE != 0) {
         return copy(held, asked);
     }
     if !confined && let Some(start) = map_kernel_file(held, access, asked)? {
         return Ok(start);
     }
-    let changes = !process::file_system(held.mount)?.capabilities().immutable;
+    let changes = !culvert_cache::looked_at::file_system(held.mount)?
+        .capabilities()
+        .immutable;
     if changes && shared && access == 2 {
-        return match confined || process::vfork_child().is_some() {
+        return match confined || culvert_run::task::vfork_child().is_some() {
             // Opening what is needed could end the program, or is another process's.
             true => {
-                crate::log!(
+                culvert_sys::log!(
                     "a shared mapping of node {:x} of mount {} that can be written is refused under a seccomp filter, and to a child of vfork",
                     held.node.0,
                     held.mount.0
@@ -145,9 +145,9 @@ fn map_file(
     let shadow = match changes {
         // One that cannot be made writable later (mprotect(2)); what is written from now on is
         // written to the shadow as well.
-        true => crate::looked_at::keep_equal(&**held, on_demand(asked))
-            .map(crate::paging::mappable::Mappable::Other),
-        false => crate::paging::mappable::mappable(
+        true => culvert_cache::looked_at::keep_equal(&**held, on_demand(asked))
+            .map(culvert_cache::mappable::Mappable::Other),
+        false => culvert_cache::mappable::mappable(
             held.name(),
             held.file()?,
             held.is_shared().then_some(fd),
@@ -161,7 +161,7 @@ fn map_file(
         }
         shadow => shadow.map_err(|error| crate::description::report(held, "mmap", &error))?,
     };
-    crate::paging::synced::maps_read_only();
+    culvert_cache::synced::maps_read_only();
     let start = map_shadow(process, held, shadow.number(), shared, asked);
     shadow.close(held.name());
     start
@@ -187,21 +187,23 @@ fn map_shadow(process: &Process, held: &Held, fd: i32, read_only: bool, asked: &
         ..
     } = *asked;
     let map = |fd: i32, protection| asked.map(fd, protection, flags);
+    let at_once = |fd| map(fd, protection).map(|made| made.leak() as usize);
     if !State::of(&stat_descriptor(fd)?).is_partly() {
-        return map(fd, protection);
+        return at_once(fd);
     }
     let name = held.name();
     let fill =
         || filling::all(name).map_err(|error| crate::description::report(held, "mmap", &error));
     if !on_demand(asked) {
         fill()?;
-        return map(fd, protection);
+        return at_once(fd);
     }
     const PROT_NONE: usize = 0;
     let writable = shadow::open_shadow(name, O_RDWR)?;
-    let start = map(writable.raw(), PROT_NONE);
+    let made = map(writable.raw(), PROT_NONE);
     process.run.posix_locks.close(name, writable);
-    let start = start?;
+    let made = made?;
+    let start = made.address();
     let part = pager::Part {
         start,
         length,
@@ -213,17 +215,11 @@ fn map_shadow(process: &Process, held: &Held, fd: i32, read_only: bool, asked: &
         true => Ok(()),
         false => fill(),
     };
-    // SAFETY: the mapping was made above, and nobody knows it yet.
-    let ready = ready.and_then(|()| unsafe {
-        syscall::call(nr::MPROTECT, [start, length, protection]).map(|_| ())
-    });
-    if let Err(error) = ready {
+    if let Err(error) = ready.and_then(|()| made.protect(protection)) {
         pager::unmapped(start, length);
-        // SAFETY: as above.
-        let _ = unsafe { syscall::call(nr::MUNMAP, [start, length]) };
         return Err(error);
     }
-    Ok(start)
+    Ok(made.leak() as usize)
 }
 
 /// A shared mapping that can be written, or can be made so (mprotect(2)).
@@ -252,14 +248,14 @@ fn map_written(
         file.shared();
     }
     let name = held.name();
-    paging::recover_node(name);
+    culvert_cache::recover_node(name);
     let written = protection & PROT_WRITE != 0;
     if written {
         pager::introduce();
         stores::records_for_one_more();
     }
     let mut filled = false;
-    let enter = |opened: crate::paging::follow::Opened, now| {
+    let enter = |opened: culvert_cache::follow::Opened, now| {
         filled = now;
         let node = nodes::enter(description, opened.into_own());
         if written {
@@ -268,9 +264,10 @@ fn map_written(
         }
         Ok(node)
     };
-    let node = crate::looked_at::follow(&**held, on_demand(asked), enter).map_err(failed)?;
-    crate::descriptors::note_node(name);
-    let shadow = paging::follow::followed(name)?.ok_or(Errno::EIO)?;
+    let node =
+        culvert_cache::looked_at::follow(&**held, on_demand(asked), enter).map_err(failed)?;
+    culvert_run::node_paths::note(name);
+    let shadow = culvert_cache::follow::followed(name)?.ok_or(Errno::EIO)?;
     let start = map_shadow(process, held, shadow.number(), false, asked)?;
     // Where something else was mapped, another thread may have stored already.
     let watch = match written && flags & MAP_FIXED == 0 {
@@ -294,7 +291,10 @@ fn map_written(
 /// The mapping of a driver's own file of the kernel's, where the driver has one for this file.
 fn map_kernel_file(held: &Held, access: u32, asked: &Asked) -> Result<Option<usize>, Errno> {
     let mut mapped = Err(Errno::ENODEV);
-    let mut map = |fd: i32| mapped = asked.map(fd, asked.protection, asked.flags);
+    let mut map = |fd: i32| {
+        let made = asked.map(fd, asked.protection, asked.flags);
+        mapped = made.map(|made| made.leak() as usize);
+    };
     // A shared mapping of a file that is open for writing may be made writable later (mprotect(2)).
     let stores = asked.is_shared() && access == 2;
     let part = (asked.offset as u64, asked.length as u64);
@@ -311,17 +311,16 @@ fn map_kernel_file(held: &Held, access: u32, asked: &Asked) -> Result<Option<usi
 fn copy(held: &Held, asked: &Asked) -> Answer {
     const MAP_PRIVATE: usize = 2;
     const PROT_READ: usize = 1;
-    let length = asked.length;
     let flags = asked.flags & !MAP_TYPE | MAP_PRIVATE | MAP_ANONYMOUS;
     let anonymous = Asked {
         offset: 0,
         ..*asked
     };
-    let start = anonymous.map(-1, PROT_READ | PROT_WRITE, flags)?;
+    let made = anonymous.map(-1, PROT_READ | PROT_WRITE, flags)?;
     let file = held.readable()?;
     let spans = [Span {
-        base: start,
-        length,
+        base: made.address(),
+        length: asked.length,
     }];
     let mut sink = UserSink::new(&spans);
     let mut at = asked.offset as u64;
@@ -329,14 +328,9 @@ fn copy(held: &Held, asked: &Asked) -> Answer {
         match file.read_at(at, &mut sink) {
             Ok(0) => break,
             Ok(count) => at += count as u64,
-            Err(error) => {
-                // SAFETY: the mapping was made above.
-                let _ = unsafe { syscall::call(nr::MUNMAP, [start, length]) };
-                return Err(crate::description::report(held, "mmap", &error));
-            }
+            Err(error) => return Err(crate::description::report(held, "mmap", &error)),
         }
     }
-    // SAFETY: as above.
-    unsafe { syscall::call(nr::MPROTECT, [start, length, asked.protection]) }?;
-    Ok(start)
+    made.protect(asked.protection)?;
+    Ok(made.leak() as usize)
 }

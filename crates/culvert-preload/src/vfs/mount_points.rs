@@ -8,13 +8,12 @@
 use super::backed::native_place;
 use super::native::{AT_SYMLINK_NOFOLLOW, stat_at};
 use super::targets::parent_of;
-use crate::memory::{Path, c_string};
-use crate::process::{self, Process};
-use crate::resolver::MountId;
-use crate::run;
+use crate::process::Process;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use culvert::{DirectoryEntry, Errno, FileKind, Node};
+use culvert_mounts::MountId;
+use culvert_run::{files::c_string, memory::Path};
 
 /// The position of the first.
 const FIRST: u64 = 0x7fff_ffff_ffff_ff00;
@@ -37,7 +36,7 @@ pub fn in_driver(process: &Process, mount: MountId, node: Node) -> Vec<MountId> 
 
 /// Those in the kernel's directory behind `fd`.
 pub fn in_kernel(process: &Process, fd: i32) -> Vec<MountId> {
-    let Ok(found) = run::stat_descriptor(fd) else {
+    let Ok(found) = culvert_run::stat_descriptor(fd) else {
         return Vec::new();
     };
     let seen_in = process.table.backed(fd);
@@ -77,7 +76,7 @@ pub fn put(process: &Process, mounts: &[MountId], offset: &mut u64, put: &mut Pu
     let done = offset.checked_sub(FIRST).filter(|_| is_position(*offset));
     let done = done.unwrap_or(0) as usize;
     for (number, &mount) in mounts.iter().enumerate().take(MOST).skip(done) {
-        let root = process::file_system(mount).and_then(|driver| {
+        let root = culvert_cache::looked_at::file_system(mount).and_then(|driver| {
             driver
                 .attributes(driver.root())
                 .map_err(|error| error.errno())

@@ -1,11 +1,10 @@
 //! System calls of the kernel's own that looks at paths are made of.
 
-use crate::memory::Path;
-use crate::shadow::OwnedFd;
 use culvert::Errno;
+use culvert_run::memory::Path;
 use culvert_sys::flags::AtFlags;
 use culvert_sys::raw::general::{O_CLOEXEC, open_how, stat};
-use culvert_sys::{BorrowedFd, fs};
+use culvert_sys::{BorrowedFd, OwnedFd, fs};
 
 /// openat2(2), close-on-exec.
 pub fn open_restricted(

@@ -2,11 +2,10 @@
 
 use super::path::existing;
 use crate::description::{Held, described, report};
-use crate::process;
-use crate::resolver::{Inside, MountId};
-use crate::run::ShadowName;
 use crate::watch::{self, Event};
 use culvert::{Attributes, Errno, FileSystem, Node};
+use culvert_mounts::{MountId, resolver::Inside};
+use culvert_run::ShadowName;
 
 /// What an operation is done to.
 #[derive(Clone, Copy)]
@@ -38,7 +37,7 @@ impl On<'_> {
         match self {
             Self::Found(found) => existing(found).copied(),
             Self::Held(held) => described(held),
-            Self::Node(mount, node) => process::file_system(mount)?
+            Self::Node(mount, node) => culvert_cache::looked_at::file_system(mount)?
                 .attributes(node)
                 .map_err(|error| error.errno()),
         }
@@ -55,7 +54,7 @@ impl On<'_> {
 
     /// The file system that serves it.
     pub fn file_system(self) -> Result<&'static dyn FileSystem, Errno> {
-        process::file_system(self.mount())
+        culvert_cache::looked_at::file_system(self.mount())
     }
 
     /// The same for a change, which the mount must allow before anything else is looked at

@@ -4,21 +4,22 @@ use super::create;
 use super::opened::{add, add_directory, give, give_new, to_driver};
 use super::permission::{allowed, granted};
 use crate::answer::Answer;
-use crate::description::{O_PATH, Object};
-use crate::paging::{self, change};
-use crate::process::{self, Process};
-use crate::resolver::{Inside, Last};
-use crate::run::ShadowName;
+use crate::description::Object;
+use crate::process::Process;
 use culvert::{Errno, FileKind};
+use culvert_cache::change;
+use culvert_mounts::resolver::{Inside, Last};
+use culvert_run::ShadowName;
+use culvert_sys::raw::general::O_PATH;
 use culvert_sys::raw::general::{O_ACCMODE, O_DIRECT, O_DIRECTORY, O_NOATIME};
 pub(super) use culvert_sys::raw::general::{O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
 
 /// Opens something in a mount (`do_open`, `may_open`, `lookup_open` of fs/namei.c, in their order
 /// of errors).
 pub fn open_inside(process: &Process, mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
-    let file_system = process::file_system(found.mount)?;
+    let file_system = culvert_cache::looked_at::file_system(found.mount)?;
     let read_only = file_system.capabilities().read_only;
-    let caller = process::caller();
+    let caller = culvert_run::task::caller();
     if flags & O_TMPFILE == O_TMPFILE && flags & O_PATH == 0 {
         let (attributes, opened) = create::nameless(&found, flags, mode)?;
         return give_new(process, &mut found, attributes, opened, flags);
@@ -85,7 +86,7 @@ pub fn open_inside(process: &Process, mut found: Inside<'_>, flags: u32, mode: u
             }
             let open = || {
                 let gone = match found.last == Last::Magic && attributes.links == 0 {
-                    true => crate::gone::open(found.mount, &attributes, flags),
+                    true => culvert_cache::gone::open(found.mount, &attributes, flags),
                     false => Ok(None),
                 };
                 let opened = gone.and_then(|gone| match gone {
@@ -94,7 +95,7 @@ pub fn open_inside(process: &Process, mut found: Inside<'_>, flags: u32, mode: u
                 });
                 opened.map_err(|error| {
                     if let Some(cause) = error.cause() {
-                        crate::log!(
+                        culvert_sys::log!(
                             "a file on {} (inode {}) cannot be opened: {cause}",
                             process.mounts.shown_name(found.mount),
                             attributes.node.0
@@ -107,7 +108,7 @@ pub fn open_inside(process: &Process, mut found: Inside<'_>, flags: u32, mode: u
                 0 => open(),
                 _ => change::resizing(found.mount, attributes.node, || Ok((open()?, 0))),
             }?;
-            paging::recover_node(ShadowName {
+            culvert_cache::recover_node(ShadowName {
                 mount: found.mount.0,
                 node: attributes.node,
             });

@@ -1,12 +1,13 @@
 //! The descriptors of what was opened in a mount.
 
 use crate::answer::Answer;
-use crate::description::{Description, O_PATH, Object};
-use crate::process::{self, Process};
-use crate::resolver::{Inside, Last};
+use crate::description::{Description, Object};
+use crate::process::Process;
 use alloc::boxed::Box;
 use culvert::{Attributes, Caller, Directory, FileKind, OpenFlags, Opened, OpenedDirectory};
+use culvert_mounts::resolver::{Inside, Last};
 use culvert_sys::fd::{self, Command};
+use culvert_sys::raw::general::O_PATH;
 use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_DIRECT, O_EXCL, O_TMPFILE, O_TRUNC};
 
 /// What a driver is told of the flags: O_DIRECT asks for aligned buffers, which its own are not.
@@ -94,7 +95,7 @@ pub fn add_directory(
     caller: &Caller<'_>,
     flags: u32,
 ) -> Answer {
-    let file_system = process::file_system(found.mount)?;
+    let file_system = culvert_cache::looked_at::file_system(found.mount)?;
     let opened = file_system.open_directory(caller, attributes.node, OpenFlags(flags));
     let listing = match opened.map_err(|error| error.errno())? {
         OpenedDirectory::Driven(listing) => Some(listing),
@@ -125,7 +126,7 @@ fn add_opened(
         keep | 0o100000
     };
     // Its attributes may be asked for next.
-    crate::looked_at::bring_all();
+    culvert_cache::looked_at::bring_all();
     let mut description =
         Description::new(found.mount, attributes.node, attributes.kind, object, keep);
     description.created = extra.created;

@@ -1,11 +1,10 @@
 //! What a program is told about its own file, where the kernel was given another path than the
 //! program's starter named: of a shadow, of a file in a mount's source, of an interpreter.
 
-use crate::memory::c_string;
 use crate::process::Process;
-use crate::run::read_file;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use culvert_run::{files::c_string, read_file};
 use culvert_sys::BorrowedFd;
 use culvert_sys::sync::AtomicRef;
 
@@ -38,9 +37,7 @@ pub fn own() -> Option<&'static OwnFile> {
 pub fn shown(path: &[u8]) -> Option<&'static [u8]> {
     let shown = own()?.shown.as_deref()?;
     let who = path.strip_prefix(b"/proc/")?.strip_suffix(b"/exe")?;
-    let mine = culvert_sys::process::getpid() as isize;
-    (who == b"self" || who == b"thread-self" || who == alloc::format!("{mine}").as_bytes())
-        .then_some(shown)
+    super::proc_files::is_this_process(who).then_some(shown)
 }
 
 /// What `path` below `directory` shows when it is a link to the program of some process, which is

@@ -4,13 +4,13 @@
 use super::backed::Backed;
 use super::host::{Kernel, place_of_here};
 use super::native::{AT_SYMLINK_NOFOLLOW, stat_at};
-use crate::memory::{Path, c_string};
-use crate::process::{self, Here, Process};
-use crate::resolver::{Inside, LastStep, Magic, MountId, Place, Quick, Resolved, Restrictions};
-use crate::run;
+use crate::process::{Here, Process};
 use alloc::ffi::CString;
 use alloc::vec::Vec;
 use culvert::{Attributes, Errno, FileKind, Node};
+use culvert_mounts::resolver::{Inside, LastStep, Magic, Quick, Resolved, Restrictions};
+use culvert_mounts::{MountId, Place};
+use culvert_run::{files::c_string, memory::Path};
 use culvert_sys::raw::general::{AT_FDCWD, S_IFDIR, S_IFLNK, S_IFMT};
 
 /// What a path argument comes to.
@@ -43,7 +43,7 @@ fn place_of(process: &Process, fd: i32) -> Result<Option<Place>, Errno> {
 
 /// The directory behind the foreign descriptor `fd`, by its path.
 fn foreign_place(process: &Process, fd: i32) -> Option<Place> {
-    let path = run::descriptor_path(fd).ok()?;
+    let path = culvert_run::descriptor_path(fd).ok()?;
     (path.first() == Some(&b'/'))
         .then(|| process.mounts.place(&path).ok())
         .flatten()
@@ -51,7 +51,7 @@ fn foreign_place(process: &Process, fd: i32) -> Option<Place> {
 
 /// Whether `fd` is open on something that no path begins at, whatever its name leads to by now.
 fn is_no_directory(fd: i32) -> bool {
-    run::stat_descriptor(fd).is_ok_and(|found| found.st_mode & S_IFMT != S_IFDIR)
+    culvert_run::stat_descriptor(fd).is_ok_and(|found| found.st_mode & S_IFMT != S_IFDIR)
 }
 
 /// Whether `path` does not begin at a directory that is given.
@@ -110,7 +110,7 @@ pub fn find_straight<'p>(
     last: LastStep,
     restrictions: Restrictions,
 ) -> Option<culvert::Result<Inside<'p>>> {
-    if restrictions != Restrictions(0) || crate::task::has_left() {
+    if restrictions != Restrictions(0) || culvert_run::task::has_left() {
         return None;
     }
     let (mount, dir, names) = match path.first()? {
@@ -126,9 +126,9 @@ pub fn find_straight<'p>(
             (mount, Some(node), path.bytes())
         }
     };
-    crate::looked_at::bring_all();
+    culvert_cache::looked_at::bring_all();
     let mounts = &process.mounts;
-    mounts.straight_in(&process::caller(), mount, dir, names, last)
+    mounts.straight_in(&culvert_run::task::caller(), mount, dir, names, last)
 }
 
 /// The directory of a driver's that descriptor `directory`, or the working directory, is.
@@ -144,7 +144,7 @@ fn directory_inside(process: &Process, directory: i32) -> Option<(MountId, Node)
 /// The errno of a failed look at a path; its cause goes to the log.
 pub fn errno_of(error: &culvert::Error) -> Errno {
     if let Some(cause) = error.cause() {
-        crate::log!("a path on a mount cannot be followed: {cause}");
+        culvert_sys::log!("a path on a mount cannot be followed: {cause}");
     }
     error.errno()
 }
@@ -157,7 +157,7 @@ pub fn find_by_text<'p>(
     last: LastStep,
     restrictions: Restrictions,
 ) -> Result<Found<'p>, Errno> {
-    if path.is_empty() || crate::task::has_left() {
+    if path.is_empty() || culvert_run::task::has_left() {
         return Ok(Found::Kernel);
     }
     let absolute = is_absolute(path, restrictions);
@@ -261,7 +261,7 @@ fn walk<'p>(
     last: LastStep,
     restrictions: Restrictions,
 ) -> Result<Found<'p>, Errno> {
-    let caller = process::caller();
+    let caller = culvert_run::task::caller();
     resolved(
         process
             .mounts
@@ -299,7 +299,7 @@ pub fn look_again<'p>(
     if certain {
         return walk(process, &start, path.bytes(), last, restrictions);
     }
-    let (mounts, caller, path) = (&process.mounts, process::caller(), path.bytes());
+    let (mounts, caller, path) = (&process.mounts, culvert_run::task::caller(), path.bytes());
     resolved(mounts.after_miss(&Kernel, &caller, &start, path, last, restrictions))
 }
 

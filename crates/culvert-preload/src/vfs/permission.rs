@@ -1,6 +1,5 @@
 //! Who may do what to a node.
 
-use crate::process;
 use culvert::{Attributes, Caller, Errno};
 
 /// The right to do `wanted` (as [`permits`]) to a node with `attributes`, before an operation that
@@ -13,7 +12,7 @@ pub fn allowed(
     wanted: u32,
 ) -> Result<(), Errno> {
     let decides = file_system.capabilities().checks_permissions;
-    match decides || permits(&process::caller(), attributes, wanted) {
+    match decides || permits(&culvert_run::task::caller(), attributes, wanted) {
         true => Ok(()),
         false => Err(Errno::EACCES),
     }

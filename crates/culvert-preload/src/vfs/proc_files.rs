@@ -3,16 +3,17 @@
 use crate::answer::Answer;
 use crate::description::{Held, Object};
 use crate::descriptors::mount_tables;
-use crate::process::{self, Process};
-use crate::resolver::MountId;
+use crate::process::Process;
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_drivers::binding::is_bound;
-use culvert_sys::OwnedFd;
+use culvert_mounts::MountId;
+use culvert_sys::BorrowedFd;
+use culvert_sys::fd::memfd_create;
+use culvert_sys::fs;
+use culvert_sys::raw::general::MFD_CLOEXEC;
 use culvert_sys::raw::general::O_CLOEXEC;
-use culvert_sys::{nr, syscall};
 
 /// The mount's number, as in the first field of mountinfo and in statx.
 pub fn mount_number(mount: MountId) -> u64 {
@@ -35,9 +36,7 @@ fn table(path: &[u8]) -> Option<MountList> {
         None => (&b"self"[..], rest),
         Some(slash) => (&rest[..slash], &rest[slash + 1..]),
     };
-    // SAFETY: getpid has no arguments.
-    let mine = || unsafe { format!("{}", syscall::raw(nr::GETPID, [0; 6])) };
-    if who != b"self" && who != b"thread-self" && who != mine().as_bytes() {
+    if !is_this_process(who) {
         return None;
     }
     match name {
@@ -70,16 +69,15 @@ fn is_descriptor_listing(path: &[u8]) -> bool {
 
 /// Whether `path` is this process's directory in proc(5) with `below` behind it.
 fn is_own(path: &[u8], below: &[u8]) -> bool {
-    let Some(rest) = path
-        .strip_prefix(b"/proc/")
-        .and_then(|rest| rest.strip_suffix(below))
-    else {
-        return false;
-    };
-    // SAFETY: getpid has no arguments.
-    rest == b"self"
-        || rest == b"thread-self"
-        || rest == unsafe { format!("{}", syscall::raw(nr::GETPID, [0; 6])) }.as_bytes()
+    let rest = path.strip_prefix(b"/proc/");
+    rest.and_then(|rest| rest.strip_suffix(below))
+        .is_some_and(is_this_process)
+}
+
+/// Whether `who`, in proc(5), is this process.
+pub fn is_this_process(who: &[u8]) -> bool {
+    let mine = || format!("{}", culvert_sys::process::getpid());
+    who == b"self" || who == b"thread-self" || who == mine().as_bytes()
 }
 
 /// The descriptor whose link `path` is: `/proc/self/fd/N` and the like.
@@ -109,8 +107,8 @@ fn number_in(name: &[u8]) -> Option<i32> {
 /// stands for it.
 fn about_descriptor(path: &[u8], held: &Held, fd: i32) -> Result<Vec<u8>, Errno> {
     const SEEK_CUR: usize = 1;
-    let kernel = crate::run::read_file(&crate::memory::c_string(path))?;
-    let on_exec = match crate::descriptors::close_on_exec(fd)? {
+    let kernel = culvert_run::read_file(&culvert_run::files::c_string(path))?;
+    let on_exec = match culvert_run::files::close_on_exec(fd)? {
         true => O_CLOEXEC,
         false => 0,
     };
@@ -122,7 +120,7 @@ fn about_descriptor(path: &[u8], held: &Held, fd: i32) -> Result<Vec<u8>, Errno>
     };
     let inode = crate::description::described(held)?.inode;
     let status = match held.is_direct() {
-        true => crate::descriptors::kernel_flags(fd)?,
+        true => culvert_run::files::kernel_flags(fd)?,
         false => held.flags(fd)?,
     };
     let mut text = format!(
@@ -145,7 +143,7 @@ fn about_descriptor(path: &[u8], held: &Held, fd: i32) -> Result<Vec<u8>, Errno>
 /// writing.
 pub fn open(process: &Process, path: &[u8], flags: u32) -> Option<Answer> {
     if !(path.starts_with(b"/proc/") || path == b"/etc/mtab")
-        || flags & (3 | crate::description::O_PATH) != 0
+        || flags & (3 | culvert_sys::raw::general::O_PATH) != 0
     {
         return None;
     }
@@ -156,7 +154,7 @@ pub fn open(process: &Process, path: &[u8], flags: u32) -> Option<Answer> {
         );
     }
     let table = table(path)?;
-    if crate::task::has_left() || process.mounts.is_empty() {
+    if culvert_run::task::has_left() || process.mounts.is_empty() {
         return None;
     }
     let kernel = match table {
@@ -174,10 +172,10 @@ pub fn open(process: &Process, path: &[u8], flags: u32) -> Option<Answer> {
 /// What the list at `path` says, with our mounts in it.
 pub fn content(process: &Process, path: &[u8]) -> Option<Vec<u8>> {
     let (table, process) = (table(path)?, process);
-    if crate::task::has_left() || process.mounts.is_empty() {
+    if culvert_run::task::has_left() || process.mounts.is_empty() {
         return None;
     }
-    let mut content = crate::run::read_file(&crate::memory::c_string(path)).ok()?;
+    let mut content = culvert_run::read_file(&culvert_run::files::c_string(path)).ok()?;
     // What covers a target in the kernel's view is not what is seen there.
     let point = if table == MountList::MountInfo { 4 } else { 1 };
     let covered = |line: &&[u8]| {
@@ -203,7 +201,7 @@ pub fn content(process: &Process, path: &[u8]) -> Option<Vec<u8>> {
             escaped(&specification.target),
         );
         let driver = &specification.driver;
-        let file_system = process::file_system(mount);
+        let file_system = culvert_cache::looked_at::file_system(mount);
         let mode = if file_system.is_ok_and(|fs| !fs.capabilities().read_only) {
             "rw"
         } else {
@@ -212,7 +210,7 @@ pub fn content(process: &Process, path: &[u8]) -> Option<Vec<u8>> {
         // As stat(2) has it: of the tree that stands behind, else the mount's own.
         let (major, minor) = file_system
             .ok()
-            .and_then(|fs| crate::run::stat_descriptor(fs.backing()?.root).ok())
+            .and_then(|fs| culvert_run::stat_descriptor(fs.backing()?.root).ok())
             .map_or((0, 0xc0000 + u64::from(mount.0)), |root| {
                 device(root.st_dev)
             });
@@ -288,39 +286,25 @@ fn parent_number(mountinfo: &[u8], target: &[u8]) -> u64 {
 fn write(fd: i32, content: &[u8]) -> Result<(), Errno> {
     let mut done = 0;
     while done < content.len() {
-        let rest = &content[done..];
-        let arguments = [fd as usize, rest.as_ptr() as usize, rest.len(), done];
-        // SAFETY: the content is given with its length.
-        done += unsafe { syscall::call(nr::PWRITE64, arguments) }?;
+        done += fs::pwrite(BorrowedFd::number(fd), &content[done..], done as u64)?;
     }
     Ok(())
 }
 
 /// A descriptor that reads `content`.
 fn memory_file(process: &Process, content: &[u8], flags: u32) -> Answer {
-    const MFD_CLOEXEC: usize = 1;
-    let name = String::from("mounts\0");
-    let flag = if flags & 0o2000000 != 0 {
-        MFD_CLOEXEC
-    } else {
-        0
-    };
-    // SAFETY: the name ends in NUL; the descriptor is new.
-    unsafe {
-        let fd = OwnedFd::from_raw(
-            syscall::call(nr::MEMFD_CREATE, [name.as_ptr() as usize, flag])? as i32,
-        );
-        write(fd.raw(), content)?;
-        Ok(process
-            .table
-            .opened_by_kernel(fd.into_raw(), flags & 0o2000000 != 0) as usize)
-    }
+    let close_on_exec = flags & O_CLOEXEC != 0;
+    let how = if close_on_exec { MFD_CLOEXEC } else { 0 };
+    let fd = memfd_create(c"mounts", how)?;
+    write(fd.raw(), content)?;
+    let table = &process.table;
+    Ok(table.opened_by_kernel(fd.into_raw(), close_on_exec) as usize)
 }
 
 /// lseek(2) of `fd` to its start: what is read there is as it is now.
 pub fn renew(process: &Process, fd: i32) {
     if let Some(found) = mount_tables::path_of(fd).and_then(|path| content(process, &path)) {
-        let _ = crate::paging::bytes::set_length(fd, 0);
+        let _ = culvert_cache::bytes::set_length(fd, 0);
         let _ = write(fd, &found);
     }
 }

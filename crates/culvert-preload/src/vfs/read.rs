@@ -2,10 +2,10 @@
 
 use crate::answer::Answer;
 use crate::description::{Held, report};
-use crate::memory::{Span, UserSink};
 use crate::watch::Event;
-use crate::{looked_at, paging};
 use culvert::{Errno, File};
+use culvert_cache::looked_at;
+use culvert_run::memory::{Span, UserSink};
 
 /// What a read may come to before it is looked at where it begins: EBADF.
 pub fn may_read(held: &Held) -> Result<(), Errno> {
@@ -47,7 +47,7 @@ pub fn read_at(held: &Held, offset: i64, spans: &[Span]) -> Answer {
 /// Reads at `offset`: from the shadow where that holds the truth. `locked`: under the node's lock.
 #[inline]
 fn get(held: &Held, file: &dyn File, offset: u64, spans: &[Span], locked: bool) -> Answer {
-    let count = match paging::read(&**held, offset, spans, locked) {
+    let count = match culvert_cache::read(&**held, offset, spans, locked) {
         Some(answer) => answer,
         None => file.read_at(offset, &mut UserSink::new(spans)),
     }

@@ -3,11 +3,11 @@
 use super::node::On;
 use super::path::{Found, find};
 use super::{own_file, proc_files, shown};
-use crate::memory::Path;
 use crate::process::Process;
-use crate::resolver::{LastStep, Restrictions};
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind};
+use culvert_mounts::resolver::{LastStep, Restrictions};
+use culvert_run::memory::Path;
 
 /// The target of a link in a mount; what is none says `otherwise`.
 pub fn target(on: On<'_>, otherwise: Errno) -> Result<Vec<u8>, Errno> {
@@ -34,7 +34,7 @@ pub fn of_proc(
             return Some(shown::shown_path(process, &held));
         }
         let mount = table.backed(fd).or_else(|| table.opened_through(fd));
-        let seen = |mount| crate::backing::seen(mount, &crate::run::descriptor_path(fd).ok()?);
+        let seen = |mount| crate::backing::seen(mount, &culvert_run::descriptor_path(fd).ok()?);
         if let Some(text) = mount.and_then(seen) {
             return Some(Ok(text));
         }

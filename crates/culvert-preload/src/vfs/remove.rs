@@ -4,18 +4,18 @@
 use super::path::existing;
 use super::permission::allowed;
 use crate::answer::Answer;
-use crate::memory::c_string;
-use crate::paging::orphans::{self, Losing};
 use crate::process::Process;
-use crate::resolver::{Inside, Last, MountId};
-use crate::{process, watch};
+use crate::watch;
 use alloc::ffi::CString;
 use culvert::{Errno, FileKind, FileSystem};
+use culvert_cache::orphans::{self, Losing};
+use culvert_mounts::MountId;
+use culvert_mounts::resolver::{Inside, Last};
+use culvert_run::files::c_string;
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::AtFlags;
 use culvert_sys::fs;
-use culvert_sys::raw::general::W_OK;
-use culvert_sys::raw::general::X_OK;
+use culvert_sys::raw::general::{W_OK, X_OK};
 
 /// Whether the caller may remove or rename `found` (`may_delete`): its directory writable, and the
 /// sticky bit's rule.
@@ -23,7 +23,7 @@ pub fn may_remove(found: &Inside<'_>, file_system: &dyn FileSystem) -> Result<()
     if file_system.capabilities().checks_permissions {
         return Ok(());
     }
-    let caller = process::caller();
+    let caller = culvert_run::task::caller();
     let parent = file_system
         .attributes(found.parent)
         .map_err(|error| error.errno())?;
@@ -65,7 +65,7 @@ pub fn remove_file(process: &Process, found: &Inside<'_>) -> Answer {
             _ => Errno::EISDIR,
         });
     };
-    let file_system = process::file_system(found.mount)?;
+    let file_system = culvert_cache::looked_at::file_system(found.mount)?;
     if file_system.capabilities().read_only {
         return Err(Errno::EROFS);
     }
@@ -85,7 +85,7 @@ pub fn remove_file(process: &Process, found: &Inside<'_>) -> Answer {
     let of = (attributes.node, attributes.kind);
     watch::removed(file_system, found.mount, (found.parent, name), of, || {
         file_system
-            .unlink(&process::caller(), found.parent, name)
+            .unlink(&culvert_run::task::caller(), found.parent, name)
             .map_err(|error| error.errno())
     })
     .map(|()| {
@@ -103,7 +103,7 @@ pub fn remove_directory(process: &Process, found: &Inside<'_>) -> Answer {
         Last::MountPoint => return Err(of_target(process, found.mount, Errno::EBUSY)),
         _ => return Err(Errno::EBUSY),
     };
-    let file_system = process::file_system(found.mount)?;
+    let file_system = culvert_cache::looked_at::file_system(found.mount)?;
     if file_system.capabilities().read_only {
         return Err(Errno::EROFS);
     }
@@ -115,7 +115,7 @@ pub fn remove_directory(process: &Process, found: &Inside<'_>) -> Answer {
     let of = (attributes.node, attributes.kind);
     watch::removed(file_system, found.mount, (found.parent, name), of, || {
         file_system
-            .rmdir(&process::caller(), found.parent, name)
+            .rmdir(&culvert_run::task::caller(), found.parent, name)
             .map_err(|error| error.errno())
     })
     .map(|()| 0)

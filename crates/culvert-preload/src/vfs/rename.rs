@@ -7,14 +7,13 @@ use super::permission::allowed;
 use super::remove::{may_remove, of_target};
 use super::two_paths::{Given, Side, beside, host_error, same_tree};
 use crate::answer::Answer;
-use crate::memory::Path;
-use crate::paging::orphans::{self, Losing};
 use crate::process::Process;
-use crate::resolver::{Inside, Last, LastStep};
-use crate::{process, watch};
+use crate::watch;
 use culvert::{Attributes, Errno, FileKind, FileSystem, RenameFlags};
-use culvert_sys::BorrowedFd;
-use culvert_sys::fs;
+use culvert_cache::orphans::{self, Losing};
+use culvert_mounts::resolver::{Inside, Last, LastStep};
+use culvert_run::memory::Path;
+use culvert_sys::{BorrowedFd, fs};
 
 /// None: a path must be walked first.
 pub fn rename_given(
@@ -161,7 +160,7 @@ fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
             Errno::EBUSY
         });
     };
-    let file_system = process::file_system(from.mount)?;
+    let file_system = culvert_cache::looked_at::file_system(from.mount)?;
     if file_system.capabilities().read_only {
         return Err(Errno::EROFS);
     }
@@ -199,7 +198,7 @@ fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
     watch::renamed(file_system, from.mount, source, target, flags, || {
         file_system
             .rename(
-                &process::caller(),
+                &culvert_run::task::caller(),
                 (from.parent, old),
                 (to.parent, new),
                 RenameFlags(flags),

@@ -5,11 +5,11 @@ use super::busy;
 use super::node::On;
 use super::permission::{granted, permits};
 use crate::answer::Answer;
-use crate::paging::change;
-use crate::process::{self, Process};
-use crate::resolver::MountId;
+use crate::process::Process;
 use crate::watch::Event;
 use culvert::{Attributes, Caller, Errno, File, FileKind, Rights, SetAttributes};
+use culvert_cache::change;
+use culvert_mounts::MountId;
 
 /// Who may make a change (`setattr_prepare`, fs/attr.c).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub fn change(process: &Process, on: On<'_>, wanted: Result<Wanted, Errno>) -> A
     let attributes = on.attributes()?;
     let (changes, right) = &wanted?;
     let file_system = on.to_be_changed()?;
-    let (name, caller) = (on.name()?, process::caller());
+    let (name, caller) = (on.name()?, culvert_run::task::caller());
     let gone = match on {
         On::Held(held) => held.gone(),
         On::Found(_) | On::Node(..) => None,
@@ -87,7 +87,7 @@ pub fn change(process: &Process, on: On<'_>, wanted: Result<Wanted, Errno>) -> A
                 return Err(busy);
             }
             if decides {
-                process::limits::may_grow_to(attributes.size, size)?;
+                culvert_run::task::limits::may_grow_to(attributes.size, size)?;
             }
             change::resizing(MountId(name.mount), name.node, || {
                 set().map(|after| ((), after.size))

@@ -2,10 +2,10 @@
 
 use crate::description::{Held, Object};
 use crate::process::Process;
-use crate::resolver::Magic;
 use alloc::format;
 use alloc::vec::Vec;
 use culvert::Errno;
+use culvert_mounts::resolver::Magic;
 
 /// The path that the kernel's link to a description of ours would show.
 pub fn shown_path(process: &Process, held: &Held) -> Result<Vec<u8>, Errno> {
@@ -35,7 +35,7 @@ fn removed_path(process: &Process, held: &Held) -> Result<Vec<u8>, Errno> {
     };
     let specification = process.specifications.get(usize::from(held.mount.0));
     if let Some((own, specification)) = own.zip(specification)
-        && let Ok(path) = crate::run::descriptor_path(own)
+        && let Ok(path) = culvert_run::descriptor_path(own)
         && let Some(below) = path.strip_prefix(&specification.source[..])
         && below.first() == Some(&b'/')
     {

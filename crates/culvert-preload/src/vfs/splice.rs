@@ -3,14 +3,14 @@
 
 use super::copy::{CHUNK, End, O_APPEND, OpenFile, write_foreign};
 use super::write::room;
-use crate::answer::{Answer, RESTART};
+use crate::answer::Answer;
 use crate::description::{Held, Object, may_read, may_write};
-use crate::memory::MAX_RW_COUNT;
-use crate::shadow::OwnedFd;
 use alloc::vec;
 use culvert::{Errno, FileKind};
-use culvert_sys::raw::general::O_NONBLOCK;
-use culvert_sys::{nr, syscall};
+use culvert_run::memory::MAX_RW_COUNT;
+use culvert_sys::fd::pipe;
+use culvert_sys::raw::general::{O_CLOEXEC, O_NONBLOCK, RWF_NOWAIT};
+use culvert_sys::{BorrowedFd, OwnedFd, fs};
 
 /// SPLICE_F_MOVE, NONBLOCK, MORE and GIFT (`SPLICE_F_ALL`).
 const KNOWN_FLAGS: u32 = 15;
@@ -112,7 +112,8 @@ fn into_pipe(from: &mut End<'_>, out: usize, count: usize, mut wait: bool) -> An
         let bytes = &buffer[sent..got];
         let wrote = match core::mem::take(&mut wait) {
             true => write_foreign(out, &bytes[..bytes.len().min(PIPE_BUFFER)], None),
-            false => write_at_once(out, bytes),
+            // What the pipe takes at once; EAGAIN when that is nothing.
+            false => fs::write_with(BorrowedFd::number(out as i32), bytes, RWF_NOWAIT),
         };
         match wrote {
             Ok(wrote) => sent += wrote,
@@ -128,9 +129,9 @@ fn into_pipe(from: &mut End<'_>, out: usize, count: usize, mut wait: bool) -> An
 /// leaves the pipe: bytes that the file has no room for are still there. So the pipe is looked at
 /// by tee(2), and read only when the file has them.
 fn out_of_pipe(input: usize, to: &mut End<'_>, count: usize, mut wait: bool) -> Answer {
-    let count = count.min(MAX_RW_COUNT);
+    let (count, input) = (count.min(MAX_RW_COUNT), BorrowedFd::number(input as i32));
     let between = Pipe::new().inspect_err(|error| {
-        crate::log!("splice from a pipe wants two descriptors for a moment: {error:?}");
+        culvert_sys::log!("splice from a pipe wants two descriptors for a moment: {error:?}");
     })?;
     let mut buffer = vec![0u8; count.min(CHUNK)];
     let mut taken = vec![0u8; buffer.len()];
@@ -206,51 +207,27 @@ struct Pipe {
 
 impl Pipe {
     fn new() -> Result<Self, Errno> {
-        const O_CLOEXEC: usize = 0o2000000;
-        let mut ends = [0i32; 2];
-        // SAFETY: pipe2 writes two numbers.
-        unsafe { syscall::call(nr::PIPE2, [ends.as_mut_ptr() as usize, O_CLOEXEC]) }
-            // splice(2) knows no want of descriptors.
-            .map_err(|_| Errno::ENOMEM)?;
-        Ok(Self {
-            read: OwnedFd::from_raw(ends[0]),
-            write: OwnedFd::from_raw(ends[1]),
-        })
+        // splice(2) knows no want of descriptors.
+        let (read, write) = pipe(O_CLOEXEC).map_err(|_| Errno::ENOMEM)?;
+        Ok(Self { read, write })
     }
 
     /// Copies what `input` holds to `buffer`, and leaves it there; waits for the first byte if told
     /// to.
-    fn look(&self, input: usize, buffer: &mut [u8], wait: bool) -> Answer {
-        let how = if wait { 0 } else { NONBLOCK as usize };
-        let to = self.write.raw() as usize;
-        // SAFETY: four numbers.
-        match unsafe {
-            culvert_intercept::wait::interruptible(nr::TEE, [input, to, buffer.len(), how, 0, 0])
-        } {
-            Ok(result) => {
-                let got = Errno::check(result)?;
-                self.empty(&mut buffer[..got])?;
-                Ok(got)
-            }
-            Err(_) => Err(RESTART),
-        }
+    fn look(&self, input: BorrowedFd<'_>, buffer: &mut [u8], wait: bool) -> Answer {
+        let how = if wait { 0 } else { NONBLOCK };
+        let got = culvert_intercept::wait::tee(input, &self.write, buffer.len(), how)?;
+        self.empty(&mut buffer[..got])?;
+        Ok(got)
     }
 
     /// Takes what `buffer` has room for from `input`; less where it has less by now.
-    fn take(&self, input: usize, buffer: &mut [u8]) -> Answer {
+    fn take(&self, input: BorrowedFd<'_>, buffer: &mut [u8]) -> Answer {
         let mut taken = 0;
         while taken < buffer.len() {
             let rest = &mut buffer[taken..];
-            let arguments = [
-                input,
-                0,
-                self.write.raw() as usize,
-                0,
-                rest.len(),
-                NONBLOCK as usize,
-            ];
-            // SAFETY: numbers only; our pipe is empty, so that it has room.
-            match unsafe { syscall::call(nr::SPLICE, arguments) } {
+            // Our pipe is empty, so that it has room.
+            match fs::splice(input, &self.write, rest.len(), NONBLOCK) {
                 Ok(0) | Err(_) => break,
                 Ok(got) => {
                     self.empty(&mut rest[..got])?;
@@ -264,25 +241,10 @@ impl Pipe {
     /// Reads what was just put into our pipe, to the last byte.
     fn empty(&self, mut buffer: &mut [u8]) -> Result<(), Errno> {
         while !buffer.is_empty() {
-            let arguments = [
-                self.read.raw() as usize,
-                buffer.as_mut_ptr() as usize,
-                buffer.len(),
-            ];
-            // SAFETY: the buffer is given with its length. Nobody waits: the bytes are there, and
-            // nobody else has the pipe.
-            let read = unsafe { syscall::call(nr::READ, arguments) }?;
+            // Nobody waits: the bytes are there, and nobody else has the pipe.
+            let read = fs::read(&self.read, buffer)?;
             buffer = &mut buffer[read..];
         }
         Ok(())
     }
-}
-
-/// Writes what a foreign pipe takes at once; EAGAIN when that is nothing.
-fn write_at_once(fd: usize, bytes: &[u8]) -> Answer {
-    const RWF_NOWAIT: usize = 8;
-    let vector = [bytes.as_ptr() as usize, bytes.len()];
-    let arguments = [fd, vector.as_ptr() as usize, 1, usize::MAX, 0, RWF_NOWAIT];
-    // SAFETY: one vector over the slice.
-    unsafe { syscall::call(nr::PWRITEV2, arguments) }
 }

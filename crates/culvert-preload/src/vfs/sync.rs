@@ -3,7 +3,6 @@
 use crate::answer::Answer;
 use crate::description::{Held, Object, report};
 use crate::process::Process;
-use crate::{paging, process};
 use culvert::Errno;
 
 /// How much of a file sync(2) and its kin make durable.
@@ -22,16 +21,16 @@ pub enum Extent {
 /// fsync(2) and its kin.
 pub fn sync(held: &Held, extent: Extent) -> Answer {
     let data_only = extent != Extent::File;
-    let file_system = || process::file_system(held.mount);
+    let file_system = || culvert_cache::looked_at::file_system(held.mount);
     let (what, synced) = match &held.object {
         Object::Path => return Err(Errno::EBADF),
         _ if extent == Extent::FileSystem => {
             let file_system = file_system()?;
-            paging::write_back_all();
+            culvert_cache::write_back_all();
             ("syncfs", file_system.sync())
         }
         Object::File(file) => {
-            let written = paging::write_back(&**held);
+            let written = culvert_cache::write_back(&**held);
             ("fsync", written.and_then(|()| file.sync(data_only)))
         }
         Object::Directory if extent == Extent::Range => return Ok(0),
@@ -52,7 +51,7 @@ pub fn sync(held: &Held, extent: Extent) -> Answer {
 /// sync(2), but for what is the kernel's: what was stored in mappings goes to their drivers, and
 /// what these delay to where they keep it. It tells of no errors.
 pub fn sync_all(process: &Process) {
-    paging::write_back_all();
+    culvert_cache::write_back_all();
     let mounts = &process.mounts;
     for mount in mounts.ids() {
         // A tree of the kernel's is written by the call itself.
@@ -60,7 +59,7 @@ pub fn sync_all(process: &Process) {
         if let Some(driver) = driver.filter(|driver| driver.backing().is_none())
             && let Err(error) = driver.sync()
         {
-            crate::log!("sync of mount {}: {error}", mount.0);
+            culvert_sys::log!("sync of mount {}: {error}", mount.0);
         }
     }
 }

@@ -3,13 +3,12 @@
 use super::backed::take_over;
 use super::native::stat_at;
 use crate::description::Object;
-use crate::memory::{Path, c_string};
-use crate::process::{self, Process};
-use crate::resolver::MountId;
+use crate::process::Process;
 use alloc::ffi::CString;
 use culvert::{Errno, FileKind};
-use culvert_sys::BorrowedFd;
-use culvert_sys::OwnedFd;
+use culvert_mounts::MountId;
+use culvert_run::{files::c_string, memory::Path};
+use culvert_sys::{BorrowedFd, OwnedFd};
 
 /// Whether the kernel would create or remove a name in the empty directory under a mount, reached
 /// by a link outside.
@@ -37,7 +36,7 @@ pub fn target_at(process: &Process, directory: i32, path: Path<'_>) -> Option<Mo
 pub fn adopt_target(process: &Process, fd: i32, mount: MountId) -> Result<(), Errno> {
     use crate::description::Description;
     use culvert_sys::raw::general::{O_ACCMODE, O_NONBLOCK};
-    let file_system = process::file_system(mount)?;
+    let file_system = culvert_cache::looked_at::file_system(mount)?;
     if let Some(backing) = file_system.backing() {
         return take_over(process, fd, mount, backing);
     }
@@ -47,15 +46,15 @@ pub fn adopt_target(process: &Process, fd: i32, mount: MountId) -> Result<(), Er
         culvert_sys::fd::Command::GETFL,
         0,
     )? as u32;
-    let object = if flags & crate::description::O_PATH != 0 {
+    let object = if flags & culvert_sys::raw::general::O_PATH != 0 {
         Object::Path
     } else {
         Object::Directory
     };
-    let keep = flags & (O_ACCMODE | O_NONBLOCK | crate::description::O_PATH | 0o200000);
+    let keep = flags & (O_ACCMODE | O_NONBLOCK | culvert_sys::raw::general::O_PATH | 0o200000);
     let description = Description::new(mount, root, FileKind::Directory, object, keep);
     let new = process.table.add(description, 0, true)?;
-    let on_exec = if crate::descriptors::close_on_exec(fd)? {
+    let on_exec = if culvert_run::files::close_on_exec(fd)? {
         0o2000000
     } else {
         0

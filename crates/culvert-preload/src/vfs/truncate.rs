@@ -6,13 +6,12 @@ use super::path::existing;
 use super::setattr::{Right, change};
 use crate::answer::Answer;
 use crate::description::{Held, Object, report};
-use crate::paging;
-use crate::paging::change::{Place, before, before_giving};
 use crate::process::Process;
-use crate::process::limits;
-use crate::resolver::Inside;
 use crate::watch::Event;
 use culvert::{Errno, FileKind, SetAttributes};
+use culvert_cache::change::{Place, before, before_giving};
+use culvert_mounts::resolver::Inside;
+use culvert_run::task::limits;
 use culvert_sys::raw::general::FALLOC_FL_KEEP_SIZE;
 
 /// truncate(2) (`vfs_truncate`, fs/open.c: EISDIR and EINVAL, EROFS, EACCES, ETXTBSY, EFBIG).
@@ -81,7 +80,7 @@ pub fn allocate(held: &Held, mode: u32, offset: usize, length: usize) -> Result<
         limits::may_grow_to(attributes.size, end)?;
     }
     // What is moved may have been stored and not written back.
-    paging::write_back(&**held).map_err(failed)?;
+    culvert_cache::write_back(&**held).map_err(failed)?;
     let _lock = held.lock_node();
     // Under the lock nothing becomes of it any more.
     let file = held.writable()?;

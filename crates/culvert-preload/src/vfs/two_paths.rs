@@ -5,12 +5,12 @@ use super::native::{AT_SYMLINK_NOFOLLOW, stat_at};
 use super::path::{Found, existing, find, find_by_walking, look_again};
 use super::remove::parent_of_target;
 use super::targets::parent_is_target;
-use crate::files::c_string;
-use crate::memory::Path;
 use crate::process::{self, Process};
-use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
 use alloc::ffi::CString;
 use culvert::{Errno, FileKind};
+use culvert_mounts::MountId;
+use culvert_mounts::resolver::{Inside, Last, LastStep, Restrictions};
+use culvert_run::{files::c_string, memory::Path};
 use culvert_sys::raw::general::AT_FDCWD;
 
 /// One of the two paths of link and rename, as the program gave it.

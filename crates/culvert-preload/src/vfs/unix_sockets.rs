@@ -2,10 +2,7 @@
 //! other; what connects the processes is a socket in the run directory, named by that inode, and so
 //! the same for all of them.
 
-use crate::memory::c_string;
 use crate::process::{self, Process};
-use crate::resolver::MountId;
-use crate::run::{ShadowName, read_link};
 use alloc::ffi::CString;
 use alloc::format;
 use alloc::vec::Vec;
@@ -13,6 +10,8 @@ use core::ffi::CStr;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Errno, Node};
+use culvert_mounts::MountId;
+use culvert_run::{ShadowName, files::c_string, read_link};
 use culvert_sys::fs;
 
 /// The folder of the run directory for [`FarName`]s. Short: each byte is one less for the socket's
@@ -38,7 +37,7 @@ impl FarName {
     pub fn new(way: &CStr, given: &[u8]) -> Result<Self, Errno> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let run = &process::get().run;
-        let _ = crate::run::make_directory(&run.file(FAR));
+        let _ = culvert_run::make_directory(&run.file(FAR));
         loop {
             let number = NEXT.fetch_add(1, Relaxed);
             let link = run.file(&format!("{FAR}/{number}"));

@@ -4,13 +4,12 @@ use super::backed::Backed;
 use super::native::open_restricted;
 use super::permission::granted;
 use crate::answer::Answer;
-use crate::memory::Path;
-use crate::process::{self, Here, Keeper, Process};
-use crate::resolver::{MountId, Place};
-use crate::run::{self, ShadowName};
+use crate::process::{Here, Keeper, Process};
 use alloc::vec;
 use alloc::vec::Vec;
 use culvert::{Attributes, Errno, FileKind};
+use culvert_mounts::{MountId, Place};
+use culvert_run::{ShadowName, memory::Path};
 use culvert_sys::fs;
 
 /// Goes to directory `attributes` of `mount`, which `keeper` keeps valid.
@@ -18,16 +17,16 @@ pub fn enter(process: &Process, mount: MountId, attributes: &Attributes, keeper:
     if attributes.kind != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
-    let file_system = process::file_system(mount)?;
-    granted(file_system, &process::caller(), attributes, 1)?;
+    let file_system = culvert_cache::looked_at::file_system(mount)?;
+    granted(file_system, &culvert_run::task::caller(), attributes, 1)?;
     let stand_in = process.run.working_directory(ShadowName {
         mount: mount.0,
         node: attributes.node,
     });
     let enter = || fs::chdir(&stand_in);
     if enter().is_err() {
-        let _ = run::make_directory(&process.run.file("cwd"));
-        let _ = run::make_directory(&stand_in);
+        let _ = culvert_run::make_directory(&process.run.file("cwd"));
+        let _ = culvert_run::make_directory(&stand_in);
         enter()?;
     }
     let here = Here::Place(Place::Mount {

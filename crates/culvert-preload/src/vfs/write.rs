@@ -4,12 +4,12 @@
 use super::read::{area, total};
 use crate::answer::Answer;
 use crate::description::{Held, report};
-use crate::memory::{Span, UserSource};
-use crate::paging::change::{self, Change, Place};
-use crate::process::limits;
 use crate::watch::Event;
 use alloc::vec::Vec;
 use culvert::{Errno, File, Source};
+use culvert_cache::change::{self, Change, Place};
+use culvert_run::memory::{Span, UserSource};
+use culvert_run::task::limits;
 use culvert_sys::raw::general::{O_APPEND, O_DSYNC};
 
 /// What O_SYNC has more than O_DSYNC (open(2)).

@@ -3,16 +3,15 @@
 
 use super::node::On;
 use super::permission::{allowed, permits};
-use crate::gone::GoneFile;
-use crate::process;
 use crate::watch::Event;
 use alloc::{ffi::CString, vec::Vec};
 use culvert::{Errno, File, FileKind, FileSystem, Node, Rights};
+use culvert_cache::gone::GoneFile;
 
 /// Whether the caller may not see attributes of this name (`xattr_permission`, fs/xattr.c;
 /// `simple_xattr_list` leaves them out).
 fn is_hidden(name: &[u8]) -> bool {
-    name.starts_with(b"trusted.") && !process::caller().has(Rights::SYS_ADMIN)
+    name.starts_with(b"trusted.") && !culvert_run::task::caller().has(Rights::SYS_ADMIN)
 }
 
 /// `names`, each ending in NUL, without those that the caller may not see.
@@ -40,7 +39,7 @@ fn permitted(
     if file_system.capabilities().checks_permissions {
         return Ok(());
     }
-    let caller = process::caller();
+    let caller = culvert_run::task::caller();
     if !name.starts_with(b"user.") {
         // `cap_inode_setxattr`, security/commoncap.c
         let needed = match name {
@@ -85,7 +84,7 @@ fn permitted_on_gone(gone: &GoneFile, name: &[u8], writes: bool) -> Result<(), E
     }
     let attributes = gone.attributes().map_err(|error| error.errno())?;
     let wanted = if writes { 2 } else { 4 };
-    match permits(&process::caller(), &attributes, wanted) {
+    match permits(&culvert_run::task::caller(), &attributes, wanted) {
         true => Ok(()),
         false => Err(Errno::EACCES),
     }
@@ -148,7 +147,7 @@ pub fn set<'n>(
         None => {
             may_change(file_system, node, name)?;
             file_system
-                .set_xattr(&process::caller(), node, name, &value, flags)
+                .set_xattr(&culvert_run::task::caller(), node, name, &value, flags)
                 .map_err(|error| error.errno())?;
         }
     }
@@ -168,7 +167,7 @@ pub fn remove<'n>(on: On<'_>, name: impl FnOnce() -> Result<&'n [u8], Errno>) ->
         None => {
             may_change(file_system, node, name)?;
             file_system
-                .remove_xattr(&process::caller(), node, name)
+                .remove_xattr(&culvert_run::task::caller(), node, name)
                 .map_err(|error| error.errno())?;
         }
     }

@@ -4,14 +4,12 @@
 //! the other is told as IN_MOVE_SELF. Beside it there may be an empty one for those who watch for
 //! what never happens.
 
-use crate::files::c_string;
-use crate::mounts::MountId;
-use crate::run::{self, ShadowName, list, make_directory, stat_path};
-use crate::shadow;
 use alloc::ffi::CString;
 use alloc::format;
 use core::ffi::CStr;
 use culvert::{Errno, FileKind};
+use culvert_mounts::MountId;
+use culvert_run::{ShadowName, files::c_string, list, make_directory, stat_path};
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::RenameFlags;
 use culvert_sys::fs;
@@ -36,7 +34,7 @@ pub struct Mirror {
 
 /// The path of `part` of the folder that belongs to `name`.
 fn in_folder(name: ShadowName, part: &str) -> CString {
-    run::get().file(&format!("watch/{}/{part}", name.text()))
+    culvert_run::get().file(&format!("watch/{}/{part}", name.text()))
 }
 
 impl Mirror {
@@ -61,7 +59,7 @@ impl Mirror {
             make_directory(&in_folder(name, ""))?;
             if directory {
                 // What somebody who was killed left there.
-                if let Ok(left) = shadow::open(&unfinished, O_DIRECTORY, 0) {
+                if let Ok(left) = culvert_run::files::open(&unfinished, O_DIRECTORY, 0) {
                     for entry in list(&left) {
                         unlink(&below(&unfinished, &entry));
                     }
@@ -111,7 +109,7 @@ impl Mirror {
     pub fn remove(self, directory: bool) {
         if directory && !unlink(&self.path) {
             // Names that others left there who do not tell.
-            if let Ok(opened) = shadow::open(&self.path, O_DIRECTORY, 0) {
+            if let Ok(opened) = culvert_run::files::open(&self.path, O_DIRECTORY, 0) {
                 for name in list(&opened)
                     .iter()
                     .filter(|name| !matches!(&name[..], b"." | b".."))
@@ -126,7 +124,7 @@ impl Mirror {
 }
 
 fn no_room(name: ShadowName, error: Errno) -> Errno {
-    crate::log!(
+    culvert_sys::log!(
         "node {:x} of mount {} cannot be watched, for its mirror in the run directory cannot be made: {error}",
         name.node.0,
         name.mount
@@ -145,7 +143,7 @@ pub(crate) fn silent(name: ShadowName) -> Result<CString, Errno> {
 
 /// Whether the directory has so many names that copying them is to be avoided.
 pub(crate) fn holds_much(name: ShadowName) -> Result<bool, Errno> {
-    let file_system = run::get().mounts.file_system(MountId(name.mount))?;
+    let file_system = culvert_run::get().mounts.file_system(MountId(name.mount))?;
     let mut names = 0;
     file_system
         .read_directory(name.node, 0, &mut |_| {
@@ -163,7 +161,7 @@ pub(crate) fn below(path: &CStr, name: &[u8]) -> CString {
 
 /// Entries for all names that the directory has.
 fn fill(name: ShadowName, mirror: &CStr) -> Result<(), Errno> {
-    let file_system = run::get().mounts.file_system(MountId(name.mount))?;
+    let file_system = culvert_run::get().mounts.file_system(MountId(name.mount))?;
     let mut failed = Ok(());
     file_system
         .read_directory(name.node, 0, &mut |entry| {

@@ -17,21 +17,16 @@
 mod mirror;
 mod names;
 
-use crate::files::own_descriptor;
-use crate::mounts::MountId;
-use crate::run::{self, ShadowName};
-use crate::task;
 use alloc::ffi::CString;
 use core::ffi::CStr;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, Node};
-use culvert_sys::BorrowedFd;
+use culvert_mounts::MountId;
+use culvert_run::{ShadowName, files::own_descriptor, task};
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::AtFlags;
-use culvert_sys::fs;
-use culvert_sys::raw::general::UTIME_NOW;
-use culvert_sys::raw::general::UTIME_OMIT;
-use culvert_sys::raw::general::timespec;
+use culvert_sys::raw::general::{UTIME_NOW, UTIME_OMIT, timespec};
+use culvert_sys::{BorrowedFd, fs};
 pub use mirror::Mirror;
 pub use names::{Link, Replaced, linked, made, removed, renamed};
 
@@ -51,7 +46,7 @@ pub enum Event {
 /// How many mirrors were made in this run: 0 where nothing was ever watched.
 #[inline]
 pub fn count() -> u32 {
-    let notes = run::get().node_locks.notes();
+    let notes = culvert_run::get().node_locks.notes();
     notes.map_or(0, |notes| notes.watches.load(Acquire))
 }
 
@@ -64,7 +59,7 @@ pub fn tells() -> bool {
 
 /// Whether `node` may have a mirror.
 fn may_have_mirror(mount: MountId, node: Node) -> bool {
-    let group = run::get().node_locks.mapped(mount, node);
+    let group = culvert_run::get().node_locks.mapped(mount, node);
     group.is_some_and(|group| group.watched.load(Acquire) != 0)
 }
 
@@ -89,7 +84,7 @@ pub fn mirror(name: ShadowName, directory: bool) -> Result<CString, Errno> {
     if let Some(mirror) = Mirror::of(name) {
         return Ok(mirror.into_path());
     }
-    let locks = &run::get().node_locks;
+    let locks = &culvert_run::get().node_locks;
     let group = locks.mapped(MountId(name.mount), name.node);
     let (Some(group), Some(notes)) = (group, locks.notes()) else {
         return Err(Errno::ENOSPC);

@@ -7,13 +7,12 @@
 
 use super::mirror::{Mirror, below, make_entry, rename, unlink};
 use super::{Event, may_have_mirror, mirror_of, raise, tells};
-use crate::mounts::MountId;
-use crate::run::{self, make_directory};
-use crate::shadow::{self, OwnedFd};
 use alloc::ffi::CString;
 use culvert::{Entry, Errno, FileKind, FileSystem, Node, RenameFlags};
-use culvert_sys::raw::general::O_DIRECTORY;
-use culvert_sys::raw::general::O_PATH;
+use culvert_mounts::MountId;
+use culvert_run::make_directory;
+use culvert_sys::OwnedFd;
+use culvert_sys::raw::general::{O_DIRECTORY, O_PATH};
 
 /// The right to change mirrors.
 pub(super) struct Turn {
@@ -31,11 +30,11 @@ impl Turn {
     /// Waits for it.
     pub fn take() -> Result<Self, Errno> {
         const LOCK_EX: usize = 2;
-        let folder = run::get().file("watch");
-        let opened = match shadow::open(&folder, O_DIRECTORY, 0) {
+        let folder = culvert_run::get().file("watch");
+        let opened = match culvert_run::files::open(&folder, O_DIRECTORY, 0) {
             Err(Errno::ENOENT) => {
                 make_directory(&folder)?;
-                shadow::open(&folder, O_DIRECTORY, 0)?
+                culvert_run::files::open(&folder, O_DIRECTORY, 0)?
             }
             opened => opened?,
         };
@@ -184,7 +183,7 @@ pub fn renamed(
             let own = mirror_of(mount, victim.0)?;
             // Its end is told after the move of the other (`vfs_rename`, fs/namei.c): a file that
             // somebody has open is not gone yet.
-            let open = shadow::open(own.path(), O_PATH, 0);
+            let open = culvert_run::files::open(own.path(), O_PATH, 0);
             if victim.1 == FileKind::Directory {
                 raise(own.path(), Event::Attributes);
             }
@@ -209,7 +208,7 @@ fn move_entries(mount: MountId, from: Link<'_>, to: Replaced<'_>, exchange: bool
     if old.is_none() && new.is_none() {
         return;
     }
-    let elsewhere = run::get().file("watch/elsewhere");
+    let elsewhere = culvert_run::get().file("watch/elsewhere");
     let _ = make_directory(&elsewhere);
     let unwatched = |name: &[u8]| -> CString {
         let path = below(&elsewhere, name);

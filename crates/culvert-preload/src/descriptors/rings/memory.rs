@@ -6,9 +6,10 @@ use super::{SETUP_CQE32, SETUP_NO_SQARRAY, SETUP_SQE128};
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicU8, AtomicU32};
 use culvert::Errno;
-use culvert_sys::plain::Packed;
-use culvert_sys::plain::Plain;
-use culvert_sys::{PAGE, nr, place, syscall};
+use culvert_sys::flags::Protection;
+use culvert_sys::memory::{Mapping, Of};
+use culvert_sys::plain::{Packed, Plain};
+use culvert_sys::{BorrowedFd, PAGE};
 
 /// `IORING_OFF_SQES`: where the requests are mapped.
 pub const REQUESTS: usize = 0x1000_0000;
@@ -37,45 +38,14 @@ unsafe impl Plain for Parameters {}
 // SAFETY: without padding.
 unsafe impl Packed for Parameters {}
 
-impl Parameters {
-    pub fn address(&mut self) -> usize {
-        core::ptr::from_mut(self) as usize
-    }
-}
+const READ_WRITE: Protection = Protection::READ.union(Protection::WRITE);
 
-/// Memory of the ring, unmapped with its owner. It keeps the ring alive, as the program's own
-/// mappings do.
-struct Mapping {
-    start: usize,
-    length: usize,
-}
-
-impl Mapping {
-    /// Of a ring's memory at `offset`; of memory that nobody else has, where there is no
-    /// descriptor.
-    fn new(fd: Option<i32>, length: usize, offset: usize) -> Result<Self, Errno> {
-        const READ_WRITE: usize = 3;
-        const MAP_SHARED_POPULATE: usize = 0x8001;
-        const MAP_SHARED_ANONYMOUS: usize = 0x21;
-        let length = length.next_multiple_of(PAGE);
-        let (hint, flags, fd) = match fd {
-            // The kernel chooses where it is, or maps nothing (`io_uring_get_unmapped_area`,
-            // io_uring/memmap.c).
-            Some(fd) => (0, MAP_SHARED_POPULATE, fd as usize),
-            None => (place::hint(length), MAP_SHARED_ANONYMOUS, usize::MAX),
-        };
-        let arguments = [hint, length, READ_WRITE, flags, fd, offset];
-        // SAFETY: new memory.
-        let start = unsafe { syscall::call(nr::MMAP, arguments) }?;
-        Ok(Self { start, length })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and its only user ends.
-        let _ = unsafe { syscall::call(nr::MUNMAP, [self.start, self.length]) };
-    }
+/// A ring's memory from `offset` on. It keeps the ring alive, as the program's own mappings do.
+fn of_ring(fd: i32, length: usize, offset: u64) -> Result<Mapping, Errno> {
+    let of = Of::Shared(BorrowedFd::number(fd), offset);
+    // The kernel chooses where it is, or maps nothing (`io_uring_get_unmapped_area`,
+    // io_uring/memmap.c).
+    Mapping::near(0, of, length.next_multiple_of(PAGE), READ_WRITE)
 }
 
 /// The queue's words, which the program writes too, and the requests that the kernel reads, which
@@ -114,10 +84,11 @@ impl RingMemory {
             0
         };
         let completions = parameters.cq[5] as usize + completion * parameters.cq_entries as usize;
+        let requests = (entries as usize * stride).next_multiple_of(PAGE);
         let memory = Self {
-            queue: Mapping::new(Some(fd), end_of_array.max(completions), 0)?,
-            requests: Mapping::new(Some(fd), entries as usize * stride, REQUESTS)?,
-            originals: Mapping::new(None, entries as usize * stride, 0)?,
+            queue: of_ring(fd, end_of_array.max(completions), 0)?,
+            requests: of_ring(fd, requests, REQUESTS as u64)?,
+            originals: Mapping::new(Of::SharedNothing, requests, READ_WRITE)?,
             head,
             tail,
             array: has_array.then_some(array),
@@ -137,7 +108,7 @@ impl RingMemory {
 
     /// Where the program's requests are, in shared memory.
     pub fn originals(&self) -> usize {
-        self.originals.start
+        self.originals.address()
     }
 
     fn offset(&self, index: u32) -> usize {
@@ -147,7 +118,7 @@ impl RingMemory {
     /// A copy of the program's request `index`, with its second half where it has one
     /// (`IORING_SETUP_SQE128`).
     pub fn original(&self, index: u32) -> (Entry, [u8; 64]) {
-        let at = self.originals.start + self.offset(index);
+        let at = self.originals.address() + self.offset(index);
         // SAFETY: within the mapping; the program may be writing there, and any bytes are a
         // request.
         unsafe {
@@ -163,14 +134,14 @@ impl RingMemory {
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
-        debug_assert!(offset + 4 <= self.queue.length);
+        debug_assert!(offset + 4 <= self.queue.len());
         // SAFETY: within the mapping by the kernel's own offsets, and aligned; whoever else touches
         // it does so as an atomic, or is the program, which can only spoil its own numbers.
-        unsafe { &*((self.queue.start + offset) as *const AtomicU32) }
+        unsafe { &*((self.queue.address() + offset) as *const AtomicU32) }
     }
 
     fn operation(&self, index: u32) -> &AtomicU8 {
-        let at = self.requests.start + self.offset(index);
+        let at = self.requests.address() + self.offset(index);
         // SAFETY: within the mapping, which lives as long as this.
         unsafe { &*(at as *const AtomicU8) }
     }
@@ -199,7 +170,7 @@ impl RingMemory {
     /// Lets the kernel's request `index` say this. `second`: the half that only the program writes,
     /// of `IORING_SETUP_SQE128`.
     pub fn fill(&self, index: u32, entry: &Entry, second: &[u8; 64]) {
-        let at = self.requests.start + self.offset(index);
+        let at = self.requests.address() + self.offset(index);
         // SAFETY: within the mapping, which only the holder of the ring's lock writes; the kernel
         // reads it in calls that he makes.
         unsafe {

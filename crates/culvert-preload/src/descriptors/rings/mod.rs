@@ -7,12 +7,12 @@ pub mod memory;
 pub mod restrictions;
 
 use super::RING;
-use crate::run::{descriptor_path, stat_descriptor};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 pub use awaited::{await_descriptor, is_awaited};
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
+use culvert_run::{descriptor_path, stat_descriptor};
 use culvert_sys::sync::Mutex;
 use memory::RingMemory;
 use restrictions::Restrictions;
