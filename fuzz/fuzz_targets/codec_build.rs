@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
         }
     };
     let options = Options { spool: 1 << 20 };
-    let Ok(table) = codec::build_with(format, &raw, &options, &mut sink, &mut |_| {}) else {
+    let Ok(table) = codec::build(format, &raw, &options, &mut sink, &mut |_| {}) else {
         return;
     };
     let table = Checkpoints::decode(&table.encode()).unwrap();

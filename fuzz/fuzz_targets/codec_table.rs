@@ -24,7 +24,7 @@ static GOOD: LazyLock<[Good; 2]> = LazyLock::new(|| {
             .output();
         let raw = output.unwrap().stdout;
         let options = Options { spool: 1 << 20 };
-        let table = codec::build_with(format, &raw, &options, &mut |_| Ok(()), &mut |_| {});
+        let table = codec::build(format, &raw, &options, &mut |_| Ok(()), &mut |_| {});
         let table = table.unwrap().encode();
         Good {
             format,

@@ -39,6 +39,7 @@ fn measure(path: &str) -> Result<()> {
     let table = codec::build(
         format,
         &*raw,
+        &codec::Options::default(),
         &mut |bytes| {
             black_box(bytes);
             Ok(())

@@ -82,6 +82,30 @@ pub trait Bytes: Send + Sync {
     }
 }
 
+/// The little-endian number at `at`, which the caller knows to be inside.
+pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// As [`u16_at`].
+pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
+}
+
+/// As [`u16_at`].
+pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+/// [`Bytes::read_at`] of bytes that lie in memory.
+pub fn copy_at(bytes: &[u8], offset: u64, buffer: &mut [u8]) -> usize {
+    let start = usize::try_from(offset).ok();
+    let rest = start.and_then(|start| bytes.get(start..)).unwrap_or(&[]);
+    let count = rest.len().min(buffer.len());
+    buffer[..count].copy_from_slice(&rest[..count]);
+    count
+}
+
 fn ends_before(byte: u64) -> Error {
     Error::because(
         Errno::EIO,
@@ -195,12 +219,6 @@ impl Bytes for Vec<u8> {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let rest = usize::try_from(offset)
-            .ok()
-            .and_then(|start| self.get(start..))
-            .unwrap_or(&[]);
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        Ok(count)
+        Ok(copy_at(self, offset, buffer))
     }
 }

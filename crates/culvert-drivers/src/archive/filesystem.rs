@@ -98,7 +98,7 @@ impl Archive {
 
     fn directory(&self, node: Node) -> Result<NodeRecord> {
         let record = self.record(node)?;
-        if record.mode & 0o170000 != FileKind::Directory as u32 {
+        if !record.is_directory() {
             return Err(Errno::ENOTDIR.into());
         }
         Ok(record)

@@ -17,14 +17,15 @@
 //! The file is outside data although we wrote it: every offset is checked when used, and what does
 //! not fit is `EIO`.
 
+use crate::archive::bytes::{u16_at, u32_at, u64_at};
 use crate::archive::hash;
 use alloc::vec::Vec;
-use culvert::Timespec;
+use culvert::{FileKind, Timespec};
 
 /// First bytes of every index.
 pub const MAGIC: [u8; 8] = *b"CULVidx\n";
 /// Goes up when anything here or in the encoding of a section changes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the header.
 pub const HEADER: usize = 256;
 /// Bytes of a node record: one cache line.
@@ -111,6 +112,29 @@ pub struct NodeRecord {
 }
 
 impl NodeRecord {
+    /// A node of which no more is known.
+    pub const fn new(mode: u32, mtime: Timespec) -> Self {
+        Self {
+            mode,
+            links: 0,
+            uid: NONE,
+            gid: NONE,
+            mtime,
+            entry: NONE,
+            size: 0,
+            place: 0,
+            extent: 0,
+            extra: NONE,
+            storage: Storage::Plain,
+            method: 0,
+        }
+    }
+
+    /// A directory?
+    pub const fn is_directory(&self) -> bool {
+        self.mode & 0o170000 == FileKind::Directory as u32
+    }
+
     /// The bytes in the file.
     pub fn encode(&self) -> [u8; NODE] {
         let mut to = [0; NODE];
@@ -154,7 +178,7 @@ impl NodeRecord {
                 3 => Storage::Encrypted,
                 _ => return None,
             },
-            method: u16::from_le_bytes([from[62], from[63]]),
+            method: u16_at(from, 62),
         })
     }
 }
@@ -207,10 +231,8 @@ pub struct Header {
     pub body: u64,
     /// The archive it belongs to.
     pub archive: Identity,
-    /// 0 tar, 1 zip.
-    pub container: u8,
-    /// 0 not compressed, else the codec's number + 1.
-    pub compression: u8,
+    /// 0 tar, 1 zip, from 2 on compressed tar: the codec's number + 2.
+    pub kind: u8,
     /// Damage was passed over (option `damaged`).
     pub damaged: bool,
     /// Bytes of the plain stream.
@@ -232,9 +254,8 @@ impl Header {
         let mut to = [0; HEADER];
         to[0..8].copy_from_slice(&MAGIC);
         to[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        to[12] = self.container;
-        to[13] = self.compression;
-        to[14] = u8::from(self.damaged);
+        to[12] = self.kind;
+        to[13] = u8::from(self.damaged);
         let numbers = [
             self.length,
             self.body,
@@ -292,9 +313,8 @@ impl Header {
                 },
                 content: u64_at(from, 56),
             },
-            container: from[12],
-            compression: from[13],
-            damaged: from[14] != 0,
+            kind: from[12],
+            damaged: from[13] != 0,
             plain: u64_at(from, 64),
             content: u64_at(from, 72),
             seed: u64_at(from, 80),
@@ -349,17 +369,6 @@ pub fn body_sum<'a>(sections: impl Iterator<Item = &'a [u8]>) -> u64 {
     })
 }
 
-fn u32_at(from: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([from[at], from[at + 1], from[at + 2], from[at + 3]])
-}
-
-/// The number at `at`, which the caller knows to be inside.
-pub fn u64_at(from: &[u8], at: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&from[at..at + 8]);
-    u64::from_le_bytes(word)
-}
-
 /// Hash of an entry: its name, seeded by its directory.
 pub fn entry_hash(seed: u64, directory: u32, name: &[u8]) -> u64 {
     hash::of_name(
@@ -390,8 +399,7 @@ mod tests {
                 },
                 content: 4,
             },
-            container: 1,
-            compression: 2,
+            kind: 2,
             damaged: true,
             plain: 5,
             content: 6,
@@ -407,10 +415,7 @@ mod tests {
         let bytes: [u8; HEADER] = *file.first_chunk().unwrap();
         let read = Header::decode(&bytes, file.len() as u64).unwrap();
         assert_eq!(read.archive, header().archive);
-        assert_eq!(
-            (read.container, read.compression, read.damaged),
-            (1, 2, true)
-        );
+        assert_eq!((read.kind, read.damaged), (2, true));
         assert_eq!((read.plain, read.content, read.seed), (5, 6, 7));
         let (at, length) = read.sections[3];
         assert_eq!(&file[at as usize..][..length as usize], b"4444");

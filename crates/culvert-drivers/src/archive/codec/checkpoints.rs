@@ -6,25 +6,24 @@
 //!
 //! ```text
 //! 0   8  "CulvSeek"
-//! 8   4  version (3)
+//! 8   4  version (4)
 //! 12  4  format
 //! 16  8  length of the plain data
 //! 24  8  where the compressed data ends in the archive (what follows is padding or garbage)
 //! 32  8  number of points
 //! 40  8  length of the stored bytes
-//! 48  8  largest memory one decoder needs
-//! 56  4  0
+//! 48  12 0
 //! 60  4  CRC-32 of the bytes before
 //! 64     the stored bytes; then the points, 40 bytes each, in order of plain offset
 //! ```
 
 use super::{Format, crc::crc32, damaged};
-use crate::archive::bytes::Bytes;
+use crate::archive::bytes::{Bytes, u32_at, u64_at};
 use alloc::{sync::Arc, vec, vec::Vec};
 use culvert::Result;
 
 const MAGIC: &[u8; 8] = b"CulvSeek";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const HEADER: usize = 64;
 const POINT: usize = 40;
 
@@ -57,7 +56,6 @@ pub struct Checkpoints {
     raw_end: u64,
     points: u64,
     stored: u64,
-    memory: u64,
 }
 
 fn broken() -> culvert::Error {
@@ -70,18 +68,19 @@ impl Checkpoints {
     pub fn view(table: Arc<dyn Bytes>, offset: u64) -> Result<Self> {
         let mut header = [0; HEADER];
         table.read_exact_at(offset, &mut header)?;
-        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| header[at + i]));
-        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let (word, long) = (|at| u32_at(&header, at), |at| u64_at(&header, at));
         if !header.starts_with(MAGIC) || word(8) != VERSION || word(60) != crc32(0, &header[..60]) {
             return Err(broken());
         }
         let checkpoints = Self {
-            format: Format::from_number(word(12)).ok_or_else(broken)?,
+            format: u8::try_from(word(12))
+                .ok()
+                .and_then(Format::from_number)
+                .ok_or_else(broken)?,
             plain_length: long(16),
             raw_end: long(24),
             points: long(32),
             stored: long(40),
-            memory: long(48),
             own: None,
             table,
             offset,
@@ -147,11 +146,6 @@ impl Checkpoints {
         self.points
     }
 
-    /// Memory that one decoder needs, bytes.
-    pub fn memory(&self) -> u64 {
-        self.memory
-    }
-
     /// Point number `index`.
     pub fn point(&self, index: u64) -> Result<Point> {
         if index >= self.points {
@@ -162,15 +156,13 @@ impl Checkpoints {
             self.offset + HEADER as u64 + self.stored + index * POINT as u64,
             &mut bytes,
         )?;
-        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
-        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         Ok(Point {
-            plain: long(0),
-            raw: long(8),
-            extra: long(16),
-            stored_at: long(24),
-            stored: word(32),
-            kind: word(36),
+            plain: u64_at(&bytes, 0),
+            raw: u64_at(&bytes, 8),
+            extra: u64_at(&bytes, 16),
+            stored_at: u64_at(&bytes, 24),
+            stored: u32_at(&bytes, 32),
+            kind: u32_at(&bytes, 36),
         })
     }
 
@@ -222,13 +214,12 @@ impl Builder {
         }
     }
 
-    /// Adds a point behind all others; `store` appends its stored bytes. Returns how many bytes the
-    /// table grew by.
-    pub fn add(&mut self, mut point: Point, store: impl FnOnce(&mut Vec<u8>)) -> u64 {
-        let start = self.bytes.len();
-        store(&mut self.bytes);
-        point.stored_at = (start - HEADER) as u64;
-        point.stored = (self.bytes.len() - start) as u32;
+    /// Adds a point behind all others, with its stored bytes. Returns how many bytes the table grew
+    /// by.
+    pub fn add(&mut self, mut point: Point, stored: &[u8]) -> u64 {
+        point.stored_at = (self.bytes.len() - HEADER) as u64;
+        point.stored = stored.len() as u32;
+        self.bytes.extend_from_slice(stored);
         self.points.push(point);
         u64::from(point.stored) + POINT as u64
     }
@@ -257,30 +248,23 @@ impl Builder {
     }
 
     /// The table.
-    pub fn finish(
-        mut self,
-        format: Format,
-        plain_length: u64,
-        raw_end: u64,
-        memory: usize,
-    ) -> Result<Checkpoints> {
+    pub fn finish(mut self, format: Format, plain: u64, raw_end: u64) -> Result<Checkpoints> {
         if self.points.is_empty() {
             self.points.push(Point::default());
         }
         let mut header = Vec::with_capacity(HEADER);
         header.extend_from_slice(MAGIC);
         header.extend_from_slice(&VERSION.to_le_bytes());
-        header.extend_from_slice(&format.number().to_le_bytes());
+        header.extend_from_slice(&(format as u32).to_le_bytes());
         for number in [
-            plain_length,
+            plain,
             raw_end,
             self.points.len() as u64,
             (self.bytes.len() - HEADER) as u64,
-            memory as u64,
         ] {
             header.extend_from_slice(&number.to_le_bytes());
         }
-        header.extend_from_slice(&[0; 4]);
+        header.extend_from_slice(&[0; 12]);
         header.extend_from_slice(&crc32(0, &header).to_le_bytes());
         let mut bytes = self.bytes;
         bytes[..HEADER].copy_from_slice(&header);

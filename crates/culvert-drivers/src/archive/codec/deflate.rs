@@ -6,8 +6,7 @@
 use super::{
     crc::crc32,
     decoder::Decoder,
-    inflate::{BlockStart, HISTORY, Inflate, Pause, window::Window},
-    input::Input,
+    inflate::{BlockStart, Inflate, Pause},
     lz,
     member::verify,
 };
@@ -15,20 +14,11 @@ use crate::archive::bytes::Bytes;
 use alloc::{sync::Arc, vec::Vec};
 use culvert::{Result, sync::Mutex};
 
-/// Plain bytes decoded at once.
-const PIECE: usize = 128 << 10;
 /// Sets of buffers kept for the next member, 250 KiB each: making and touching them anew would take
 /// longer than a small member does.
 const KEPT: usize = 4;
 
-/// What a decoder works with.
-struct Parts {
-    input: Input,
-    inflate: Inflate,
-    window: Window,
-}
-
-static POOL: Mutex<Vec<Parts>> = Mutex::new(Vec::new());
+static POOL: Mutex<Vec<Inflate>> = Mutex::new(Vec::new());
 
 /// Members shorter than this get no points, bytes.
 const POINTS_FROM: u64 = 2 << 20;
@@ -40,8 +30,8 @@ struct Point {
     plain: u64,
     place: BlockStart,
     crc: u32,
-    /// Length of the window, and the window packed.
-    window: (usize, Vec<u8>),
+    /// The window, packed.
+    window: Vec<u8>,
 }
 
 /// The points of a member so far, in order, and their least distance.
@@ -86,7 +76,7 @@ impl Deflated {
 
     /// Adds a point where the decoder stands, if one is due; false when it stands inside a match
     /// and that must be finished first.
-    fn note(&self, plain: u64, crc: u32, parts: &Parts) -> bool {
+    fn note(&self, plain: u64, crc: u32, inflate: &Inflate) -> bool {
         if self.length < POINTS_FROM {
             return true;
         }
@@ -95,16 +85,14 @@ impl Deflated {
         if plain < last + *spacing {
             return true;
         }
-        let Some(place) = parts.inflate.place(&parts.input) else {
+        let Some(place) = inflate.place() else {
             return false;
         };
-        let (past, mut packed) = (parts.window.past(), Vec::new());
-        lz::compress(past, &mut packed);
         points.push(Point {
             plain,
             place,
             crc,
-            window: (past.len(), packed),
+            window: lz::compress(inflate.window.past()),
         });
         if points.len() > POINTS {
             let mut keep = false;
@@ -122,7 +110,7 @@ impl Deflated {
 pub struct Deflate {
     member: Arc<Deflated>,
     /// None only while it is dropped.
-    parts: Option<Parts>,
+    inflate: Option<Inflate>,
     plain: u64,
     crc: u32,
     ended: bool,
@@ -135,29 +123,23 @@ impl Deflate {
             true => None,
             false => POOL.lock().pop(),
         };
-        let mut parts = kept.unwrap_or_else(|| Parts {
-            input: Input::new(0, u64::MAX),
-            inflate: Inflate::new(member.deflate64),
-            window: Window::new(HISTORY[usize::from(member.deflate64)], PIECE),
-        });
+        let mut inflate = kept.unwrap_or_else(|| Inflate::new(member.deflate64, 0, u64::MAX));
         let (start, end) = member.place;
-        parts.input.restart(start, end);
-        parts.inflate.restart();
-        parts.window.reset(&[]);
+        inflate.input.restart(start, end);
+        inflate.restart();
+        inflate.window.reset(&[]);
         let (mut at, mut crc) = (0, 0);
         {
             let points = &member.points.lock().points;
             let before = points.partition_point(|point| point.plain <= plain);
             if let Some(point) = before.checked_sub(1).map(|last| &points[last]) {
-                let (length, packed) = &point.window;
-                parts.window.reset(&lz::decompress(packed, *length)?);
-                parts.inflate.resume(point.place, &mut parts.input, raw)?;
+                inflate.resume(point.place, &point.window, raw)?;
                 (at, crc) = (point.plain, point.crc);
             }
         }
         Ok(Self {
             member: member.clone(),
-            parts: Some(parts),
+            inflate: Some(inflate),
             plain: at,
             crc,
             ended: false,
@@ -167,12 +149,12 @@ impl Deflate {
 
 impl Drop for Deflate {
     fn drop(&mut self) {
-        if let Some(parts) = self.parts.take()
+        if let Some(inflate) = self.inflate.take()
             && !self.member.deflate64
         {
             let mut pool = POOL.lock();
             if pool.len() < KEPT {
-                pool.push(parts);
+                pool.push(inflate);
             }
         }
     }
@@ -184,22 +166,18 @@ impl Decoder for Deflate {
     }
 
     fn next(&mut self, raw: &dyn Bytes, wanted: usize) -> Result<&[u8]> {
-        let Some(parts) = &mut self.parts else {
+        let Some(inflate) = &mut self.inflate else {
             return Ok(&[]);
         };
         if self.ended {
             return Ok(&[]);
         }
-        let wanted = match self.member.note(self.plain, self.crc, parts) {
+        let wanted = match self.member.note(self.plain, self.crc, inflate) {
             true => wanted,
-            false => wanted.min(parts.inflate.cut()),
+            false => wanted.min(inflate.cut()),
         };
-        let limit = parts.window.make_room(wanted.clamp(1, PIECE));
-        let pause = parts
-            .inflate
-            .run(&mut parts.input, raw, &mut parts.window, limit)?;
-        self.ended = pause == Pause::End;
-        let piece = parts.window.hand_out();
+        self.ended = inflate.run(raw, wanted)? == Pause::End;
+        let piece = inflate.window.hand_out();
         self.plain += piece.len() as u64;
         self.crc = crc32(self.crc, piece);
         verify(
@@ -213,8 +191,6 @@ impl Decoder for Deflate {
     }
 
     fn memory(&self) -> usize {
-        self.parts.as_ref().map_or(0, |parts| {
-            parts.input.memory() + parts.window.memory() + parts.inflate.memory()
-        })
+        self.inflate.as_ref().map_or(0, Inflate::memory)
     }
 }

@@ -14,8 +14,7 @@ use super::{
     crc::crc32,
     damaged,
     decoder::Decoder,
-    inflate::{BlockStart, HISTORY, Inflate, Pause, window::Window},
-    input::Input,
+    inflate::{BlockStart, HISTORY, Inflate, PIECE, Pause},
     lz,
 };
 use crate::archive::bytes::Bytes;
@@ -26,8 +25,6 @@ use culvert::Result;
 pub const SPACING: u64 = 512 << 10;
 /// Least plain bytes between two points at members' starts.
 pub const MEMBER_SPACING: u64 = 128 << 10;
-/// Plain bytes decoded at once.
-const PIECE: usize = 128 << 10;
 
 /// `Point::kind` of a member's start; `raw` is its bit position.
 const MEMBER: u32 = 1;
@@ -49,9 +46,7 @@ enum Stage {
 
 /// Decodes members from a point on.
 pub struct Gzip {
-    input: Input,
     inflate: Inflate,
-    window: Window,
     stage: Stage,
     /// Plain offset of the next byte to hand out.
     plain: u64,
@@ -68,9 +63,7 @@ impl Gzip {
     /// From the start; with `checks` the CRC and length of every member is verified.
     pub fn new(raw: &dyn Bytes, checks: bool) -> Self {
         Self {
-            input: Input::new(0, raw.len()),
-            inflate: Inflate::new(false),
-            window: Window::new(HISTORY[0], PIECE),
+            inflate: Inflate::new(false, 0, raw.len()),
             stage: Stage::Between,
             plain: 0,
             raw_end: 0,
@@ -85,22 +78,13 @@ impl Gzip {
         let mut gzip = Self::new(raw, false);
         gzip.plain = point.plain;
         match point.kind {
-            MEMBER => gzip.input.seek(point.raw / 8),
+            MEMBER => gzip.inflate.input.seek(point.raw / 8),
             INSIDE => {
-                let packed = table.stored(point)?;
-                let (length, packed) = packed
-                    .split_first_chunk::<4>()
-                    .ok_or_else(|| damaged("the index is damaged: a point has no window"))?;
-                let length = u32::from_le_bytes(*length) as usize;
-                if length > HISTORY[0] {
-                    return Err(damaged("the index is damaged: a window is too long"));
-                }
-                gzip.window.reset(&lz::decompress(packed, length)?);
                 let place = BlockStart {
                     header: point.extra,
                     next: point.raw,
                 };
-                gzip.inflate.resume(place, &mut gzip.input, raw)?;
+                gzip.inflate.resume(place, &table.stored(point)?, raw)?;
                 gzip.stage = Stage::Inside;
                 gzip.members = 1;
             }
@@ -111,11 +95,11 @@ impl Gzip {
 
     /// Goes into the next member; false when there is none.
     fn begin(&mut self, raw: &dyn Bytes) -> Result<bool> {
-        self.input.fill(raw, 18)?;
-        if !is_member(self.input.available()) {
+        self.inflate.input.fill(raw, 18)?;
+        if !is_member(self.inflate.input.available()) {
             if self.members == 0 {
-                return Err(match self.input.available().len() {
-                    0..10 => self.input.truncated("the gzip header"),
+                return Err(match self.inflate.input.available().len() {
+                    0..10 => self.inflate.input.truncated("the gzip header"),
                     _ => damaged("not a gzip file"),
                 });
             }
@@ -123,23 +107,23 @@ impl Gzip {
             return Ok(false);
         }
         const NAME: &str = "a gzip header";
-        let [_, _, _, flags, ..] = self.input.take::<10>(raw, NAME)?;
+        let [_, _, _, flags, ..] = self.inflate.input.take::<10>(raw, NAME)?;
         if flags & 4 != 0 {
-            let mut left = u16::from_le_bytes(self.input.take::<2>(raw, NAME)?);
+            let mut left = u16::from_le_bytes(self.inflate.input.take::<2>(raw, NAME)?);
             while left > 0 {
-                self.input.take::<1>(raw, NAME)?;
+                self.inflate.input.take::<1>(raw, NAME)?;
                 left -= 1;
             }
         }
         // File name and comment, each up to a NUL.
         for flag in [8, 16] {
-            while flags & flag != 0 && self.input.take::<1>(raw, NAME)? != [0] {}
+            while flags & flag != 0 && self.inflate.input.take::<1>(raw, NAME)? != [0] {}
         }
         if flags & 2 != 0 {
-            self.input.take::<2>(raw, NAME)?;
+            self.inflate.input.take::<2>(raw, NAME)?;
         }
         self.inflate.restart();
-        self.window.floor = self.window.at;
+        self.inflate.window.forget();
         self.stage = Stage::Inside;
         self.check = self.checks.then_some((self.plain, 0));
         Ok(true)
@@ -147,45 +131,36 @@ impl Gzip {
 
     /// Decodes up to `wanted` bytes of the present member; none at its end.
     fn inside(&mut self, raw: &dyn Bytes, wanted: usize) -> Result<&[u8]> {
-        let limit = self.window.make_room(wanted.clamp(1, PIECE));
-        let pause = self
-            .inflate
-            .run(&mut self.input, raw, &mut self.window, limit)
-            .map_err(|error| {
-                let (plain, fresh) = (self.plain, self.window.fresh() as u64);
-                error.within(&format!(
-                    "gzip member {}, plain byte {}",
-                    self.members + 1,
-                    plain + fresh
-                ))
-            })?;
-        self.plain += self.window.fresh() as u64;
+        let pause = self.inflate.run(raw, wanted);
+        self.plain += self.inflate.window.fresh().len() as u64;
+        let pause = pause.map_err(|error| {
+            let (member, plain) = (self.members + 1, self.plain);
+            error.within(&format!("gzip member {member}, plain byte {plain}"))
+        })?;
         if let Some((_, crc)) = &mut self.check {
-            let fresh = self.window.at - self.window.fresh()..self.window.at;
-            *crc = crc32(*crc, &self.window.buffer[fresh]);
+            *crc = crc32(*crc, self.inflate.window.fresh());
         }
         if pause == Pause::End {
             self.members += 1;
-            let trailer = self.input.take::<8>(raw, "a gzip trailer")?;
+            let trailer = self.inflate.input.take::<8>(raw, "a gzip trailer")?;
             let stated = u64::from_le_bytes(trailer);
             if let Some((start, crc)) = self.check.take() {
-                if stated as u32 != crc {
+                let differs = match stated as u32 == crc {
+                    false => "checksum",
+                    true if (stated >> 32) as u32 != (self.plain - start) as u32 => "length",
+                    true => "",
+                };
+                if !differs.is_empty() {
+                    let member = self.members;
                     return Err(damaged(format!(
-                        "gzip member {}: the checksum differs",
-                        self.members
-                    )));
-                }
-                if (stated >> 32) as u32 != (self.plain - start) as u32 {
-                    return Err(damaged(format!(
-                        "gzip member {}: the length differs",
-                        self.members
+                        "gzip member {member}: the {differs} differs"
                     )));
                 }
             }
             self.stage = Stage::Between;
-            self.raw_end = self.input.position();
+            self.raw_end = self.inflate.input.position();
         }
-        Ok(self.window.hand_out())
+        Ok(self.inflate.window.hand_out())
     }
 }
 
@@ -207,7 +182,7 @@ impl Decoder for Gzip {
                     self.inside(raw, wanted)?;
                     if self.plain > before {
                         let count = (self.plain - before) as usize;
-                        return Ok(&self.window.buffer[self.window.at - count..self.window.at]);
+                        return Ok(self.inflate.window.last(count));
                     }
                 }
                 Stage::End => return Ok(&[]),
@@ -216,7 +191,7 @@ impl Decoder for Gzip {
     }
 
     fn memory(&self) -> usize {
-        self.input.memory() + self.window.memory() + self.inflate.memory()
+        self.inflate.memory()
     }
 }
 
@@ -229,7 +204,7 @@ pub fn build(
     let mut gzip = Gzip::new(raw, true);
     let mut builder = Builder::new();
     loop {
-        let start = gzip.input.position();
+        let start = gzip.inflate.input.position();
         if !gzip.begin(raw)? {
             break;
         }
@@ -243,7 +218,7 @@ pub fn build(
                 kind: MEMBER,
                 ..Point::default()
             };
-            builder.add(point, |_| {});
+            builder.add(point, &[]);
         }
         // A point whose window is being thinned out: it is complete 32 KiB later.
         let mut pending: Option<(Point, Vec<u8>)> = None;
@@ -251,7 +226,7 @@ pub fn build(
             let due = gzip.plain - builder.last().unwrap_or(0) >= SPACING;
             if pending.is_none()
                 && due
-                && let Some(place) = gzip.inflate.place(&gzip.input)
+                && let Some(place) = gzip.inflate.place()
             {
                 let point = Point {
                     plain: gzip.plain,
@@ -260,7 +235,7 @@ pub fn build(
                     kind: INSIDE,
                     ..Point::default()
                 };
-                pending = Some((point, gzip.window.past().to_vec()));
+                pending = Some((point, gzip.inflate.window.past().to_vec()));
                 gzip.inflate.track();
             }
             // Tracking is slower: only as long as it must be. A match that the last piece cut is
@@ -271,18 +246,15 @@ pub fn build(
                 _ => PIECE,
             };
             sink(gzip.inside(raw, wanted)?)?;
-            progress(gzip.input.position());
+            progress(gzip.inflate.input.position());
             let ended = gzip.stage != Stage::Inside;
             if let Some(tracker) = gzip.inflate.tracked(ended)
                 && let Some((point, mut window)) = pending.take()
             {
                 tracker.thin(&mut window);
-                builder.add(point, |stored| {
-                    stored.extend_from_slice(&(window.len() as u32).to_le_bytes());
-                    lz::compress(&window, stored);
-                });
+                builder.add(point, &lz::compress(&window));
             }
         }
     }
-    builder.finish(Format::Gzip, gzip.plain, gzip.raw_end, gzip.memory())
+    builder.finish(Format::Gzip, gzip.plain, gzip.raw_end)
 }

@@ -9,7 +9,6 @@ use super::{
     deflate::{Deflate, Deflated},
     lzma::Lzma,
     stream::{Cached, Opener},
-    xz::Xz,
     zstd::Zstd,
 };
 use crate::archive::bytes::Bytes;
@@ -18,15 +17,6 @@ use culvert::{Errno, Error, Result, Sink};
 
 /// Chunks of 64 KiB that a member keeps.
 const CHUNKS: usize = 8;
-
-/// How a member is compressed (APPNOTE.TXT 4.4.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Method {
-    Bzip2,
-    Lzma,
-    Zstd,
-    Xz,
-}
 
 /// What APPNOTE.TXT calls a method that is not read here.
 fn name(method: u16) -> &'static str {
@@ -67,7 +57,8 @@ impl Opener for Inflating {
 
 /// Opens decoders at the start of a member.
 struct FromStart {
-    method: Method,
+    /// APPNOTE.TXT 4.4.5: one of those that [`Member::open`] knows.
+    method: u16,
     start: u64,
     end: u64,
     plain_len: u64,
@@ -86,10 +77,10 @@ impl Opener for FromStart {
     fn open(&self, raw: &dyn Bytes, _point: &Point) -> Result<Box<dyn Decoder>> {
         let &Self { start, end, .. } = self;
         Ok(match self.method {
-            Method::Bzip2 => self.checked(Bzip2::new(start, end, raw)?),
-            Method::Lzma => self.checked(Lzma::new(raw, start, end, self.plain_len)?),
-            Method::Zstd => self.checked(Zstd::new(start, end, 0)),
-            Method::Xz => self.checked(Xz::new(raw, start, end)?),
+            12 => self.checked(Bzip2::new(start, end)),
+            14 => self.checked(Lzma::bare(raw, start, end, self.plain_len)?),
+            93 => self.checked(Zstd::new(start, end, 0)),
+            _ => self.checked(Lzma::xz(start, end)),
         })
     }
 }
@@ -179,16 +170,6 @@ impl Member {
             .checked_add(compressed_len)
             .filter(|&end| end <= raw.len())
             .ok_or_else(|| damaged("truncated: the data ends behind the end of the archive"))?;
-        let from_start = |method| {
-            let source = FromStart {
-                method,
-                start: data_offset,
-                end,
-                plain_len,
-                crc: crc32,
-            };
-            Kind::Packed(Cached::new(raw.clone(), source, CHUNKS))
-        };
         let kind = match method {
             0 if compressed_len != plain_len => {
                 return Err(damaged("a stored member has two lengths"));
@@ -202,10 +183,16 @@ impl Member {
                 let member = Inflating(Arc::new(member));
                 Kind::Deflated(Cached::new(raw.clone(), member, CHUNKS))
             }
-            12 => from_start(Method::Bzip2),
-            14 => from_start(Method::Lzma),
-            93 => from_start(Method::Zstd),
-            95 => from_start(Method::Xz),
+            12 | 14 | 93 | 95 => {
+                let source = FromStart {
+                    method,
+                    start: data_offset,
+                    end,
+                    plain_len,
+                    crc: crc32,
+                };
+                Kind::Packed(Cached::new(raw.clone(), source, CHUNKS))
+            }
             _ => {
                 return Err(Error::because(
                     Errno::EOPNOTSUPP,

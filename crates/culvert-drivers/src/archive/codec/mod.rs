@@ -68,14 +68,10 @@ impl Format {
         }
     }
 
-    const fn number(self) -> u32 {
-        self as u32
-    }
-
-    fn from_number(number: u32) -> Option<Self> {
-        [Self::Gzip, Self::Zstd, Self::Xz, Self::Bzip2]
-            .into_iter()
-            .find(|format| format.number() == number)
+    /// From what `as u8` gave.
+    pub fn from_number(number: u8) -> Option<Self> {
+        let all = [Self::Gzip, Self::Zstd, Self::Xz, Self::Bzip2];
+        all.get(usize::from(number)).copied()
     }
 }
 
@@ -87,32 +83,7 @@ pub fn detect(prefix: &[u8]) -> Option<Format> {
     match prefix {
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Format::Zstd),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Format::Xz),
-        [
-            b'B',
-            b'Z',
-            b'h',
-            b'1'..=b'9',
-            0x31,
-            0x41,
-            0x59,
-            0x26,
-            0x53,
-            0x59,
-            ..,
-        ]
-        | [
-            b'B',
-            b'Z',
-            b'h',
-            b'1'..=b'9',
-            0x17,
-            0x72,
-            0x45,
-            0x38,
-            0x50,
-            0x90,
-            ..,
-        ] => Some(Format::Bzip2),
+        [b'B', b'Z', b'h', b'1'..=b'9', rest @ ..] if bzip2::is_block(rest) => Some(Format::Bzip2),
         _ => None,
     }
 }
@@ -138,16 +109,6 @@ impl Default for Options {
 /// before has gone to `sink`), `EOPNOTSUPP` with a cause for data that needs a dictionary or too
 /// much memory, and whatever `sink` refuses with.
 pub fn build(
-    format: Format,
-    raw: &dyn Bytes,
-    sink: &mut dyn FnMut(&[u8]) -> Result<()>,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Checkpoints> {
-    build_with(format, raw, &Options::default(), sink, progress)
-}
-
-/// As [`build`], with options.
-pub fn build_with(
     format: Format,
     raw: &dyn Bytes,
     options: &Options,

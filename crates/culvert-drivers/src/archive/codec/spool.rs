@@ -18,10 +18,10 @@ use culvert::Result;
 /// Plain bytes of a chunk.
 const CHUNK: usize = lz::LONGEST;
 
-/// Lower eight bits of `Point::kind` of a place in a stretch: decoding starts at `raw`, where the
-/// plain offset is `extra`.
+/// `Point::kind` of a place in a stretch: decoding starts at `raw`, where the plain offset is
+/// `extra`.
 pub const STRETCH: u32 = 1;
-/// `Point::kind` of a stored chunk; `extra` is its plain length.
+/// `Point::kind` of a stored chunk.
 pub const CHUNK_HERE: u32 = 2;
 
 /// Adds stretches to a table.
@@ -33,6 +33,7 @@ pub struct Spooler {
     budget: u64,
     /// The present stretch, and what the table was before it.
     stretch: Point,
+    stored: Vec<u8>,
     before: (usize, usize),
     plain: u64,
     chunk: Vec<u8>,
@@ -48,6 +49,7 @@ impl Spooler {
             least,
             budget,
             stretch: Point::default(),
+            stored: Vec::new(),
             before: (0, 0),
             plain: 0,
             chunk: Vec::new(),
@@ -55,17 +57,18 @@ impl Spooler {
         }
     }
 
-    /// A stretch starts at `raw`, its kind [`STRETCH`] and what else the format has to say;
-    /// `length` is its plain length where it is known.
-    pub fn begin(&mut self, kind: u32, raw: u64, length: Option<u64>) {
+    /// A stretch starts at `raw`; `stored` is what else the format has to say of it, `length` its
+    /// plain length where it is known.
+    pub fn begin(&mut self, raw: u64, length: Option<u64>, stored: Vec<u8>) {
         self.stretch = Point {
             plain: self.plain,
             raw,
             extra: self.plain,
-            kind,
+            kind: STRETCH,
             ..Point::default()
         };
-        self.builder.add(self.stretch, |_| {});
+        self.stored = stored;
+        self.builder.add(self.stretch, &self.stored);
         self.before = self.builder.mark();
         self.spools = self.budget > 0 && length.is_none_or(|length| length >= self.least);
     }
@@ -108,19 +111,15 @@ impl Spooler {
                     plain,
                     ..self.stretch
                 };
-                self.builder.add(point, |_| {});
+                self.builder.add(point, &self.stored);
             }
         } else {
             let point = Point {
                 plain,
-                extra: self.chunk.len() as u64,
                 kind: CHUNK_HERE,
                 ..Point::default()
             };
-            let chunk = &self.chunk;
-            self.budget -= self
-                .builder
-                .add(point, |stored| lz::compress(chunk, stored));
+            self.budget -= self.builder.add(point, &lz::compress(&self.chunk));
         }
         self.chunk.clear();
     }
@@ -158,10 +157,10 @@ impl Decoder for Spooled {
 
     fn next(&mut self, _raw: &dyn Bytes, _wanted: usize) -> Result<&[u8]> {
         let point = self.table.point(self.index)?;
-        if point.kind != CHUNK_HERE || point.plain != self.plain || point.extra > CHUNK as u64 {
+        if point.kind != CHUNK_HERE || point.plain != self.plain {
             return Err(damaged("the index is damaged: a stored chunk is missing"));
         }
-        self.chunk = lz::decompress(&self.table.stored(&point)?, point.extra as usize)?;
+        self.chunk = lz::decompress(&self.table.stored(&point)?, CHUNK)?;
         self.plain += self.chunk.len() as u64;
         self.index += 1;
         Ok(&self.chunk)

@@ -8,7 +8,7 @@ use super::{
     decoder::Decoder,
     gzip::Gzip,
     spool::{CHUNK_HERE, STRETCH, Spooled},
-    xz::Block,
+    xz,
     zstd::Zstd,
 };
 use crate::archive::bytes::Bytes;
@@ -186,8 +186,14 @@ impl<O: Opener> Cached<O> {
             let end = length.min((wanted + 1).saturating_mul(CHUNK as u64));
             let step = end.saturating_sub(at).clamp(1, 1 << 20) as usize;
             let mut piece = reader.decoder.next(&*self.raw, step)?;
-            if piece.is_empty() || at >= end {
-                return Err(damaged("the compressed data does not fit its index"));
+            if piece.is_empty() {
+                match reader.decoder.ended() && at < end {
+                    true => continue,
+                    false => break,
+                }
+            }
+            if at >= end {
+                break;
             }
             while !piece.is_empty() {
                 let index = at / CHUNK as u64;
@@ -268,8 +274,7 @@ impl Opener for Table {
 
     fn find(&self, plain: u64) -> Result<Point> {
         let (_, mut point) = self.0.find(plain)?;
-        if matches!(self.0.format(), Format::Zstd | Format::Xz) && point.kind as u8 == STRETCH as u8
-        {
+        if matches!(self.0.format(), Format::Zstd | Format::Xz) && point.kind == STRETCH {
             // Behind the stored chunks decoding starts where the stretch does.
             point.plain = point.plain.min(point.extra);
         }
@@ -285,7 +290,7 @@ impl Opener for Table {
                 Ok(Box::new(Spooled::open(&self.0, index, &point)))
             }
             Format::Zstd => Ok(Box::new(Zstd::open(raw, point))),
-            Format::Xz => Ok(Box::new(Block::open(raw, point)?)),
+            Format::Xz => Ok(Box::new(xz::open(&self.0, point)?)),
         }
     }
 }

@@ -7,13 +7,13 @@ use super::{
     damaged,
     decoder::Decoder,
     input::Input,
-    spool::{STRETCH, Spooler},
+    spool::Spooler,
 };
 use crate::archive::bytes::Bytes;
-use alloc::{format, vec, vec::Vec};
+use alloc::{format, string::String, vec, vec::Vec};
 use culvert::{Errno, Error, Result};
 use ruzstd::{
-    decoding::{BlockDecodingStrategy, FrameDecoder},
+    decoding::{BlockDecodingStrategy, FrameDecoder, errors::FrameDecoderError},
     io,
 };
 
@@ -25,50 +25,6 @@ const SPOOL_FROM: u64 = 8 << 20;
 const LARGEST_WINDOW: u64 = 128 << 20;
 
 const MAGIC: u32 = 0xfd2f_b528;
-
-/// What a frame header says.
-struct Header {
-    window: u64,
-    content: Option<u64>,
-    dictionary: bool,
-}
-
-impl Header {
-    /// The frame that starts with `bytes`, magic included (RFC 8878, 3.1.1.1); none when they are
-    /// too few.
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let (&descriptor, mut rest) = bytes.get(4..)?.split_first()?;
-        let mut take = |count: usize| {
-            let field = rest.split_off(..count)?;
-            Some(field.iter().rev().fold(0u64, |n, &b| n << 8 | u64::from(b)))
-        };
-        let single = descriptor >> 5 & 1 == 1;
-        let window = match single {
-            true => None,
-            false => Some(take(1)?),
-        };
-        let dictionary = take([0, 1, 2, 4][usize::from(descriptor & 3)])?;
-        let content = match (descriptor >> 6, single) {
-            (0, false) => None,
-            (0, true) => Some(take(1)?),
-            (1, _) => Some(take(2)? + 256),
-            (2, _) => Some(take(4)?),
-            _ => Some(take(8)?),
-        };
-        let window = match window {
-            Some(byte) => {
-                let base = 1u64 << (10 + (byte >> 3));
-                base + base / 8 * (byte & 7)
-            }
-            None => content.unwrap_or(0),
-        };
-        Some(Self {
-            window,
-            content,
-            dictionary: dictionary != 0,
-        })
-    }
-}
 
 /// The archive, as the decoder reads it.
 struct Source<'a> {
@@ -89,6 +45,16 @@ impl io::Read for Source<'_> {
         self.input.consume(count);
         Ok(count)
     }
+}
+
+/// The window of the frame that starts with `bytes` (RFC 8878, 3.1.1.1.2); none where it is as long
+/// as the content.
+fn window(bytes: &[u8]) -> Option<u64> {
+    let &[descriptor, window] = bytes.get(4..6)? else {
+        return None;
+    };
+    let base = 1u64 << (10 + (window >> 3));
+    (descriptor & 0x20 == 0).then_some(base + base / 8 * u64::from(window & 7))
 }
 
 /// Decodes frames from a point on.
@@ -139,13 +105,12 @@ impl Zstd {
             };
             match u32::from_le_bytes(*magic) {
                 MAGIC => {
-                    let header = Header::parse(available)
-                        .ok_or_else(|| self.input.truncated("a zstd frame header"))?;
-                    self.check(&header)?;
-                    self.window = self.window.max(header.window);
+                    let window = window(available);
                     self.run(raw, |decoder, source| decoder.reset(source))?;
+                    let content = self.decoder.content_size();
+                    self.window = window.unwrap_or(content);
                     self.inside = true;
-                    return Ok(Some((start, header.content)));
+                    return Ok(Some((start, (content > 0).then_some(content))));
                 }
                 0x184d_2a50..=0x184d_2a5f => {
                     self.input.consume(4);
@@ -166,30 +131,10 @@ impl Zstd {
         }
     }
 
-    fn check(&self, header: &Header) -> Result<()> {
-        if header.dictionary {
-            return Err(Error::because(
-                Errno::EOPNOTSUPP,
-                "the zstd data needs a dictionary",
-            ));
-        }
-        if header.window > LARGEST_WINDOW {
-            return Err(Error::because(
-                Errno::EOPNOTSUPP,
-                format!(
-                    "the zstd data needs a window of {} MiB; the most is {} MiB",
-                    header.window >> 20,
-                    LARGEST_WINDOW >> 20
-                ),
-            ));
-        }
-        Ok(())
-    }
-
-    fn run<T, E: core::fmt::Display>(
+    fn run<T>(
         &mut self,
         raw: &dyn Bytes,
-        step: impl FnOnce(&mut FrameDecoder, Source<'_>) -> core::result::Result<T, E>,
+        step: impl FnOnce(&mut FrameDecoder, Source<'_>) -> core::result::Result<T, FrameDecoderError>,
     ) -> Result<T> {
         let mut failed = None;
         let source = Source {
@@ -200,6 +145,19 @@ impl Zstd {
         step(&mut self.decoder, source).map_err(|error| {
             if let Some(failed) = failed {
                 return failed;
+            }
+            let unsupported = match &error {
+                FrameDecoderError::DictNotProvided { .. } => "needs a dictionary".into(),
+                FrameDecoderError::WindowSizeTooBig { requested, max } => format!(
+                    "needs a window of {} MiB; the most is {} MiB",
+                    requested >> 20,
+                    max >> 20
+                ),
+                _ => String::new(),
+            };
+            if !unsupported.is_empty() {
+                let cause = format!("the zstd data {unsupported}");
+                return Error::because(Errno::EOPNOTSUPP, cause);
             }
             if self.input.ended && self.input.available().is_empty() {
                 return self.input.truncated("a zstd frame");
@@ -274,7 +232,7 @@ pub fn build(
     let mut zstd = Zstd::new(0, raw.len(), 0);
     let mut spooler = Spooler::new(SPOOL_FROM, options.spool);
     while let Some((start, content)) = zstd.begin(raw)? {
-        spooler.begin(STRETCH, start, content);
+        spooler.begin(start, content, Vec::new());
         while zstd.inside {
             let piece = zstd.inside(raw, PIECE)?;
             spooler.feed(piece);
@@ -283,8 +241,6 @@ pub fn build(
         }
         spooler.end();
     }
-    let (plain, raw_end, memory) = (zstd.plain, zstd.input.position(), zstd.memory());
-    spooler
-        .finish()
-        .finish(Format::Zstd, plain, raw_end, memory)
+    let raw_end = zstd.input.position();
+    spooler.finish().finish(Format::Zstd, zstd.plain, raw_end)
 }

@@ -3,7 +3,7 @@
 use crate::archive::bytes::{Bytes, FileBytes};
 use crate::archive::codec::{self, Checkpoints, Format};
 use crate::archive::format::{Header, Identity, Parts, SECTIONS};
-use crate::archive::tree::{Sealed, Tree};
+use crate::archive::tree::Tree;
 use crate::archive::{hash, host, tar, zip};
 use alloc::{format as text, sync::Arc, vec, vec::Vec};
 use culvert::{Errno, Error, Result};
@@ -28,25 +28,22 @@ pub enum Kind {
 
 impl Kind {
     /// As the header of an index has it.
-    pub fn encode(self) -> (u8, u8) {
+    fn number(self) -> u8 {
         match self {
-            Self::Zip => (1, 0),
-            Self::Tar(format) => (0, format.map_or(0, |format| format as u8 + 1)),
+            Self::Tar(None) => 0,
+            Self::Zip => 1,
+            Self::Tar(Some(format)) => format as u8 + 2,
         }
     }
 
     /// From the header of an index; `EIO` when it makes no sense.
     pub fn of(header: &Header) -> Result<Self> {
-        let formats = [Format::Gzip, Format::Zstd, Format::Xz, Format::Bzip2];
-        match (header.container, header.compression) {
-            (1, 0) => Ok(Self::Zip),
-            (0, 0) => Ok(Self::Tar(None)),
-            (0, number) => formats
-                .into_iter()
-                .find(|&format| format as u8 + 1 == number)
+        match header.kind {
+            0 => Ok(Self::Tar(None)),
+            1 => Ok(Self::Zip),
+            number => Format::from_number(number - 2)
                 .map(|format| Self::Tar(Some(format)))
                 .ok_or_else(|| super::broken("kind")),
-            _ => Err(super::broken("kind")),
         }
     }
 
@@ -193,18 +190,20 @@ pub fn build_from(
         )?),
     };
     progress(total);
-    let plain = checkpoints.as_ref().map_or(total, Checkpoints::plain_len);
+    let header = Header {
+        length: 0,
+        body: 0,
+        archive: identity,
+        kind: kind.number(),
+        damaged: tolerant,
+        plain: checkpoints.as_ref().map_or(total, Checkpoints::plain_len),
+        content: 0,
+        seed,
+        sections: [(0, 0); SECTIONS],
+    };
     // They are freed before the rest is put together.
     let encoded = checkpoints.map_or(Vec::new(), |checkpoints| checkpoints.encode());
-    Ok(assemble(
-        kind,
-        identity,
-        tolerant,
-        plain,
-        encoded,
-        tree.seal(seed),
-        seed,
-    ))
+    Ok(tree.seal(header, encoded))
 }
 
 fn compressed(
@@ -219,6 +218,7 @@ fn compressed(
     let outcome = codec::build(
         format,
         raw,
+        &codec::Options::default(),
         &mut |bytes| feeder.feed(&mut scanner, bytes),
         progress,
     );
@@ -231,42 +231,4 @@ fn compressed(
         ),
         _ => error,
     })
-}
-
-fn assemble(
-    kind: Kind,
-    archive: Identity,
-    damaged: bool,
-    plain: u64,
-    checkpoints: Vec<u8>,
-    sealed: Sealed,
-    seed: u64,
-) -> Parts {
-    let (container, compression) = kind.encode();
-    let header = Header {
-        length: 0,
-        body: 0,
-        archive,
-        container,
-        compression,
-        damaged,
-        plain,
-        content: sealed.content,
-        seed,
-        sections: [(0, 0); SECTIONS],
-    };
-    let warnings = sealed.warnings.encode();
-    Parts::new(
-        header,
-        [
-            sealed.nodes,
-            sealed.entries,
-            sealed.table,
-            sealed.names,
-            sealed.sparse,
-            sealed.xattrs,
-            checkpoints,
-            warnings,
-        ],
-    )
 }

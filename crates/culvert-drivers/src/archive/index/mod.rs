@@ -3,7 +3,7 @@
 pub mod build;
 pub mod cache;
 
-use super::bytes::Bytes;
+use super::bytes::{Bytes, copy_at, u64_at};
 use super::format::{
     self, ENTRY, EntryRecord, HEADER, Header, NODE, NONE, NodeRecord, SLOT, Section,
 };
@@ -38,13 +38,7 @@ impl Bytes for Image {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let rest = usize::try_from(offset)
-            .ok()
-            .and_then(|start| self.bytes().get(start..))
-            .unwrap_or(&[]);
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        Ok(count)
+        Ok(copy_at(self.bytes(), offset, buffer))
     }
 }
 
@@ -182,7 +176,7 @@ impl Index {
         let hash = format::entry_hash(self.header.seed, directory, name);
         let (mut slot, tag) = format::slot_of(hash, slots);
         for _ in 0..slots {
-            let found = format::u64_at(table, slot * SLOT);
+            let found = u64_at(table, slot * SLOT);
             let Some(number) = (found >> 32).checked_sub(1) else {
                 return Ok(None);
             };
@@ -263,15 +257,13 @@ impl Index {
             .and_then(|map| sparse.get(map..))
             .filter(|map| map.len() >= 8)
             .ok_or_else(|| broken("sparse maps"))?;
-        let count = format::u64_at(map, 0);
+        let count = u64_at(map, 0);
         let last = count
             .checked_sub(1)
             .and_then(|last| usize::try_from(last.checked_mul(24)?).ok());
         Ok(last
             .and_then(|last| map.get(8..)?.get(last..)?.first_chunk::<24>())
-            .map_or(0, |part| {
-                format::u64_at(part, 8).saturating_add(format::u64_at(part, 16))
-            }))
+            .map_or(0, |part| u64_at(part, 8).saturating_add(u64_at(part, 16))))
     }
 
     /// Calls `each` with name and value of every extended attribute at `place` of its section.

@@ -381,22 +381,15 @@ impl<'t> Scanner<'t> {
             Some(number) => u32::try_from(number).unwrap_or(NONE),
             None => header.unwrap_or(NONE),
         };
+        let mtime = extended.mtime.unwrap_or(Timespec {
+            seconds: header.mtime(),
+            nanoseconds: 0,
+        });
         let mut record = NodeRecord {
-            mode: file_kind as u32 | header.permissions(),
-            links: 0,
             uid: owner(extended.uid, header.uid()),
             gid: owner(extended.gid, header.gid()),
-            mtime: extended.mtime.unwrap_or(Timespec {
-                seconds: header.mtime(),
-                nanoseconds: 0,
-            }),
-            entry: NONE,
-            size: 0,
-            place: 0,
-            extent: 0,
             extra: self.tree.keep_xattrs(&extended.xattrs),
-            storage: Storage::Plain,
-            method: 0,
+            ..NodeRecord::new(file_kind as u32 | header.permissions(), mtime)
         };
         match file_kind {
             FileKind::Regular if header.kind() == b'S' || extended.sparse.is_present() => {

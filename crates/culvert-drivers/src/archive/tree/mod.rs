@@ -5,9 +5,7 @@
 
 mod seal;
 
-pub use seal::Sealed;
-
-use super::format::{self, EntryRecord, NONE, NodeRecord, Storage};
+use super::format::{self, EntryRecord, NONE, NodeRecord};
 use super::warning::Warnings;
 use alloc::{vec, vec::Vec};
 use culvert::{Errno, Error, FileKind, Result, Timespec};
@@ -55,20 +53,7 @@ impl Tree {
     /// A tree of a root only. It and directories that no member describes get `mtime`; `seed` is
     /// secret.
     pub fn new(mtime: Timespec, seed: u64) -> Self {
-        let implicit = NodeRecord {
-            mode: FileKind::Directory as u32 | 0o755,
-            links: 0,
-            uid: NONE,
-            gid: NONE,
-            mtime,
-            entry: NONE,
-            size: 0,
-            place: 0,
-            extent: 0,
-            extra: NONE,
-            storage: Storage::Plain,
-            method: 0,
-        };
+        let implicit = NodeRecord::new(FileKind::Directory as u32 | 0o755, mtime);
         Self {
             nodes: vec![implicit],
             entries: Vec::new(),
@@ -158,7 +143,7 @@ impl Tree {
     }
 
     fn try_add(&mut self, path: &[u8], mut record: NodeRecord, target: &[u8]) -> Placed<()> {
-        let directory = record.mode & 0o170000 == FileKind::Directory as u32;
+        let directory = record.is_directory();
         let Some((parent, name)) = self.locate(path)? else {
             if !directory {
                 return Err("left out: it has no name");
@@ -248,7 +233,7 @@ impl Tree {
     fn is_directory(&self, node: u32) -> bool {
         self.nodes
             .get(node as usize)
-            .is_some_and(|record| record.mode & 0o170000 == FileKind::Directory as u32)
+            .is_some_and(NodeRecord::is_directory)
     }
 
     /// The directory and last component of a member's name, its parents made as needed; none for

@@ -1,35 +1,14 @@
 //! From the tree under construction to the sections of an index.
 
 use super::{ROOT, Tree};
-use crate::archive::format::{self, EntryRecord, NODE, NONE, NodeRecord};
-use crate::archive::warning::Warnings;
+use crate::archive::format::{self, EntryRecord, Header, NODE, NONE, NodeRecord, Parts};
 use alloc::{vec, vec::Vec};
 use culvert::FileKind;
 
-/// The finished tree, as the sections of the index that describe it.
-pub struct Sealed {
-    /// [`format::Section::Nodes`].
-    pub nodes: Vec<u8>,
-    /// [`format::Section::Entries`].
-    pub entries: Vec<u8>,
-    /// [`format::Section::Table`].
-    pub table: Vec<u8>,
-    /// [`format::Section::Names`].
-    pub names: Vec<u8>,
-    /// [`format::Section::Sparse`].
-    pub sparse: Vec<u8>,
-    /// [`format::Section::Xattrs`].
-    pub xattrs: Vec<u8>,
-    /// What was left out.
-    pub warnings: Warnings,
-    /// Sum of the sizes of all regular files.
-    pub content: u64,
-}
-
 impl Tree {
     /// Drops what was replaced, groups entries by directory, counts links and makes the table for
-    /// `seed`.
-    pub fn seal(mut self, seed: u64) -> Sealed {
+    /// the seed of `header`. The index, of `header` and with these `checkpoints`.
+    pub fn seal(mut self, mut header: Header, checkpoints: Vec<u8>) -> Parts {
         let numbers = self.renumber();
         let order = self.place_entries(&numbers);
         let mut entries = vec![0; order.len() * format::ENTRY];
@@ -43,7 +22,7 @@ impl Tree {
                 ..entry
             };
             entries[at * format::ENTRY..][..format::ENTRY].copy_from_slice(&record.encode());
-            let hash = format::entry_hash(seed, record.parent, self.name(&entry));
+            let hash = format::entry_hash(header.seed, record.parent, self.name(&entry));
             let (mut slot, tag) = format::slot_of(hash, slots);
             while table[slot * format::SLOT + 4..][..4] != [0; 4] {
                 slot = (slot + 1) & (slots - 1);
@@ -51,26 +30,28 @@ impl Tree {
             table[slot * format::SLOT..][..4].copy_from_slice(&tag.to_le_bytes());
             table[slot * format::SLOT + 4..][..4].copy_from_slice(&(at as u32 + 1).to_le_bytes());
         }
-        let (mut nodes, mut content) = (Vec::new(), 0u64);
+        let mut nodes = Vec::new();
         for (old, record) in self.nodes.iter().enumerate() {
             if numbers[old] != NONE {
                 if record.mode & 0o170000 == FileKind::Regular as u32 {
-                    content = content.saturating_add(record.size);
+                    header.content = header.content.saturating_add(record.size);
                 }
                 nodes.reserve(NODE);
                 nodes.extend_from_slice(&record.encode());
             }
         }
-        Sealed {
+        // In the order of `format::Section`.
+        let sections = [
             nodes,
             entries,
             table,
-            names: self.names,
-            sparse: self.sparse,
-            xattrs: self.xattrs,
-            warnings: self.warnings,
-            content,
-        }
+            self.names,
+            self.sparse,
+            self.xattrs,
+            checkpoints,
+            self.warnings.encode(),
+        ];
+        Parts::new(header, sections)
     }
 
     /// New record numbers of the nodes that something names, in the old order; [`NONE`] for the
@@ -79,7 +60,7 @@ impl Tree {
         let mut numbers = vec![NONE; self.nodes.len()];
         numbers[ROOT as usize] = 0;
         for record in &mut self.nodes {
-            let directory = record.mode & 0o170000 == FileKind::Directory as u32;
+            let directory = record.is_directory();
             record.links = if directory { 2 } else { 0 };
             if directory {
                 record.size = 0;
@@ -105,7 +86,7 @@ impl Tree {
     fn place_entries(&mut self, numbers: &[u32]) -> Vec<u32> {
         let mut start = 0;
         for (record, &number) in self.nodes.iter_mut().zip(numbers) {
-            if number != NONE && record.mode & 0o170000 == FileKind::Directory as u32 {
+            if number != NONE && record.is_directory() {
                 record.place = start;
                 start += record.extent;
                 record.extent = 0;

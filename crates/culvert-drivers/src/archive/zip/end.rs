@@ -1,7 +1,6 @@
 //! Finding the central directory from the end of the file.
 
-use super::{u16_at, u32_at, u64_at};
-use crate::archive::bytes::Bytes;
+use crate::archive::bytes::{Bytes, u16_at, u32_at, u64_at};
 use alloc::{format, vec};
 use culvert::{Errno, Error, Result};
 

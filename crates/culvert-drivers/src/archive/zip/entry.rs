@@ -1,7 +1,7 @@
 //! An entry of the central directory.
 
 use super::extra::Extra;
-use super::{u16_at, u32_at};
+use crate::archive::bytes::{u16_at, u32_at};
 use alloc::{borrow::Cow, vec::Vec};
 use culvert::{FileKind, Timespec};
 

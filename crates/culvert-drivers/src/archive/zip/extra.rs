@@ -1,7 +1,7 @@
 //! Extra fields of the central directory (APPNOTE.TXT 4.5; Info-ZIP's `proginfo/extrafld.txt` for
 //! those of Unix).
 
-use super::{u16_at, u32_at, u64_at};
+use crate::archive::bytes::{u16_at, u32_at, u64_at};
 use crate::archive::codec::crc32;
 use culvert::Timespec;
 

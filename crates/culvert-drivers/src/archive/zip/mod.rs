@@ -7,7 +7,7 @@ mod end;
 mod entry;
 mod extra;
 
-use super::bytes::Bytes;
+use super::bytes::{Bytes, u16_at};
 use super::codec::Member;
 use super::format::{NONE, NodeRecord, Storage};
 use super::tree::{TARGET_MAX, Tree};
@@ -19,18 +19,6 @@ use entry::{Entry, HEADER};
 /// Whether `raw` ends as a zip archive does.
 pub fn detect(raw: &dyn Bytes) -> Result<bool> {
     Ok(end::find(raw)?.is_some())
-}
-
-pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
-}
-
-pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
 /// Bytes of the central directory read at once; an entry has at most 46 + 3 x 64 KiB.
@@ -104,18 +92,9 @@ fn add(
         return Ok(());
     };
     let mut record = NodeRecord {
-        mode,
-        links: 0,
         uid: entry.extra.uid.unwrap_or(NONE),
         gid: entry.extra.gid.unwrap_or(NONE),
-        mtime: entry.mtime(),
-        entry: NONE,
-        size: 0,
-        place: 0,
-        extent: 0,
-        extra: NONE,
-        storage: Storage::Plain,
-        method: 0,
+        ..NodeRecord::new(mode, entry.mtime())
     };
     match kind {
         FileKind::Regular => {

@@ -1,10 +1,7 @@
 //! One bzip2 block: prefix codes, move-to-front, and the inverse Burrows-Wheeler transform.
 
 use super::bits::Bits;
-use crate::archive::{
-    bytes::Bytes,
-    codec::{damaged, input::Input},
-};
+use crate::archive::{bytes::Bytes, codec::damaged};
 use alloc::{boxed::Box, vec::Vec};
 use culvert::Result;
 
@@ -70,8 +67,8 @@ impl Code {
     }
 
     #[inline(always)]
-    fn decode(&self, bits: &mut Bits, input: &mut Input, raw: &dyn Bytes) -> Result<usize> {
-        let next = bits.peek(input, raw)?;
+    fn decode(&self, bits: &mut Bits, raw: &dyn Bytes) -> Result<usize> {
+        let next = bits.peek(raw)?;
         let entry = self.root[(next >> (32 - ROOT)) as usize];
         if entry != 0 {
             bits.drop(u32::from(entry & 31));
@@ -127,23 +124,17 @@ impl Block {
 
     /// Reads the block that starts, behind its magic and CRC, at the next bit, and holds at most
     /// `limit` bytes.
-    pub fn read(
-        &mut self,
-        limit: usize,
-        bits: &mut Bits,
-        input: &mut Input,
-        raw: &dyn Bytes,
-    ) -> Result<()> {
-        if bits.get(1, input, raw)? == 1 {
+    pub fn read(&mut self, limit: usize, bits: &mut Bits, raw: &dyn Bytes) -> Result<()> {
+        if bits.get(1, raw)? == 1 {
             return Err(damaged("a bzip2 block is randomised (bzip2 before 0.9.5)"));
         }
-        let origin = bits.get(24, input, raw)? as usize;
+        let origin = bits.get(24, raw)? as usize;
         // Which bytes occur: sixteen ranges, then sixteen bits for each that is there.
         let mut used = [0u8; 256];
         let mut distinct = 0;
-        let ranges = bits.get(16, input, raw)?;
+        let ranges = bits.get(16, raw)?;
         for range in (0..16).filter(|r| ranges >> (15 - r) & 1 == 1) {
-            let map = bits.get(16, input, raw)?;
+            let map = bits.get(16, raw)?;
             for byte in (0..16).filter(|b| map >> (15 - b) & 1 == 1) {
                 used[distinct] = (range * 16 + byte) as u8;
                 distinct += 1;
@@ -152,20 +143,14 @@ impl Block {
         if distinct == 0 {
             return Err(damaged("a bzip2 block has no bytes"));
         }
-        self.read_codes(distinct + 2, bits, input, raw)?;
-        self.read_symbols(&mut used, distinct, limit, bits, input, raw)?;
+        self.read_codes(distinct + 2, bits, raw)?;
+        self.read_symbols(&mut used, distinct, limit, bits, raw)?;
         self.invert(origin)
     }
 
-    fn read_codes(
-        &mut self,
-        symbols: usize,
-        bits: &mut Bits,
-        input: &mut Input,
-        raw: &dyn Bytes,
-    ) -> Result<()> {
-        let groups = bits.get(3, input, raw)? as usize;
-        let selectors = bits.get(15, input, raw)? as usize;
+    fn read_codes(&mut self, symbols: usize, bits: &mut Bits, raw: &dyn Bytes) -> Result<()> {
+        let groups = bits.get(3, raw)? as usize;
+        let selectors = bits.get(15, raw)? as usize;
         if !(2..=6).contains(&groups) || selectors == 0 {
             return Err(damaged("a bzip2 block has an invalid number of codes"));
         }
@@ -173,7 +158,7 @@ impl Block {
         let mut order = [0, 1, 2, 3, 4, 5];
         for _ in 0..selectors {
             let mut index = 0;
-            while bits.get(1, input, raw)? == 1 {
+            while bits.get(1, raw)? == 1 {
                 index += 1;
                 if index == groups {
                     return Err(damaged("a bzip2 block has an invalid selector"));
@@ -189,16 +174,16 @@ impl Block {
         }
         for code in &mut self.codes[..groups] {
             let mut lengths = [0; SYMBOLS];
-            let mut length = bits.get(5, input, raw)? as usize;
+            let mut length = bits.get(5, raw)? as usize;
             for slot in &mut lengths[..symbols] {
                 loop {
                     if !(1..=LONGEST).contains(&length) {
                         return Err(damaged("a bzip2 block has an invalid code length"));
                     }
-                    if bits.get(1, input, raw)? == 0 {
+                    if bits.get(1, raw)? == 0 {
                         break;
                     }
-                    match bits.get(1, input, raw)? {
+                    match bits.get(1, raw)? {
                         0 => length += 1,
                         _ => length -= 1,
                     }
@@ -217,7 +202,6 @@ impl Block {
         distinct: usize,
         limit: usize,
         bits: &mut Bits,
-        input: &mut Input,
         raw: &dyn Bytes,
     ) -> Result<()> {
         let long = || damaged("a bzip2 block is longer than its level allows");
@@ -228,7 +212,7 @@ impl Block {
         for &selector in &self.selectors {
             let code = &self.codes[usize::from(selector)];
             for _ in 0..GROUP {
-                let symbol = code.decode(bits, input, raw)?;
+                let symbol = code.decode(bits, raw)?;
                 if symbol < 2 {
                     run += weight << symbol;
                     weight <<= 1;

@@ -7,12 +7,12 @@ mod block;
 use super::{
     Format,
     checkpoints::{Builder, Checkpoints, Point},
-    crc::bzip2_step,
-    damaged,
+    crc, damaged,
     decoder::Decoder,
     input::Input,
 };
 use crate::archive::bytes::Bytes;
+use ::crc::{Digest, Table};
 use alloc::{format, vec::Vec};
 use bits::Bits;
 use block::Block;
@@ -27,6 +27,13 @@ const BLOCK: u64 = 0x3141_5926_5359;
 /// Ends a stream: the first digits of the square root of pi.
 const END: u64 = 0x1772_4538_5090;
 
+/// Whether a block or the stream's end starts with `bytes`.
+pub fn is_block(bytes: &[u8]) -> bool {
+    [BLOCK, END]
+        .iter()
+        .any(|magic| bytes.starts_with(&magic.to_be_bytes()[2..]))
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Stream,
@@ -37,7 +44,6 @@ enum Stage {
 
 /// Decodes streams from a point on.
 pub struct Bzip2 {
-    input: Input,
     bits: Bits,
     block: Block,
     out: Vec<u8>,
@@ -46,7 +52,7 @@ pub struct Bzip2 {
     level: usize,
     streams: u64,
     /// CRC of the block's bytes so far, and what its header says.
-    crc: (u32, u32),
+    crc: (Digest<'static, u32, Table<16>>, u32),
     /// CRC over the stream's blocks, unless it was entered behind its start.
     combined: Option<u32>,
     /// The last byte and how often it came in a row: after four a count follows.
@@ -59,32 +65,30 @@ pub struct Bzip2 {
 
 impl Bzip2 {
     /// From the start of a stream at `start`; the data ends at `end`.
-    pub fn new(start: u64, end: u64, raw: &dyn Bytes) -> Result<Self> {
-        let mut input = Input::new(start, end);
-        Ok(Self {
-            bits: Bits::seek(start * 8, &mut input, raw)?,
-            input,
+    pub fn new(start: u64, end: u64) -> Self {
+        Self {
+            bits: Bits::new(Input::new(start, end)),
             block: Block::new(),
             out: Vec::new(),
             stage: Stage::Stream,
             level: 0,
             streams: 0,
-            crc: (0, 0),
+            crc: (crc::BZIP2.digest(), 0),
             combined: None,
             run: (0, 0),
             plain: 0,
             raw_end: start,
             begun: None,
-        })
+        }
     }
 
     /// From `point` of the table.
     pub fn open(raw: &dyn Bytes, point: &Point) -> Result<Self> {
-        let mut bzip2 = Self::new(0, raw.len(), raw)?;
+        let mut bzip2 = Self::new(0, raw.len());
         if !(1..=9).contains(&point.kind) {
             return Ok(bzip2);
         }
-        bzip2.bits = Bits::seek(point.raw, &mut bzip2.input, raw)?;
+        bzip2.bits.seek(point.raw, raw)?;
         bzip2.level = point.kind as usize;
         bzip2.plain = point.plain;
         bzip2.streams = 1;
@@ -93,16 +97,16 @@ impl Bzip2 {
     }
 
     fn begin_stream(&mut self, raw: &dyn Bytes) -> Result<()> {
-        self.input.fill(raw, 4)?;
-        match self.input.available() {
+        self.bits.input.fill(raw, 4)?;
+        match self.bits.input.available() {
             &[b'B', b'Z', b'h', level @ b'1'..=b'9', ..] => {
-                self.input.consume(4);
+                self.bits.input.consume(4);
                 self.level = usize::from(level - b'0');
                 self.combined = Some(0);
                 self.stage = Stage::Block;
             }
             short if self.streams == 0 && short.len() < 4 => {
-                return Err(self.input.truncated("the bzip2 header"));
+                return Err(self.bits.input.truncated("the bzip2 header"));
             }
             _ if self.streams == 0 => return Err(damaged("not a bzip2 file")),
             // As bzip2(1) does: garbage behind a stream is ignored.
@@ -112,26 +116,24 @@ impl Bzip2 {
     }
 
     fn begin_block(&mut self, raw: &dyn Bytes) -> Result<()> {
-        let Self {
-            bits, input, block, ..
-        } = self;
-        let start = bits.position(input);
-        let magic = bits.get(48, input, raw)?;
-        let crc = bits.get(32, input, raw)? as u32;
+        let Self { bits, block, .. } = self;
+        let start = bits.position();
+        let magic = bits.get(48, raw)?;
+        let stated = bits.get(32, raw)? as u32;
         match magic {
             BLOCK => {
-                block.read(self.level * 100_000, bits, input, raw)?;
-                self.crc = (!0, crc);
+                block.read(self.level * 100_000, bits, raw)?;
+                self.crc = (crc::BZIP2.digest(), stated);
                 self.run = (0, 0);
-                self.combined = self.combined.map(|all| all.rotate_left(1) ^ crc);
+                self.combined = self.combined.map(|all| all.rotate_left(1) ^ stated);
                 self.begun = Some((start, self.plain));
                 self.stage = Stage::Walk;
             }
             END => {
-                bits.align(input);
+                bits.align();
                 self.streams += 1;
-                self.raw_end = input.position();
-                if self.combined.is_some_and(|all| all != crc) {
+                self.raw_end = bits.input.position();
+                if self.combined.is_some_and(|all| all != stated) {
                     return Err(damaged("the checksum of a bzip2 stream differs"));
                 }
                 self.stage = Stage::Stream;
@@ -149,27 +151,22 @@ impl Bzip2 {
     /// Undoes the run-length coding of the block's bytes: after four alike comes a count of more.
     fn walk(&mut self, wanted: usize) -> Result<()> {
         let (mut last, mut run) = self.run;
-        let mut crc = self.crc.0;
         while self.block.left > 0 && self.out.len() < wanted {
             let byte = self.block.step();
             if run == 4 {
                 run = 0;
-                for _ in 0..byte {
-                    crc = bzip2_step(crc, last);
-                }
                 self.out.resize(self.out.len() + usize::from(byte), last);
                 continue;
             }
             run = if byte == last { run + 1 } else { 1 };
             last = byte;
-            crc = bzip2_step(crc, byte);
             self.out.push(byte);
         }
         self.run = (last, run);
-        self.crc.0 = crc;
+        self.crc.0.update(&self.out);
         if self.block.left == 0 {
             self.stage = Stage::Block;
-            if !crc != self.crc.1 {
+            if self.crc.0.clone().finalize() != self.crc.1 {
                 return Err(damaged("the checksum of a bzip2 block differs"));
             }
         }
@@ -203,7 +200,7 @@ impl Decoder for Bzip2 {
     }
 
     fn memory(&self) -> usize {
-        self.input.memory() + self.block.memory() + self.out.capacity()
+        self.bits.input.memory() + self.block.memory() + self.out.capacity()
     }
 }
 
@@ -213,7 +210,7 @@ pub fn build(
     sink: &mut dyn FnMut(&[u8]) -> Result<()>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Checkpoints> {
-    let mut bzip2 = Bzip2::new(0, raw.len(), raw)?;
+    let mut bzip2 = Bzip2::new(0, raw.len());
     let mut builder = Builder::new();
     loop {
         let piece = bzip2.next(raw, PIECE)?;
@@ -221,7 +218,7 @@ pub fn build(
             break;
         }
         sink(piece)?;
-        progress(bzip2.input.position());
+        progress(bzip2.bits.input.position());
         if let Some((start, plain)) = bzip2.begun.take()
             && builder.last().is_none_or(|last| plain - last >= SPACING)
         {
@@ -231,8 +228,8 @@ pub fn build(
                 kind: bzip2.level as u32,
                 ..Point::default()
             };
-            builder.add(point, |_| {});
+            builder.add(point, &[]);
         }
     }
-    builder.finish(Format::Bzip2, bzip2.plain, bzip2.raw_end, bzip2.memory())
+    builder.finish(Format::Bzip2, bzip2.plain, bzip2.raw_end)
 }

@@ -2,7 +2,7 @@
 //! Polynomials Using PCLMULQDQ", 2009): ten times the speed of tables. Only with the legacy
 //! encodings, which leave the upper halves of the vector registers alone.
 
-use super::step32;
+use super::sliced32;
 use core::{
     arch::x86_64::*,
     sync::atomic::{AtomicU8, Ordering::Relaxed},
@@ -50,7 +50,8 @@ pub fn crc32(crc: u32, bytes: &[u8]) -> Option<(u32, &[u8])> {
     }
     // SAFETY: the processor has PCLMULQDQ, as just asked, and SSE2 is part of x86-64.
     let folded = unsafe { fold(!crc, first, blocks) };
-    Some((!step32(0, &folded), rest))
+    // The carried value takes the place of all that came before.
+    Some((sliced32(!0, &folded), rest))
 }
 
 /// Sixteen bytes whose CRC, from 0 and without the final inversion, is that of `first` and `blocks`
@@ -63,7 +64,7 @@ fn fold(crc: u32, first: &[[u8; 16]; 4], blocks: &[[u8; 16]]) -> [u8; 16] {
         let high = _mm_clmulepi64_si128::<0x11>(value, factors);
         _mm_xor_si128(_mm_xor_si128(low, high), next)
     };
-    let mut lanes = first.map(load);
+    let mut lanes = first.map(|block| load(block));
     lanes[0] = _mm_xor_si128(lanes[0], _mm_cvtsi32_si128(crc as i32));
     let (fours, rest) = blocks.as_chunks::<4>();
     let over = factors(OVER_512);
@@ -80,14 +81,13 @@ fn fold(crc: u32, first: &[[u8; 16]; 4], blocks: &[[u8; 16]]) -> [u8; 16] {
     for &block in rest {
         value = carry(value, over, load(block));
     }
-    let mut folded = [0; 16];
-    // SAFETY: `folded` has 16 bytes; the store needs no alignment.
-    unsafe { _mm_storeu_si128(folded.as_mut_ptr().cast(), value) };
-    folded
+    let halves = [value, _mm_unpackhi_epi64(value, value)].map(|half| _mm_cvtsi128_si64(half));
+    (halves[0] as u64 as u128 | (halves[1] as u64 as u128) << 64).to_le_bytes()
 }
 
-#[inline(always)]
+#[inline]
+#[target_feature(enable = "sse2")]
 fn load(block: [u8; 16]) -> __m128i {
-    // SAFETY: `block` has 16 bytes; the load needs no alignment.
-    unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
+    let value = u128::from_le_bytes(block);
+    _mm_set_epi64x((value >> 64) as i64, value as i64)
 }

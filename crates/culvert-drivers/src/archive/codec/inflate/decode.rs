@@ -2,11 +2,12 @@
 
 use super::{
     Inflate,
-    tables::{END, INVALID, LITERAL, SPECIAL},
-    window::{OVERSHOOT, Window, copy_match},
+    tables::{DISTANCE_BITS, END, INVALID, LITERAL, SPECIAL, Table},
+    window::{OVERSHOOT, copy_match},
 };
 use crate::archive::codec::{damaged, input::Input};
-use culvert::Result;
+
+type Distances = Table<{ 1 << DISTANCE_BITS }>;
 
 /// Input that one round of the fast loop may load: two refills of at most seven bytes, each loading
 /// eight.
@@ -14,71 +15,130 @@ const FAST_INPUT: usize = 7 + 7 + 8;
 /// Output that one round may write: three literals and the longest match of deflate.
 const FAST_OUTPUT: usize = 3 + 258;
 
-macro_rules! refill {
-    ($bits:ident, $count:ident, $buffer:ident, $at:ident) => {
-        // Loads eight bytes and counts those that fit; the bits of the next one stand above `count`
-        // and are loaded again, alike.
-        let word = match $buffer[$at..].first_chunk::<8>() {
+/// Bits read ahead.
+#[derive(Clone, Copy, Default)]
+pub struct Bits {
+    /// The next bits; those above `count` repeat what follows in the input.
+    pub bits: u64,
+    pub count: u32,
+}
+
+impl Bits {
+    /// Adds the next byte of the input.
+    pub fn put(&mut self, byte: u8) {
+        // Above `count` the same bits may stand already.
+        self.bits |= u64::from(byte) << self.count;
+        self.count += 8;
+    }
+
+    /// Drops `count` bits, of which the lower eight bits count.
+    #[inline(always)]
+    pub fn drop(&mut self, count: u32) {
+        self.bits >>= count & 0xff;
+        self.count -= count & 0xff;
+    }
+
+    /// Loads eight bytes and counts those that fit; the bits of the next one stand above `count`
+    /// and are loaded again, alike.
+    #[inline(always)]
+    fn refill(&mut self, source: &[u8], at: &mut usize) {
+        let word = match source[*at..].first_chunk::<8>() {
             Some(word) => u64::from_le_bytes(*word),
             None => 0,
         };
-        $bits |= word << $count;
-        $at += ((63 - $count) >> 3) as usize;
-        $count |= 56;
-    };
+        self.bits |= word << self.count;
+        *at += ((63 - self.count) >> 3) as usize;
+        self.count |= 56;
+    }
+
+    /// The entry behind the pointer `entry`.
+    #[inline(always)]
+    fn follow<const ROOT: usize>(&mut self, table: &Table<ROOT>, entry: u32) -> u32 {
+        let behind = table.behind(entry, self.bits);
+        self.drop(entry);
+        behind
+    }
+
+    /// The value of the base `entry`, with its extra bits, which follow its code.
+    #[inline(always)]
+    fn value(&mut self, entry: u32) -> usize {
+        let bits = self.bits & ((1u64 << (entry & 0xff)) - 1);
+        self.drop(entry);
+        (entry >> 16) as usize + (bits >> (entry >> 8 & 0x1f)) as usize
+    }
+
+    /// The distance of a match, at least 1 and at most `most`.
+    #[inline(always)]
+    fn distance(&mut self, table: &Distances, most: usize) -> Result<usize, &'static str> {
+        let mut entry = table.root(self.bits);
+        if entry & SPECIAL != 0 {
+            if entry & END == 0 {
+                entry = self.follow(table, entry);
+            }
+            if entry & SPECIAL != 0 {
+                return Err("a deflate block has an invalid distance code");
+            }
+        }
+        match self.value(entry) {
+            distance if distance <= most => Ok(distance),
+            _ => Err("a deflate match reaches before the start of the data"),
+        }
+    }
 }
 
 impl Inflate {
     /// Decodes until the limit (false), the end of the block (true), or until more input must be
     /// read (false).
-    pub(super) fn decode<const TRACK: bool>(
-        &mut self,
-        input: &mut Input,
-        window: &mut Window,
-        limit: usize,
-    ) -> Result<bool> {
-        let (mut bits, mut count) = (self.bits, self.count);
-        let Input {
-            buffer: source,
-            at,
-            end,
-            ended,
+    pub(super) fn decode<const TRACK: bool>(&mut self, limit: usize) -> culvert::Result<bool> {
+        let outcome = self.symbols::<TRACK>(limit);
+        let Input { at, end, ended, .. } = self.input;
+        // What was read past the end of the input are zeroes that are not there.
+        if ended && at - (self.bits.count / 8) as usize > end {
+            self.input.at = end;
+            return Err(self.input.truncated("a deflate block"));
+        }
+        outcome.map_err(damaged)
+    }
+
+    fn symbols<const TRACK: bool>(&mut self, limit: usize) -> Result<bool, &'static str> {
+        let Self {
+            input,
+            window,
+            literals,
+            distances,
+            tracker,
             ..
-        } = input;
-        let (mut from, end, ended) = (*at, *end, *ended);
-        let source = &source[..];
-        let floor = window.floor;
-        let begin = window.at;
-        let mut to = begin;
+        } = self;
+        let (mut bits, mut from) = (self.bits, input.at);
+        let (source, end) = (&input.buffer[..], input.end);
+        let (begin, floor) = (window.at, window.floor);
         let buffer = &mut window.buffer[..limit + OVERSHOOT];
+        let mut to = begin;
         let mut result = Ok(false);
 
         // Room for whole rounds on both sides.
         let fast_input = end.saturating_sub(FAST_INPUT);
         let fast_output = limit.saturating_sub(FAST_OUTPUT);
-        'fast: while from <= fast_input && to < fast_output && !self.deflate64 {
-            refill!(bits, count, source, from);
-            let mut entry = self.literals.root(bits);
+        while from <= fast_input && to < fast_output && !self.deflate64 {
+            bits.refill(source, &mut from);
+            let mut entry = literals.root(bits.bits);
             // Two literals take at most 22 of 56 bits, so a third code and a length's extra bits
             // are there as well.
             if entry & LITERAL != 0 {
                 let Some(room) = buffer[to..].first_chunk_mut::<3>() else {
                     break;
                 };
-                bits >>= entry & 0xff;
-                count -= entry & 0xff;
+                bits.drop(entry);
                 room[0] = (entry >> 16) as u8;
-                entry = self.literals.root(bits);
+                entry = literals.root(bits.bits);
                 to += 1;
                 if entry & LITERAL != 0 {
-                    bits >>= entry & 0xff;
-                    count -= entry & 0xff;
+                    bits.drop(entry);
                     room[1] = (entry >> 16) as u8;
-                    entry = self.literals.root(bits);
+                    entry = literals.root(bits.bits);
                     to += 1;
                     if entry & LITERAL != 0 {
-                        bits >>= entry & 0xff;
-                        count -= entry & 0xff;
+                        bits.drop(entry);
                         room[2] = (entry >> 16) as u8;
                         to += 1;
                         continue;
@@ -87,55 +147,29 @@ impl Inflate {
             }
             if entry & SPECIAL != 0 {
                 if entry & END == 0 {
-                    let pointed = self.literals.behind(entry, bits);
-                    bits >>= entry & 0xff;
-                    count -= entry & 0xff;
-                    entry = pointed;
+                    entry = bits.follow(literals, entry);
                     if entry & LITERAL != 0 {
-                        bits >>= entry & 0xff;
-                        count -= entry & 0xff;
+                        bits.drop(entry);
                         buffer[to] = (entry >> 16) as u8;
                         to += 1;
                         continue;
                     }
                 }
                 if entry & SPECIAL != 0 {
-                    if entry & INVALID == INVALID {
-                        result = Err("a deflate block has an invalid code");
-                    } else {
-                        bits >>= entry & 0xff;
-                        count -= entry & 0xff;
-                        result = Ok(true);
-                    }
-                    break 'fast;
+                    result = at_end(&mut bits, entry);
+                    break;
                 }
             }
-            let length = (entry >> 16) as usize + extra(bits, entry);
-            bits >>= entry & 0xff;
-            count -= entry & 0xff;
-
-            refill!(bits, count, source, from);
-            let mut entry = self.distances.root(bits);
-            if entry & SPECIAL != 0 {
-                if entry & END == 0 {
-                    let pointed = self.distances.behind(entry, bits);
-                    bits >>= entry & 0xff;
-                    count -= entry & 0xff;
-                    entry = pointed;
+            let length = bits.value(entry);
+            bits.refill(source, &mut from);
+            let distance = match bits.distance(distances, to - floor) {
+                Ok(distance) => distance,
+                Err(cause) => {
+                    result = Err(cause);
+                    break;
                 }
-                if entry & SPECIAL != 0 {
-                    result = Err("a deflate block has an invalid distance code");
-                    break 'fast;
-                }
-            }
-            let distance = (entry >> 16) as usize + extra(bits, entry);
-            bits >>= entry & 0xff;
-            count -= entry & 0xff;
-            if distance > to - floor {
-                result = Err("a deflate match reaches before the start of the data");
-                break 'fast;
-            }
-            if TRACK && let Some(tracker) = &mut self.tracker {
+            };
+            if TRACK && let Some(tracker) = tracker {
                 tracker.mark(to - begin, distance, length);
             }
             copy_match(buffer, to, distance, length);
@@ -143,85 +177,54 @@ impl Inflate {
         }
 
         // One symbol at a time, near the ends of input or output.
-        while let Ok(false) = result {
-            if to >= limit || (end.saturating_sub(from) < 16 && !ended) {
-                break;
-            }
-            refill!(bits, count, source, from);
-            let mut entry = self.literals.root(bits);
+        while matches!(result, Ok(false)) && to < limit && (from + 16 <= end || input.ended) {
+            bits.refill(source, &mut from);
+            let mut entry = literals.root(bits.bits);
             if entry & (LITERAL | SPECIAL | END) == SPECIAL {
-                let pointed = self.literals.behind(entry, bits);
-                bits >>= entry & 0xff;
-                count -= entry & 0xff;
-                entry = pointed;
+                entry = bits.follow(literals, entry);
             }
-            if entry & LITERAL == 0 && entry & INVALID == INVALID {
-                result = Err("a deflate block has an invalid code");
-                break;
-            }
-            let value = (entry >> 16) as usize;
-            let length = value + extra(bits, entry);
-            bits >>= entry & 0xff;
-            count -= entry & 0xff;
             if entry & LITERAL != 0 {
-                buffer[to] = value as u8;
+                bits.drop(entry);
+                buffer[to] = (entry >> 16) as u8;
                 to += 1;
             } else if entry & SPECIAL != 0 {
-                result = Ok(true);
+                result = at_end(&mut bits, entry);
             } else {
-                refill!(bits, count, source, from);
-                let mut entry = self.distances.root(bits);
-                if entry & (SPECIAL | END) == SPECIAL {
-                    let pointed = self.distances.behind(entry, bits);
-                    bits >>= entry & 0xff;
-                    count -= entry & 0xff;
-                    entry = pointed;
+                let length = bits.value(entry);
+                bits.refill(source, &mut from);
+                match bits.distance(distances, to - floor) {
+                    Ok(distance) => {
+                        let now = length.min(limit - to);
+                        if TRACK && let Some(tracker) = tracker {
+                            tracker.mark(to - begin, distance, now);
+                        }
+                        for i in to..to + now {
+                            buffer[i] = buffer[i - distance];
+                        }
+                        to += now;
+                        self.pending = (length - now, distance);
+                    }
+                    Err(cause) => result = Err(cause),
                 }
-                if entry & SPECIAL != 0 {
-                    result = Err("a deflate block has an invalid distance code");
-                    break;
-                }
-                let distance = (entry >> 16) as usize + extra(bits, entry);
-                bits >>= entry & 0xff;
-                count -= entry & 0xff;
-                if distance > to - floor {
-                    result = Err("a deflate match reaches before the start of the data");
-                    break;
-                }
-                let now = length.min(limit - to);
-                if TRACK && let Some(tracker) = &mut self.tracker {
-                    tracker.mark(to - begin, distance, now);
-                }
-                for i in to..to + now {
-                    buffer[i] = buffer[i - distance];
-                }
-                to += now;
-                self.pending = (length - now, distance);
             }
-            // What was read past the end of the input are zeroes that are not there.
-            if ended && from - (count / 8) as usize > end {
-                result = Err("");
+            if input.ended && from - (bits.count / 8) as usize > end {
                 break;
             }
         }
 
         self.bits = bits;
-        self.count = count;
-        *at = from;
+        input.at = from;
         window.at = to;
-        match result {
-            Ok(ended) => Ok(ended),
-            Err("") => {
-                *at = end;
-                Err(input.truncated("a deflate block"))
-            }
-            Err(cause) => Err(damaged(cause)),
-        }
+        result
     }
 }
 
-/// The extra bits of `entry`, which follow its code.
+/// What the `entry` of a literal table that is neither literal nor length means: the block's end.
 #[inline(always)]
-fn extra(bits: u64, entry: u32) -> usize {
-    ((bits & ((1u64 << (entry & 0xff)) - 1)) >> (entry >> 8 & 0x1f)) as usize
+fn at_end(bits: &mut Bits, entry: u32) -> Result<bool, &'static str> {
+    if entry & INVALID == INVALID {
+        return Err("a deflate block has an invalid code");
+    }
+    bits.drop(entry);
+    Ok(true)
 }

@@ -9,17 +9,21 @@ mod decode;
 mod tables;
 #[cfg(test)]
 mod tests;
-pub mod window;
+mod window;
 
-use super::{damaged, input::Input};
+use super::{damaged, input::Input, lz};
 use crate::archive::bytes::Bytes;
 use alloc::boxed::Box;
 use culvert::Result;
+use decode::Bits;
 use tables::{DISTANCE_BITS, DISTANCES, LITERAL_BITS, LITERALS, PLAIN, Table};
 use window::Window;
 
 /// Longest distance back of deflate and of deflate64, bytes.
 pub const HISTORY: [usize; 2] = [32 << 10, 64 << 10];
+
+/// Plain bytes decoded at once, at most.
+pub const PIECE: usize = 128 << 10;
 
 /// Where inflating can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,10 +101,9 @@ impl Tracker {
 
 /// The state of one inflation.
 pub struct Inflate {
-    /// Bits read ahead; those above `count` repeat what follows in the input.
-    bits: u64,
-    /// How many of `bits` are read ahead.
-    count: u32,
+    pub input: Input,
+    pub window: Window,
+    bits: Bits,
     state: State,
     /// The present block is the last.
     last: bool,
@@ -117,11 +120,12 @@ pub struct Inflate {
 }
 
 impl Inflate {
-    /// Deflate, or deflate64.
-    pub fn new(deflate64: bool) -> Self {
+    /// Deflate, or deflate64, of the archive's bytes `start..end`.
+    pub fn new(deflate64: bool, start: u64, end: u64) -> Self {
         Self {
-            bits: 0,
-            count: 0,
+            input: Input::new(start, end),
+            window: Window::new(HISTORY[usize::from(deflate64)], PIECE),
+            bits: Bits::default(),
             state: State::Header,
             last: false,
             header: 0,
@@ -136,26 +140,24 @@ impl Inflate {
 
     /// Starts anew at the input's position, a whole byte.
     pub fn restart(&mut self) {
-        self.bits = 0;
-        self.count = 0;
+        self.bits = Bits::default();
         self.state = State::Header;
         self.last = false;
         self.pending = (0, 0);
     }
 
-    /// Goes on at `place`; the window holds what came before.
-    pub fn resume(&mut self, place: BlockStart, input: &mut Input, raw: &dyn Bytes) -> Result<()> {
+    /// Goes on at `place`; `packed` holds what came before.
+    pub fn resume(&mut self, place: BlockStart, packed: &[u8], raw: &dyn Bytes) -> Result<()> {
         self.restart();
-        self.seek(place.header, input, raw)?;
+        self.window
+            .reset(&lz::decompress(packed, self.window.history)?);
+        self.seek(place.header, raw)?;
         if place.next == place.header {
             return Ok(());
         }
         let stale = || damaged("the index does not fit the archive");
-        self.read_header(input, raw)?;
-        let skipped = place
-            .next
-            .checked_sub(self.position(input))
-            .ok_or_else(stale)?;
+        self.read_header(raw)?;
+        let skipped = place.next.checked_sub(self.position()).ok_or_else(stale)?;
         match &mut self.state {
             State::Stored { left } => {
                 let bytes = usize::try_from(skipped / 8).ok().filter(|n| n <= left);
@@ -164,16 +166,16 @@ impl Inflate {
             State::Codes => {}
             State::Header | State::End => return Err(stale()),
         }
-        self.seek(place.next, input, raw)
+        self.seek(place.next, raw)
     }
 
     /// Where inflating goes on after what the window holds; none in the middle of a match or at the
     /// end.
-    pub fn place(&self, input: &Input) -> Option<BlockStart> {
+    pub fn place(&self) -> Option<BlockStart> {
         if self.pending.0 > 0 || self.state == State::End {
             return None;
         }
-        let next = self.position(input);
+        let next = self.position();
         let header = match self.state {
             State::Header => next,
             _ => self.header,
@@ -202,60 +204,55 @@ impl Inflate {
 
     /// Heap held, bytes.
     pub fn memory(&self) -> usize {
-        size_of_val(&*self.literals) + size_of_val(&*self.distances)
+        let tables = size_of_val(&*self.literals) + size_of_val(&*self.distances);
+        self.input.memory() + self.window.memory() + tables
     }
 
-    /// Inflates into `window` until `window.at` is `limit` or the last block has ended.
-    pub fn run(
-        &mut self,
-        input: &mut Input,
-        raw: &dyn Bytes,
-        window: &mut Window,
-        limit: usize,
-    ) -> Result<Pause> {
+    /// Inflates up to `wanted` bytes, fewer where the window is smaller or the last block ends.
+    pub fn run(&mut self, raw: &dyn Bytes, wanted: usize) -> Result<Pause> {
+        let limit = self.window.make_room(wanted.clamp(1, PIECE));
         loop {
-            self.copy_pending(window, limit);
-            if self.state != State::End && window.at >= limit {
+            self.copy_pending(limit);
+            if self.state != State::End && self.window.at >= limit {
                 return Ok(Pause::Full);
             }
             match self.state {
-                State::Header => self.read_header(input, raw)?,
+                State::Header => self.read_header(raw)?,
                 State::Stored { left } => {
-                    let wanted = left.min(limit - window.at);
-                    input.fill(raw, wanted.min(4096))?;
-                    let count = wanted.min(input.available().len());
+                    let wanted = left.min(limit - self.window.at);
+                    self.input.fill(raw, wanted.min(4096))?;
+                    let count = wanted.min(self.input.available().len());
                     if count == 0 && left > 0 {
-                        return Err(input.truncated("a stored deflate block"));
+                        return Err(self.input.truncated("a stored deflate block"));
                     }
-                    window.buffer[window.at..window.at + count]
-                        .copy_from_slice(&input.available()[..count]);
-                    window.at += count;
+                    self.window.buffer[self.window.at..self.window.at + count]
+                        .copy_from_slice(&self.input.available()[..count]);
+                    self.window.at += count;
                     if let Some(tracker) = &mut self.tracker {
                         tracker.since += count;
                     }
-                    input.consume(count);
+                    self.input.consume(count);
                     self.state = match left - count {
                         0 => self.after_block(),
                         left => State::Stored { left },
                     };
                 }
                 State::Codes => {
-                    input.fill(raw, 1024)?;
-                    let before = window.at;
-                    let ended = if self.tracker.is_some() {
-                        self.decode::<true>(input, window, limit)?
-                    } else {
-                        self.decode::<false>(input, window, limit)?
+                    self.input.fill(raw, 1024)?;
+                    let before = self.window.at;
+                    let ended = match self.tracker.is_some() {
+                        true => self.decode::<true>(limit)?,
+                        false => self.decode::<false>(limit)?,
                     };
                     if let Some(tracker) = &mut self.tracker {
-                        tracker.since += window.at - before;
+                        tracker.since += self.window.at - before;
                     }
                     if ended {
                         self.state = self.after_block();
                     }
                 }
                 State::End => {
-                    self.align(input);
+                    self.align();
                     return Ok(Pause::End);
                 }
             }
@@ -266,84 +263,79 @@ impl Inflate {
         if self.last { State::End } else { State::Header }
     }
 
-    fn copy_pending(&mut self, window: &mut Window, limit: usize) {
+    fn copy_pending(&mut self, limit: usize) {
         let (length, distance) = self.pending;
         if length == 0 {
             return;
         }
-        let count = length.min(limit - window.at);
-        for at in window.at..window.at + count {
-            window.buffer[at] = window.buffer[at - distance];
+        let count = length.min(limit - self.window.at);
+        for at in self.window.at..self.window.at + count {
+            self.window.buffer[at] = self.window.buffer[at - distance];
         }
         if let Some(tracker) = &mut self.tracker {
             tracker.mark(0, distance, count);
             tracker.since += count;
         }
-        window.at += count;
+        self.window.at += count;
         self.pending.0 -= count;
     }
 
     /// Bit position in the archive of the next bit.
-    fn position(&self, input: &Input) -> u64 {
-        input.position() * 8 - u64::from(self.count)
+    fn position(&self) -> u64 {
+        self.input.position() * 8 - u64::from(self.bits.count)
     }
 
     /// Stands at bit `position` of the archive.
-    fn seek(&mut self, position: u64, input: &mut Input, raw: &dyn Bytes) -> Result<()> {
-        self.bits = 0;
-        self.count = 0;
-        input.seek(position / 8);
+    fn seek(&mut self, position: u64, raw: &dyn Bytes) -> Result<()> {
+        self.bits = Bits::default();
+        self.input.seek(position / 8);
         if !position.is_multiple_of(8) {
-            let [byte] = input.take::<1>(raw, "deflate data")?;
-            self.bits = u64::from(byte) >> (position % 8);
-            self.count = 8 - (position % 8) as u32;
+            let [byte] = self.input.take::<1>(raw, "deflate data")?;
+            self.bits.put(byte);
+            self.bits.drop((position % 8) as u32);
         }
         Ok(())
     }
 
     /// Gives whole bytes read ahead back to the input and drops the rest of the present one.
-    fn align(&mut self, input: &mut Input) {
-        input.at -= (self.count / 8) as usize;
-        self.bits = 0;
-        self.count = 0;
+    fn align(&mut self) {
+        self.input.at -= (self.bits.count / 8) as usize;
+        self.bits = Bits::default();
     }
 
     /// Makes at least `wanted` (at most 32) bits ready.
-    fn need(&mut self, wanted: u32, input: &mut Input, raw: &dyn Bytes) -> Result<()> {
-        while self.count < wanted {
-            let [byte] = input.take::<1>(raw, "a deflate block header")?;
-            // Above `count` the same bits may stand already.
-            self.bits |= u64::from(byte) << self.count;
-            self.count += 8;
+    fn need(&mut self, wanted: u32, raw: &dyn Bytes) -> Result<()> {
+        while self.bits.count < wanted {
+            let [byte] = self.input.take::<1>(raw, "a deflate block header")?;
+            self.bits.put(byte);
         }
         Ok(())
     }
 
     fn get(&mut self, bits: u32) -> u32 {
-        let value = (self.bits & ((1 << bits) - 1)) as u32;
-        self.bits >>= bits;
-        self.count -= bits;
+        let value = (self.bits.bits & ((1 << bits) - 1)) as u32;
+        self.bits.drop(bits);
         value
     }
 
-    fn read_header(&mut self, input: &mut Input, raw: &dyn Bytes) -> Result<()> {
-        let outcome = self.parse_header(input, raw);
+    fn read_header(&mut self, raw: &dyn Bytes) -> Result<()> {
+        let outcome = self.parse_header(raw);
         // The inner loop may have read ahead zeroes that are not there.
-        if input.ended && input.at - (self.count / 8) as usize > input.end {
-            input.at = input.end;
-            return Err(input.truncated("a deflate block header"));
+        if self.input.ended && self.input.at - (self.bits.count / 8) as usize > self.input.end {
+            self.input.at = self.input.end;
+            return Err(self.input.truncated("a deflate block header"));
         }
         outcome
     }
 
-    fn parse_header(&mut self, input: &mut Input, raw: &dyn Bytes) -> Result<()> {
-        self.header = self.position(input);
-        self.need(3, input, raw)?;
+    fn parse_header(&mut self, raw: &dyn Bytes) -> Result<()> {
+        self.header = self.position();
+        self.need(3, raw)?;
         self.last = self.get(1) == 1;
         self.state = match self.get(2) {
             0 => {
-                self.align(input);
-                let [a, b, c, d] = input.take::<4>(raw, "a deflate block header")?;
+                self.align();
+                let [a, b, c, d] = self.input.take::<4>(raw, "a deflate block header")?;
                 let length = u16::from_le_bytes([a, b]);
                 if length != !u16::from_le_bytes([c, d]) {
                     return Err(damaged("a stored deflate block has a bad length"));
@@ -364,7 +356,7 @@ impl Inflate {
                 State::Codes
             }
             2 => {
-                self.read_codes(input, raw)?;
+                self.read_codes(raw)?;
                 State::Codes
             }
             _ => return Err(damaged("a deflate block has no valid type")),
@@ -382,12 +374,12 @@ impl Inflate {
     }
 
     /// The code lengths of a dynamic block (RFC 1951, 3.2.7).
-    fn read_codes(&mut self, input: &mut Input, raw: &dyn Bytes) -> Result<()> {
+    fn read_codes(&mut self, raw: &dyn Bytes) -> Result<()> {
         const ORDER: [u8; 19] = [
             16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15,
         ];
         let invalid = || damaged("a deflate block has invalid code lengths");
-        self.need(14, input, raw)?;
+        self.need(14, raw)?;
         let literals = self.get(5) as usize + 257;
         let distances = self.get(5) as usize + 1;
         let codes = self.get(4) as usize + 4;
@@ -396,7 +388,7 @@ impl Inflate {
         }
         let mut lengths = [0u8; 19];
         for &symbol in &ORDER[..codes] {
-            self.need(3, input, raw)?;
+            self.need(3, raw)?;
             lengths[usize::from(symbol)] = self.get(3) as u8;
         }
         let mut table = Table::<128>::new();
@@ -406,8 +398,8 @@ impl Inflate {
         let mut at = 0;
         while at < total {
             // At the very end of the input fewer bits than asked for may be there.
-            let ready = self.need(7 + 7, input, raw);
-            let entry = table.root(self.bits);
+            let ready = self.need(7 + 7, raw);
+            let entry = table.root(self.bits.bits);
             let length = entry & 0xff;
             if entry & tables::SPECIAL != 0 {
                 return Err(invalid());
@@ -419,7 +411,7 @@ impl Inflate {
                 18 => (7, 11),
                 _ => (0, 1),
             };
-            if length + extra > self.count {
+            if length + extra > self.bits.count {
                 ready?;
             }
             self.get(length);

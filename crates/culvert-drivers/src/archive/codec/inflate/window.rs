@@ -17,7 +17,7 @@ pub struct Window {
     /// First byte not handed out.
     start: usize,
     /// Longest distance back.
-    history: usize,
+    pub history: usize,
 }
 
 impl Window {
@@ -61,9 +61,19 @@ impl Window {
         &self.buffer[start..self.at]
     }
 
-    /// How many bytes are new.
-    pub fn fresh(&self) -> usize {
-        self.at - self.start
+    /// What is new.
+    pub fn fresh(&self) -> &[u8] {
+        &self.buffer[self.start..self.at]
+    }
+
+    /// The last `count` bytes.
+    pub fn last(&self, count: usize) -> &[u8] {
+        &self.buffer[self.at - count..self.at]
+    }
+
+    /// A member starts here: no match reaches farther back.
+    pub fn forget(&mut self) {
+        self.floor = self.at;
     }
 
     /// Up to `history` bytes before `at`, those of earlier members left out.

@@ -107,13 +107,20 @@ fn xz_limits_and_damage_are_named() {
         let at = bad.len() - 21;
         bad[at] ^= 1;
         assert!(
-            cause(Format::Xz, &bad).contains("checksum of an xz block"),
+            cause(Format::Xz, &bad).contains("block checksum mismatch"),
             "{check}"
         );
     }
     let filters = ["-c", "--x86", "--delta", "--lzma2"];
     let chain = cause(Format::Xz, &tool("xz", &filters, &plain));
-    assert!(chain.contains("more than two xz filters"), "{chain}");
+    assert!(chain.contains("multiple non-LZMA2 filters"), "{chain}");
+    // A dictionary of 1.5 GiB, the header's checksum put right.
+    let mut large = tool("xz", &["-c", "-T1"], &plain);
+    assert_eq!(large[12..16], [2, 0, 0x21, 1]);
+    large[16] = 37;
+    let sum = crc32(0, &large[12..20]).to_le_bytes();
+    large[20..24].copy_from_slice(&sum);
+    assert!(cause(Format::Xz, &large).contains("dictionary of more than 256 MiB"));
 }
 
 #[test]

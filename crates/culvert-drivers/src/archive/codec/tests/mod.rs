@@ -99,7 +99,7 @@ pub fn decode(
 ) -> Result<(Vec<u8>, Checkpoints)> {
     let mut plain = Vec::new();
     let mut told = 0;
-    let table = build_with(
+    let table = build(
         format,
         packed,
         options,
