@@ -14,8 +14,10 @@ pub(crate) fn lacks(capabilities: Capabilities, errno: Errno) -> Error {
     }
 }
 
-/// A walk by single lookups; `forget` gives back one reference on a directory passed.
+/// A walk by single lookups; `forget` gives back one reference on a directory passed. Where the
+/// driver does not judge it (`capabilities`), `caller` must have the right to search those passed.
 pub(crate) fn walk(
+    (caller, capabilities): (&Caller<'_>, Capabilities),
     lookup: impl Fn(Node, &[u8]) -> Result<Entry>,
     forget: impl Fn(Node),
     from: Node,
@@ -41,6 +43,10 @@ pub(crate) fn walk(
         }
         passed(dir);
         dir = entry.attributes.node;
+        if entry.attributes.kind == FileKind::Directory && !capabilities.checks_permissions {
+            let may = caller.may(Access::EXECUTE, &entry.attributes);
+            may.inspect_err(|_| passed(dir))?;
+        }
         consumed += 1;
     }
 }

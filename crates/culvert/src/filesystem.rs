@@ -91,7 +91,8 @@ pub trait FileSystem: Send + Sync {
     /// - `EACCES`: a directory on the way may not be searched (path_resolution(7)).
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
         let lookup = |dir, name: &[u8]| self.lookup(caller, dir, name);
-        derived::walk(lookup, |node| self.forget(node, 1), from, path)
+        let who = (caller, self.capabilities());
+        derived::walk(who, lookup, |node| self.forget(node, 1), from, path)
     }
 
     /// [`FileSystem::walk`] to the last component of `path` or not at all, with the caller's right

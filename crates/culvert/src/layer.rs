@@ -8,7 +8,8 @@
 //!
 //! Three hooks save most overriding: [`Layer::seen`] changes the attributes in everything that
 //! returns them, [`Layer::opened`] wraps every file that is opened, however it is, and
-//! [`Layer::around`] stands around every operation that may fail.
+//! [`Layer::around`] stands around every operation that may fail. [`Layer::called`] hears of every
+//! call.
 //!
 //! What the driver API derives from other operations is derived for a layer too, from the layer's
 //! own operations: `walk` and `read_directory_plus` look up, `access` judges the attributes. So a
@@ -41,10 +42,10 @@
 //! ```
 
 use crate::{
-    Access, Attributes, Caching, Call, Caller, Capabilities, DirectoryPlusSink, DirectorySink,
-    Entry, File, FileSystem, Lock, LockKind, LockOwner, Node, Observed, Observer, OpenFlags,
-    Opened, OpenedDirectory, Operation, Readiness, RenameFlags, Result, SetAttributes, Sink,
-    Source, StatFs, Validity, Wait, Walked, Whence, derived,
+    Access, Attributes, Backing, Caching, Call, Caller, Capabilities, DirectoryPlusSink,
+    DirectorySink, Entry, File, FileSystem, Lock, LockKind, LockOwner, Node, Observed, Observer,
+    OpenFlags, Opened, OpenedDirectory, Operation, Reached, Readiness, RenameFlags, Result,
+    SetAttributes, Sink, Source, StatFs, Validity, Wait, Walked, Whence, derived,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::{any::Any, task::Waker};
@@ -73,6 +74,12 @@ macro_rules! layer_trait {
             /// The one that everything not overridden goes to.
             fn inner(&self) -> &Self::Inner;
 
+            /// The transport, or the layer above, calls `method`, which is carried out next.
+            #[inline]
+            fn called(&self, method: &'static str) {
+                let _ = method;
+            }
+
             $($own)*
 
             $(
@@ -86,6 +93,7 @@ macro_rules! layer_trait {
             $(
                 #[inline]
                 fn $name(&$self $(, $arg: $type)*) $(-> $result)? {
+                    $self.0.called(stringify!($name));
                     $self.0.$name($($arg),*)
                 }
             )*
@@ -140,7 +148,11 @@ layer_trait! {
     }
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
         let lookup = |dir, name: &[u8]| self.lookup(caller, dir, name);
-        derived::walk(lookup, |node| self.forget(node, 1), from, path)
+        let who = (caller, self.capabilities());
+        derived::walk(who, lookup, |node| self.forget(node, 1), from, path)
+    }
+    fn reach(&self, _caller: &Caller<'_>, _from: Node, _path: &[u8]) -> Option<Result<Reached>> {
+        None
     }
     fn parent(&self, dir: Node) -> Result<Node> {
         self.inner().parent(dir)
@@ -287,6 +299,12 @@ layer_trait! {
     fn sync(&self) -> Result<()> {
         self.around(Call::of(Operation::Sync, self.root()), || self.inner().sync())
     }
+    fn backing(&self) -> Option<Backing> {
+        None
+    }
+    fn kernel_node(&self, _node: Node) -> Option<i32> {
+        None
+    }
     fn handed_down(&self, node: Node) -> Option<i32> {
         self.inner().handed_down(node)
     }
@@ -358,6 +376,12 @@ layer_trait! {
     }
     fn as_any(&self) -> Option<&dyn Any> {
         self.inner().as_any()
+    }
+    fn descriptor(&self) -> Option<i32> {
+        None
+    }
+    fn with_kernel_file(&self, _range: (u64, u64), _stores: bool, _map: &mut dyn FnMut(i32)) -> Result<bool> {
+        Ok(false)
     }
     fn caching(&self) -> Caching {
         self.inner().caching()

@@ -1,10 +1,12 @@
-//! The node-based side of a path-based driver: finding, reading, opening.
+//! The node-based side of a path-based driver.
 
 use super::{
-    PathEntry, PathFileSystem,
-    file::{PathFile, Snapshot},
+    PathFileSystem,
+    changes::Place,
+    file::Snapshot,
     lock::TreeLock,
-    table::{HIDDEN, ROOT, Table},
+    state::AdapterState,
+    table::{PathTable, ROOT},
 };
 use crate::{
     Access, Attributes, Caller, Capabilities, DirectoryEntry, DirectorySink, Entry, Errno,
@@ -14,26 +16,15 @@ use crate::{
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 /// A [`PathFileSystem`] as a [`FileSystem`].
-pub struct PathAdapter<T: PathFileSystem>(pub(super) Arc<Shared<T>>);
-
-pub(super) struct Shared<T> {
-    pub(super) driver: T,
-    /// Held for reading while a path is in use, for writing while names change: a path never goes
-    /// stale between being made and being used.
-    pub(super) tree: TreeLock,
-    /// Held for moments only, never during a call of the driver.
-    pub(super) table: Mutex<Table>,
-    /// Held from finding the end of a file to writing there.
-    pub(super) appending: Mutex<()>,
-}
+pub struct PathAdapter<T: PathFileSystem>(pub(super) Arc<AdapterState<T>>);
 
 impl<T: PathFileSystem> PathAdapter<T> {
     /// The adapter of `driver`. Nothing is asked yet.
     pub fn new(driver: T) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(AdapterState {
             driver,
             tree: TreeLock::default(),
-            table: Mutex::new(Table::new()),
+            table: Mutex::new(PathTable::new()),
             appending: Mutex::new(()),
         }))
     }
@@ -41,175 +32,6 @@ impl<T: PathFileSystem> PathAdapter<T> {
     /// The driver itself.
     pub fn driver(&self) -> &T {
         &self.0.driver
-    }
-}
-
-impl<T: PathFileSystem> Shared<T> {
-    /// The driver's attributes of `node`, completed. The tree must be held.
-    fn complete(&self, node: Node, attributes: Attributes) -> Attributes {
-        let inode = match attributes.inode {
-            0 => node.0,
-            inode => inode,
-        };
-        Attributes {
-            node,
-            inode,
-            ..attributes
-        }
-    }
-
-    /// Attributes of a node wherever it is now: named, hidden, or gone.
-    pub(super) fn attributes(&self, node: Node) -> Result<Attributes> {
-        let _tree = self.tree.read();
-        let (path, hidden) = {
-            let table = self.table.lock();
-            if let Some(last) = table.removed(node)? {
-                return Ok(self.complete(node, last));
-            }
-            (table.path(node), table.get(node)?.hidden)
-        };
-        let mut attributes = self.by_path(path, |path| {
-            let found = self.driver.attributes(path)?;
-            self.table.lock().compare(node, &found)?;
-            Ok(found)
-        })?;
-        if hidden {
-            attributes.links = 0;
-        }
-        Ok(self.complete(node, attributes))
-    }
-
-    /// What an open file said of itself, completed: without links once it has lost its name.
-    pub(super) fn own_attributes(&self, node: Node, own: Attributes) -> Result<Attributes> {
-        let table = self.table.lock();
-        let links = match (table.get(node)?.hidden, table.removed(node)?) {
-            (false, None) => own.links,
-            // It lost a name that was not its last one.
-            (false, Some(last)) if last.links > 0 => own.links,
-            _ => 0,
-        };
-        Ok(self.complete(node, Attributes { links, ..own }))
-    }
-
-    /// What the driver says of a node's path; a node that has lost it is `ESTALE`.
-    fn by_path<R>(&self, path: Result<Vec<u8>>, ask: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
-        match path.and_then(|path| ask(&path)) {
-            Err(error) if error.errno() == Errno::ENOENT => Err(Errno::ESTALE.into()),
-            result => result,
-        }
-    }
-
-    /// Runs `ask` with the path of `node`, which stays its path meanwhile as far as this process
-    /// goes; `ESTALE` when another process has put something else there.
-    pub(super) fn with_path<R>(
-        &self,
-        node: Node,
-        ask: impl FnOnce(&[u8]) -> Result<R>,
-    ) -> Result<R> {
-        let _tree = self.tree.read();
-        let path = self.table.lock().path(node);
-        self.by_path(path, |path| {
-            self.verify(node, path)?;
-            ask(path)
-        })
-    }
-
-    /// Asks the driver whether `path` still leads to `node`: other processes rename, too. A driver
-    /// that reports no inodes cannot tell. The tree must be held.
-    fn verify(&self, node: Node, path: &[u8]) -> Result<()> {
-        let known = node != ROOT && self.table.lock().is_identified(node)?;
-        if !known || self.driver.capabilities().immutable {
-            return Ok(());
-        }
-        let found = self.driver.attributes(path)?;
-        self.table.lock().compare(node, &found)
-    }
-
-    /// Binds what the driver has under `path`, which is `name` in `dir`, and gives one reference.
-    /// The tree must be held.
-    pub(super) fn found(&self, dir: Node, name: &[u8], path: &[u8]) -> Result<Entry> {
-        let attributes = match self.driver.attributes(path) {
-            Ok(attributes) => attributes,
-            Err(error) => {
-                if error.errno() == Errno::ENOENT {
-                    self.table.lock().unbind(dir, name, None);
-                }
-                return Err(error);
-            }
-        };
-        let mut table = self.table.lock();
-        let node = table.bind(dir, name, &attributes)?;
-        table.reference(node);
-        let attributes = self.complete(node, attributes);
-        Ok(Entry { attributes })
-    }
-
-    /// The path of `name` in `dir`; our own names are not there for anyone. `ESTALE` when the path
-    /// of `dir` leads to something else by now.
-    pub(super) fn path_in(&self, dir: Node, name: &[u8]) -> Result<Vec<u8>> {
-        let path = self.path_below(dir, name)?;
-        let above = self.table.lock().path(dir);
-        self.by_path(above, |above| self.verify(dir, above))?;
-        Ok(path)
-    }
-
-    /// The same of a directory that was just looked up.
-    fn path_below(&self, dir: Node, name: &[u8]) -> Result<Vec<u8>> {
-        let path = self.table.lock().path_in(dir, name)?;
-        match name.starts_with(HIDDEN) {
-            true => Err(Errno::ENOENT.into()),
-            false => Ok(path),
-        }
-    }
-
-    /// A lookup in a directory that was just looked up.
-    fn step(&self, dir: Node, name: &[u8]) -> Result<Entry> {
-        let _tree = self.tree.read();
-        let path = self.path_below(dir, name)?;
-        self.found(dir, name, &path)
-    }
-
-    /// `handle` of `node` as an open file.
-    pub(super) fn opened(shared: &Arc<Self>, node: Node, handle: T::Handle) -> Result<Opened>
-    where
-        T: 'static,
-    {
-        // By its path another file may have been opened, that took the name meanwhile.
-        if let Some(Ok(own)) = shared.driver.handle_attributes(&handle) {
-            shared.table.lock().compare(node, &own)?;
-        }
-        shared.table.lock().get_mut(node)?.opens += 1;
-        let file = PathFile::new(Arc::clone(shared), node, handle);
-        Ok(Opened::Driven(Box::new(file)))
-    }
-
-    /// The names in `dir`, each with its inode, sorted by a position that depends on the name
-    /// alone.
-    pub(super) fn list(&self, dir: Node) -> Result<Vec<(u64, PathEntry)>> {
-        let _tree = self.tree.read();
-        let path = self.path_in(dir, b"")?;
-        let path = path.strip_suffix(b"/").unwrap_or(&path);
-        let mut entries = self.driver.list(path)?;
-        entries.retain(|entry| !entry.name.starts_with(HIDDEN));
-        let table = self.table.lock();
-        let place = |mut entry: PathEntry| {
-            if entry.inode == 0 {
-                let known = table.child(dir, &entry.name);
-                let path = table.path_in(dir, &entry.name)?;
-                entry.inode = known.unwrap_or_else(|| Table::number(&path, 0)).0;
-            }
-            // 55 bits of hash; 8 to tell names apart that share them.
-            Ok((super::table::hash(&entry.name) >> 9 << 8, entry))
-        };
-        let mut placed: Vec<_> = entries.into_iter().map(place).collect::<Result<_>>()?;
-        placed.sort_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
-        let (mut last, mut count) = (0, 0);
-        for (position, _) in &mut placed {
-            count = if *position == last { count + 1 } else { 1 };
-            last = *position;
-            *position += count;
-        }
-        Ok(placed)
     }
 }
 
@@ -238,7 +60,8 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
             true => self.lookup(caller, dir, name),
             false => self.0.step(dir, name),
         };
-        derived::walk(lookup, |node| self.forget(node, 1), from, path)
+        let who = (caller, self.capabilities());
+        derived::walk(who, lookup, |node| self.forget(node, 1), from, path)
     }
 
     fn parent(&self, dir: Node) -> Result<Node> {
@@ -278,7 +101,7 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         self.0.openable(node, flags)?;
         self.0.with_path(node, |path| {
             let handle = self.0.driver.open(caller, path, flags)?;
-            Shared::opened(&self.0, node, handle)
+            AdapterState::opened(&self.0, node, handle)
         })
     }
 
@@ -293,7 +116,7 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         let flags = flags.without(OpenFlags::TRUNCATE);
         self.0.with_path(node, |path| {
             let handle = self.0.driver.restore(caller, path, flags, state)?;
-            Shared::opened(&self.0, node, handle)
+            AdapterState::opened(&self.0, node, handle)
         })
     }
 
@@ -369,7 +192,64 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         flags: OpenFlags,
         mode: u32,
     ) -> Result<(Entry, Opened)> {
-        Shared::create(&self.0, caller, dir, name, flags, mode)
+        let state = &self.0;
+        state.may_change()?;
+        let _tree = state.tree.read();
+        let path = state.path_in(dir, name)?;
+        loop {
+            let handle = match state.driver.create(caller, &path, flags, mode) {
+                Err(error) if error.errno() != Errno::EEXIST || flags.exclusive() => {
+                    return Err(error);
+                }
+                Err(_) => None,
+                Ok(handle) => Some(handle),
+            };
+            let own = handle
+                .as_ref()
+                .and_then(|handle| state.driver.handle_attributes(handle))
+                .and_then(Result::ok);
+            let entry = match state.found(dir, name, &path) {
+                // Gone again, by another process: make it after all.
+                Err(error) if error.errno() == Errno::ENOENT && handle.is_none() => continue,
+                Err(error) if error.errno() == Errno::ENOENT => {
+                    let last = own.unwrap_or(Attributes::new(FileKind::Regular, mode));
+                    state.nameless(&path, last)
+                }
+                // Replaced by another process: what was made is open.
+                Ok(entry) if own.is_some_and(|own| is_another(&own, &entry.attributes)) => {
+                    state.table.lock().forget(entry.attributes.node, 1);
+                    let last = own.unwrap_or(Attributes::new(FileKind::Regular, mode));
+                    state.nameless(&path, last)
+                }
+                entry => entry?,
+            };
+            let node = entry.attributes.node;
+            let open = || {
+                state.openable(node, flags)?;
+                let read = if flags.read() { Access::READ.0 } else { 0 };
+                let write = if flags.write() { Access::WRITE.0 } else { 0 };
+                let wanted = Access(read | write);
+                let capabilities = state.driver.capabilities();
+                match capabilities.checks_permissions {
+                    true => state.driver.access(caller, &path, wanted)?,
+                    false => derived::access(caller, &entry.attributes, wanted, capabilities)?,
+                }
+                state.driver.open(caller, &path, flags)
+            };
+            let opened = handle.map_or_else(open, Ok);
+            let opened = opened.and_then(|handle| AdapterState::opened(state, node, handle));
+            let opened = opened.inspect_err(|_| state.table.lock().forget(node, 1))?;
+            let size = if flags.truncate() {
+                0
+            } else {
+                entry.attributes.size
+            };
+            let attributes = Attributes {
+                size,
+                ..entry.attributes
+            };
+            return Ok((Entry { attributes }, opened));
+        }
     }
 
     fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
@@ -399,15 +279,50 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
     }
 
     fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
-        self.0.link(caller, node, dir, name)
+        let state = &self.0;
+        state.may_change()?;
+        let _tree = state.tree.read();
+        let path = state.path_in(dir, name)?;
+        let old = {
+            let table = state.table.lock();
+            match table.get(node)? {
+                known if known.kind == FileKind::Directory => return Err(Errno::EPERM.into()),
+                known if known.hidden => return Err(Errno::ENOENT.into()),
+                _ => table.path(node)?,
+            }
+        };
+        state.driver.link(caller, &old, &path)?;
+        state.found(dir, name, &path)
     }
 
     fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.0.unlink(caller, dir, name)
+        let state = &self.0;
+        state.may_change()?;
+        let _tree = state.tree.write();
+        let (path, is) = state.at((dir, name))?;
+        let is = is.ok_or(Errno::ENOENT)?;
+        if is.kind == FileKind::Directory {
+            return Err(Errno::EISDIR.into());
+        }
+        if state.hide(caller, (dir, name), &path)?.is_none() {
+            state.driver.unlink(caller, &path)?;
+            state.table.lock().unbind(dir, name, Some(is));
+        }
+        Ok(())
     }
 
     fn rmdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.0.rmdir(caller, dir, name)
+        let state = &self.0;
+        state.may_change()?;
+        let _tree = state.tree.write();
+        let (path, is) = state.at((dir, name))?;
+        let is = is.ok_or(Errno::ENOENT)?;
+        if is.kind != FileKind::Directory {
+            return Err(Errno::ENOTDIR.into());
+        }
+        state.driver.rmdir(caller, &path)?;
+        state.table.lock().unbind(dir, name, Some(is));
+        Ok(())
     }
 
     fn rename(
@@ -417,7 +332,52 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         to: (Node, &[u8]),
         flags: RenameFlags,
     ) -> Result<()> {
-        self.0.rename(caller, from, to, flags)
+        let state = &self.0;
+        state.may_change()?;
+        let _tree = state.tree.write();
+        let (old, moved) = state.at(from)?;
+        let (new, replaced) = state.at(to)?;
+        let moved = moved.ok_or(Errno::ENOENT)?;
+        {
+            let table = state.table.lock();
+            let below = |dir, place: Place<'_>| {
+                let above = table.child(place.0, place.1);
+                above.is_some_and(|above| table.is_below(dir, above))
+            };
+            if moved.kind == FileKind::Directory && below(to.0, from)
+                || flags.exchange() && below(from.0, to)
+            {
+                return Err(Errno::EINVAL.into());
+            }
+            if from == to && !flags.no_replace() {
+                return Ok(());
+            }
+        }
+        let one_file = replaced.is_some_and(|r| r.inode != 0 && r.inode == moved.inode);
+        let replaces = replaced.is_some_and(|r| r.kind != FileKind::Directory)
+            && moved.kind != FileKind::Directory
+            && flags.0 == 0
+            && !one_file;
+        let hidden = match replaces {
+            true => state.hide(caller, to, &new)?,
+            false => None,
+        };
+        if let Err(error) = state.driver.rename(caller, &old, &new, flags) {
+            if let Some(hidden) = hidden {
+                state.unhide(caller, (to.0, &hidden), to, &new);
+            }
+            return Err(error);
+        }
+        let mut table = state.table.lock();
+        if flags.exchange() {
+            table.exchange(from, to);
+        } else if !one_file {
+            if hidden.is_none() {
+                table.unbind(to.0, to.1, replaced);
+            }
+            table.rename(from, to);
+        }
+        Ok(())
     }
 
     fn forget(&self, node: Node, count: u64) {
@@ -437,4 +397,9 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
     fn finish(&self) {
         self.0.driver.finish();
     }
+}
+
+/// Whether two answers of a driver that reports inodes are about two files.
+fn is_another(one: &Attributes, other: &Attributes) -> bool {
+    one.inode != 0 && other.inode != 0 && (one.inode, one.kind) != (other.inode, other.kind)
 }

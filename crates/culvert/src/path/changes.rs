@@ -1,15 +1,14 @@
-//! The node-based side of a path-based driver: changes.
+//! What changes of a path-based driver are made of.
 
-use super::{PathFileSystem, adapter::Shared, table::HIDDEN};
+use super::{PathFileSystem, state::AdapterState, table::HIDDEN};
 use crate::{
-    Access, Attributes, Caller, Entry, Errno, FileKind, Node, OpenFlags, Opened, RenameFlags,
-    Result, SetAttributes, derived,
+    Attributes, Caller, Entry, Errno, FileKind, Node, OpenFlags, RenameFlags, Result, SetAttributes,
 };
-use alloc::{format, sync::Arc, vec::Vec};
+use alloc::{format, vec::Vec};
 
-type Place<'a> = (Node, &'a [u8]);
+pub(super) type Place<'a> = (Node, &'a [u8]);
 
-impl<T: PathFileSystem> Shared<T> {
+impl<T: PathFileSystem> AdapterState<T> {
     pub(super) fn may_change(&self) -> Result<()> {
         match self.driver.capabilities().read_only {
             true => Err(Errno::EROFS.into()),
@@ -76,7 +75,7 @@ impl<T: PathFileSystem> Shared<T> {
     }
 
     /// The entry of what was made at `path` and has lost its name since.
-    fn nameless(&self, path: &[u8], attributes: Attributes) -> Entry {
+    pub(super) fn nameless(&self, path: &[u8], attributes: Attributes) -> Entry {
         let node = self.table.lock().nameless(path, attributes);
         let inode = match attributes.inode {
             0 => node.0,
@@ -91,100 +90,8 @@ impl<T: PathFileSystem> Shared<T> {
         Entry { attributes }
     }
 
-    pub(super) fn create(
-        shared: &Arc<Self>,
-        caller: &Caller<'_>,
-        dir: Node,
-        name: &[u8],
-        flags: OpenFlags,
-        mode: u32,
-    ) -> Result<(Entry, Opened)>
-    where
-        T: 'static,
-    {
-        shared.may_change()?;
-        let _tree = shared.tree.read();
-        let path = shared.path_in(dir, name)?;
-        loop {
-            let handle = match shared.driver.create(caller, &path, flags, mode) {
-                Err(error) if error.errno() != Errno::EEXIST || flags.exclusive() => {
-                    return Err(error);
-                }
-                Err(_) => None,
-                Ok(handle) => Some(handle),
-            };
-            let own = handle
-                .as_ref()
-                .and_then(|handle| shared.driver.handle_attributes(handle))
-                .and_then(Result::ok);
-            let entry = match shared.found(dir, name, &path) {
-                // Gone again, by another process: make it after all.
-                Err(error) if error.errno() == Errno::ENOENT && handle.is_none() => continue,
-                Err(error) if error.errno() == Errno::ENOENT => {
-                    let last = own.unwrap_or(Attributes::new(FileKind::Regular, mode));
-                    shared.nameless(&path, last)
-                }
-                // Replaced by another process: what was made is open.
-                Ok(entry) if own.is_some_and(|own| is_another(&own, &entry.attributes)) => {
-                    shared.table.lock().forget(entry.attributes.node, 1);
-                    let last = own.unwrap_or(Attributes::new(FileKind::Regular, mode));
-                    shared.nameless(&path, last)
-                }
-                entry => entry?,
-            };
-            let node = entry.attributes.node;
-            let open = || {
-                shared.openable(node, flags)?;
-                let read = if flags.read() { Access::READ.0 } else { 0 };
-                let write = if flags.write() { Access::WRITE.0 } else { 0 };
-                let wanted = Access(read | write);
-                let capabilities = shared.driver.capabilities();
-                match capabilities.checks_permissions {
-                    true => shared.driver.access(caller, &path, wanted)?,
-                    false => derived::access(caller, &entry.attributes, wanted, capabilities)?,
-                }
-                shared.driver.open(caller, &path, flags)
-            };
-            let opened = handle.map_or_else(open, Ok);
-            let opened = opened.and_then(|handle| Self::opened(shared, node, handle));
-            let opened = opened.inspect_err(|_| shared.table.lock().forget(node, 1))?;
-            let size = if flags.truncate() {
-                0
-            } else {
-                entry.attributes.size
-            };
-            let attributes = Attributes {
-                size,
-                ..entry.attributes
-            };
-            return Ok((Entry { attributes }, opened));
-        }
-    }
-
-    pub(super) fn link(
-        &self,
-        caller: &Caller<'_>,
-        node: Node,
-        dir: Node,
-        name: &[u8],
-    ) -> Result<Entry> {
-        self.may_change()?;
-        let _tree = self.tree.read();
-        let path = self.path_in(dir, name)?;
-        let old = {
-            let table = self.table.lock();
-            match table.get(node)? {
-                known if known.kind == FileKind::Directory => return Err(Errno::EPERM.into()),
-                known if known.hidden => return Err(Errno::ENOENT.into()),
-                _ => table.path(node)?,
-            }
-        };
-        self.driver.link(caller, &old, &path)?;
-        self.found(dir, name, &path)
-    }
-
     /// What `place` holds now, if anything: its path and attributes. The tree must be held.
-    fn at(&self, (dir, name): Place<'_>) -> Result<(Vec<u8>, Option<Attributes>)> {
+    pub(super) fn at(&self, (dir, name): Place<'_>) -> Result<(Vec<u8>, Option<Attributes>)> {
         let path = self.path_in(dir, name)?;
         match self.driver.attributes(&path) {
             Ok(attributes) => {
@@ -203,7 +110,7 @@ impl<T: PathFileSystem> Shared<T> {
     /// Gets the file at `place` out of the way of its removal, when it is open under no other name
     /// and the driver cannot keep it so. Returns the name it has then. The tree must be held for
     /// writing.
-    fn hide(
+    pub(super) fn hide(
         &self,
         caller: &Caller<'_>,
         (dir, name): Place<'_>,
@@ -230,21 +137,6 @@ impl<T: PathFileSystem> Shared<T> {
         table.rename((dir, name), (dir, &hidden));
         table.get_mut(node)?.hidden = true;
         Ok(Some(hidden))
-    }
-
-    pub(super) fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.may_change()?;
-        let _tree = self.tree.write();
-        let (path, is) = self.at((dir, name))?;
-        let is = is.ok_or(Errno::ENOENT)?;
-        if is.kind == FileKind::Directory {
-            return Err(Errno::EISDIR.into());
-        }
-        if self.hide(caller, (dir, name), &path)?.is_none() {
-            self.driver.unlink(caller, &path)?;
-            self.table.lock().unbind(dir, name, Some(is));
-        }
-        Ok(())
     }
 
     /// A description of `node` is closed. With the last one a hidden file goes.
@@ -285,75 +177,8 @@ impl<T: PathFileSystem> Shared<T> {
         self.table.lock().unbind(dir, &name, last);
     }
 
-    pub(super) fn rmdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.may_change()?;
-        let _tree = self.tree.write();
-        let (path, is) = self.at((dir, name))?;
-        let is = is.ok_or(Errno::ENOENT)?;
-        if is.kind != FileKind::Directory {
-            return Err(Errno::ENOTDIR.into());
-        }
-        self.driver.rmdir(caller, &path)?;
-        self.table.lock().unbind(dir, name, Some(is));
-        Ok(())
-    }
-
-    pub(super) fn rename(
-        &self,
-        caller: &Caller<'_>,
-        from: Place<'_>,
-        to: Place<'_>,
-        flags: RenameFlags,
-    ) -> Result<()> {
-        self.may_change()?;
-        let _tree = self.tree.write();
-        let (old, moved) = self.at(from)?;
-        let (new, replaced) = self.at(to)?;
-        let moved = moved.ok_or(Errno::ENOENT)?;
-        {
-            let table = self.table.lock();
-            let below = |dir, place: Place<'_>| {
-                let above = table.child(place.0, place.1);
-                above.is_some_and(|above| table.is_below(dir, above))
-            };
-            if moved.kind == FileKind::Directory && below(to.0, from)
-                || flags.exchange() && below(from.0, to)
-            {
-                return Err(Errno::EINVAL.into());
-            }
-            if from == to && !flags.no_replace() {
-                return Ok(());
-            }
-        }
-        let one_file = replaced.is_some_and(|r| r.inode != 0 && r.inode == moved.inode);
-        let replaces = replaced.is_some_and(|r| r.kind != FileKind::Directory)
-            && moved.kind != FileKind::Directory
-            && flags.0 == 0
-            && !one_file;
-        let hidden = match replaces {
-            true => self.hide(caller, to, &new)?,
-            false => None,
-        };
-        if let Err(error) = self.driver.rename(caller, &old, &new, flags) {
-            if let Some(hidden) = hidden {
-                self.unhide(caller, (to.0, &hidden), to, &new);
-            }
-            return Err(error);
-        }
-        let mut table = self.table.lock();
-        if flags.exchange() {
-            table.exchange(from, to);
-        } else if !one_file {
-            if hidden.is_none() {
-                table.unbind(to.0, to.1, replaced);
-            }
-            table.rename(from, to);
-        }
-        Ok(())
-    }
-
-    /// Takes back [`Shared::hide`], when the removal did not come to be.
-    fn unhide(&self, caller: &Caller<'_>, from: Place<'_>, to: Place<'_>, path: &[u8]) {
+    /// Takes back [`AdapterState::hide`], when the removal did not come to be.
+    pub(super) fn unhide(&self, caller: &Caller<'_>, from: Place<'_>, to: Place<'_>, path: &[u8]) {
         let hidden = self.table.lock().path_in(from.0, from.1);
         let back = hidden.and_then(|hidden| {
             self.driver
@@ -369,9 +194,4 @@ impl<T: PathFileSystem> Shared<T> {
             }
         }
     }
-}
-
-/// Whether two answers of a driver that reports inodes are about two files.
-fn is_another(one: &Attributes, other: &Attributes) -> bool {
-    one.inode != 0 && other.inode != 0 && (one.inode, one.kind) != (other.inode, other.kind)
 }

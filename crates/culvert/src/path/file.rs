@@ -1,6 +1,6 @@
 //! Open files and directories of a path-based driver.
 
-use super::{PathEntry, PathFileSystem, adapter::Shared};
+use super::{PathEntry, PathFileSystem, state::AdapterState};
 use crate::{
     Attributes, Caching, Directory, DirectoryEntry, DirectorySink, Errno, File, Node, Result,
     SetAttributes, Sink, Source, Whence, sync::Mutex,
@@ -11,14 +11,14 @@ use alloc::{sync::Arc, vec, vec::Vec};
 const PIECE: usize = 128 << 10;
 
 pub(super) struct PathFile<T: PathFileSystem> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<AdapterState<T>>,
     node: Node,
     /// None only while being dropped.
     handle: Option<T::Handle>,
 }
 
 impl<T: PathFileSystem> PathFile<T> {
-    pub(super) fn new(shared: Arc<Shared<T>>, node: Node, handle: T::Handle) -> Self {
+    pub(super) fn new(shared: Arc<AdapterState<T>>, node: Node, handle: T::Handle) -> Self {
         Self {
             shared,
             node,
@@ -159,13 +159,13 @@ type Listing = Arc<Vec<(u64, PathEntry)>>;
 
 /// An open directory: its names as they were when it was opened or rewound.
 pub(super) struct Snapshot<T: PathFileSystem> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<AdapterState<T>>,
     dir: Node,
     entries: Mutex<Option<Listing>>,
 }
 
 impl<T: PathFileSystem> Snapshot<T> {
-    pub(super) fn new(shared: Arc<Shared<T>>, dir: Node) -> Self {
+    pub(super) fn new(shared: Arc<AdapterState<T>>, dir: Node) -> Self {
         Self {
             shared,
             dir,

@@ -55,6 +55,7 @@ mod adapter;
 mod changes;
 mod file;
 mod lock;
+mod state;
 mod table;
 
 pub use adapter::PathAdapter;

@@ -24,7 +24,7 @@ pub(super) struct Known {
     last: Option<Attributes>,
 }
 
-pub(super) struct Table {
+pub(super) struct PathTable {
     nodes: BTreeMap<Node, Known>,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
     hash ^ (hash >> 31)
 }
 
-impl Table {
+impl PathTable {
     pub(super) fn new() -> Self {
         let root = Known {
             kind: FileKind::Directory,

@@ -10,6 +10,7 @@ fn each_method_of_a_path_driver_has_its_caller() {
         include_str!("../adapter.rs"),
         include_str!("../changes.rs"),
         include_str!("../file.rs"),
+        include_str!("../state.rs"),
     ];
     let callers: String = callers.concat().split_whitespace().collect();
     let source = include_str!("../mod.rs");

@@ -1,14 +1,14 @@
 //! An open file of [`super::Memory`].
 
 use super::{
-    Shared,
+    SharedState,
     state::{Content, State},
 };
 use crate::{Attributes, Errno, File, Node, Result, SetAttributes, Sink, Source, Whence};
 use std::{any::Any, sync::MutexGuard, vec::Vec};
 
 pub(super) struct MemoryFile {
-    pub(super) state: Shared,
+    pub(super) state: SharedState,
     pub(super) node: Node,
     pub(super) superuser: bool,
 }

@@ -20,12 +20,12 @@ use std::{
     vec::Vec,
 };
 
-type Shared = Arc<Mutex<State>>;
+type SharedState = Arc<Mutex<State>>;
 
 /// A file system in memory, empty at first; clones show the same one.
 #[derive(Clone)]
 pub struct Memory {
-    state: Shared,
+    state: SharedState,
     read_only: bool,
 }
 

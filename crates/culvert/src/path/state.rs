@@ -1,0 +1,190 @@
+//! What an adapter keeps of a path-based driver: nodes found, by the paths that they have now.
+
+use super::{
+    PathEntry, PathFileSystem,
+    file::PathFile,
+    lock::TreeLock,
+    table::{HIDDEN, PathTable, ROOT},
+};
+use crate::{Attributes, Entry, Errno, Node, Opened, Result, sync::Mutex};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+
+pub(super) struct AdapterState<T> {
+    pub(super) driver: T,
+    /// Held for reading while a path is in use, for writing while names change: a path never goes
+    /// stale between being made and being used.
+    pub(super) tree: TreeLock,
+    /// Held for moments only, never during a call of the driver.
+    pub(super) table: Mutex<PathTable>,
+    /// Held from finding the end of a file to writing there.
+    pub(super) appending: Mutex<()>,
+}
+
+impl<T: PathFileSystem> AdapterState<T> {
+    /// The driver's attributes of `node`, completed. The tree must be held.
+    fn complete(&self, node: Node, attributes: Attributes) -> Attributes {
+        let inode = match attributes.inode {
+            0 => node.0,
+            inode => inode,
+        };
+        Attributes {
+            node,
+            inode,
+            ..attributes
+        }
+    }
+
+    /// Attributes of a node wherever it is now: named, hidden, or gone.
+    pub(super) fn attributes(&self, node: Node) -> Result<Attributes> {
+        let _tree = self.tree.read();
+        let (path, hidden) = {
+            let table = self.table.lock();
+            if let Some(last) = table.removed(node)? {
+                return Ok(self.complete(node, last));
+            }
+            (table.path(node), table.get(node)?.hidden)
+        };
+        let mut attributes = self.by_path(path, |path| {
+            let found = self.driver.attributes(path)?;
+            self.table.lock().compare(node, &found)?;
+            Ok(found)
+        })?;
+        if hidden {
+            attributes.links = 0;
+        }
+        Ok(self.complete(node, attributes))
+    }
+
+    /// What an open file said of itself, completed: without links once it has lost its name.
+    pub(super) fn own_attributes(&self, node: Node, own: Attributes) -> Result<Attributes> {
+        let table = self.table.lock();
+        let links = match (table.get(node)?.hidden, table.removed(node)?) {
+            (false, None) => own.links,
+            // It lost a name that was not its last one.
+            (false, Some(last)) if last.links > 0 => own.links,
+            _ => 0,
+        };
+        Ok(self.complete(node, Attributes { links, ..own }))
+    }
+
+    /// What the driver says of a node's path; a node that has lost it is `ESTALE`.
+    fn by_path<R>(&self, path: Result<Vec<u8>>, ask: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
+        match path.and_then(|path| ask(&path)) {
+            Err(error) if error.errno() == Errno::ENOENT => Err(Errno::ESTALE.into()),
+            result => result,
+        }
+    }
+
+    /// Runs `ask` with the path of `node`, which stays its path meanwhile as far as this process
+    /// goes; `ESTALE` when another process has put something else there.
+    pub(super) fn with_path<R>(
+        &self,
+        node: Node,
+        ask: impl FnOnce(&[u8]) -> Result<R>,
+    ) -> Result<R> {
+        let _tree = self.tree.read();
+        let path = self.table.lock().path(node);
+        self.by_path(path, |path| {
+            self.verify(node, path)?;
+            ask(path)
+        })
+    }
+
+    /// Asks the driver whether `path` still leads to `node`: other processes rename, too. A driver
+    /// that reports no inodes cannot tell. The tree must be held.
+    fn verify(&self, node: Node, path: &[u8]) -> Result<()> {
+        let known = node != ROOT && self.table.lock().is_identified(node)?;
+        if !known || self.driver.capabilities().immutable {
+            return Ok(());
+        }
+        let found = self.driver.attributes(path)?;
+        self.table.lock().compare(node, &found)
+    }
+
+    /// Binds what the driver has under `path`, which is `name` in `dir`, and gives one reference.
+    /// The tree must be held.
+    pub(super) fn found(&self, dir: Node, name: &[u8], path: &[u8]) -> Result<Entry> {
+        let attributes = match self.driver.attributes(path) {
+            Ok(attributes) => attributes,
+            Err(error) => {
+                if error.errno() == Errno::ENOENT {
+                    self.table.lock().unbind(dir, name, None);
+                }
+                return Err(error);
+            }
+        };
+        let mut table = self.table.lock();
+        let node = table.bind(dir, name, &attributes)?;
+        table.reference(node);
+        let attributes = self.complete(node, attributes);
+        Ok(Entry { attributes })
+    }
+
+    /// The path of `name` in `dir`; our own names are not there for anyone. `ESTALE` when the path
+    /// of `dir` leads to something else by now.
+    pub(super) fn path_in(&self, dir: Node, name: &[u8]) -> Result<Vec<u8>> {
+        let path = self.path_below(dir, name)?;
+        let above = self.table.lock().path(dir);
+        self.by_path(above, |above| self.verify(dir, above))?;
+        Ok(path)
+    }
+
+    /// The same of a directory that was just looked up.
+    fn path_below(&self, dir: Node, name: &[u8]) -> Result<Vec<u8>> {
+        let path = self.table.lock().path_in(dir, name)?;
+        match name.starts_with(HIDDEN) {
+            true => Err(Errno::ENOENT.into()),
+            false => Ok(path),
+        }
+    }
+
+    /// A lookup in a directory that was just looked up.
+    pub(super) fn step(&self, dir: Node, name: &[u8]) -> Result<Entry> {
+        let _tree = self.tree.read();
+        let path = self.path_below(dir, name)?;
+        self.found(dir, name, &path)
+    }
+
+    /// `handle` of `node` as an open file.
+    pub(super) fn opened(shared: &Arc<Self>, node: Node, handle: T::Handle) -> Result<Opened>
+    where
+        T: 'static,
+    {
+        // By its path another file may have been opened, that took the name meanwhile.
+        if let Some(Ok(own)) = shared.driver.handle_attributes(&handle) {
+            shared.table.lock().compare(node, &own)?;
+        }
+        shared.table.lock().get_mut(node)?.opens += 1;
+        let file = PathFile::new(Arc::clone(shared), node, handle);
+        Ok(Opened::Driven(Box::new(file)))
+    }
+
+    /// The names in `dir`, each with its inode, sorted by a position that depends on the name
+    /// alone.
+    pub(super) fn list(&self, dir: Node) -> Result<Vec<(u64, PathEntry)>> {
+        let _tree = self.tree.read();
+        let path = self.path_in(dir, b"")?;
+        let path = path.strip_suffix(b"/").unwrap_or(&path);
+        let mut entries = self.driver.list(path)?;
+        entries.retain(|entry| !entry.name.starts_with(HIDDEN));
+        let table = self.table.lock();
+        let place = |mut entry: PathEntry| {
+            if entry.inode == 0 {
+                let known = table.child(dir, &entry.name);
+                let path = table.path_in(dir, &entry.name)?;
+                entry.inode = known.unwrap_or_else(|| PathTable::number(&path, 0)).0;
+            }
+            // 55 bits of hash; 8 to tell names apart that share them.
+            Ok((super::table::hash(&entry.name) >> 9 << 8, entry))
+        };
+        let mut placed: Vec<_> = entries.into_iter().map(place).collect::<Result<_>>()?;
+        placed.sort_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
+        let (mut last, mut count) = (0, 0);
+        for (position, _) in &mut placed {
+            count = if *position == last { count + 1 } else { 1 };
+            last = *position;
+            *position += count;
+        }
+        Ok(placed)
+    }
+}
