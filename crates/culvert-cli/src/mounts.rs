@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::{Mount, Request, is_url};
-use culvert_drivers::{DriverInfo, Source, binding};
+use culvert_drivers::{Source, binding};
 use std::{
     fs, io,
     os::unix::ffi::OsStrExt,
@@ -166,37 +166,28 @@ fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
             io::ErrorKind::NotFound if is_url(&request.source) => {
                 failure.advice("that is a URL, not a path: download it first, and name the file")
             }
-            io::ErrorKind::NotFound => {
-                failure.advice("give a directory or an archive that is there")
-            }
+            io::ErrorKind::NotFound => failure.advice("give a directory or a file that is there"),
             io::ErrorKind::PermissionDenied => failure.advice("give one that you may read"),
             _ => failure,
         }
     };
-    let driver = request.driver.as_deref().map(culvert_drivers::find);
-    let driver = driver
-        .transpose()
-        .map_err(|error| Failure::new(error.to_string()))?;
-    let in_memory = driver.is_none() && {
-        let typed = typed.as_os_str().as_bytes();
-        typed == b"memory" || typed.starts_with(b"memory:")
+    let driver = match request.driver.as_deref() {
+        Some(name) => culvert_drivers::find(name),
+        None => culvert_drivers::detect(&request.source),
     };
-    let named = |driver: &DriverInfo| {
-        let declared = culvert_drivers::declared_by(driver.name);
-        declared.is_some_and(|declared| declared.source == Source::Name)
+    let name = match driver {
+        Ok(driver) => driver.name,
+        Err(error) if request.driver.is_none() => {
+            return Err(wrong(io::Error::from_raw_os_error(error.errno().raw())));
+        }
+        Err(error) => return Err(Failure::new(error.to_string())),
     };
-    match driver {
-        Some(driver) if named(driver) => return Ok((typed.to_path_buf(), driver.name)),
-        None if in_memory => return Ok((typed.to_path_buf(), "memory")),
-        _ => {}
+    let serves = culvert_drivers::declared_by(name).map(|declared| declared.source);
+    if serves == Some(Source::Name) {
+        return Ok((typed.to_path_buf(), name));
     }
     let canonical = fs::canonicalize(typed).map_err(wrong)?;
     let kind = fs::metadata(&canonical).map_err(wrong)?.file_type();
-    let name = match driver {
-        Some(driver) => driver.name,
-        None if kind.is_dir() => "passthrough",
-        None => "archive",
-    };
     let what = if kind.is_dir() {
         "a directory"
     } else if kind.is_file() {
@@ -212,17 +203,18 @@ fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
         let source = shown(&canonical);
         Failure::new(format!("source {source} is {what}, not {wanted}"))
     };
-    match culvert_drivers::declared_by(name).map(|declared| declared.source) {
+    match serves {
         Some(Source::Directory) if !kind.is_dir() => {
             Err(wrong("a directory").advice(match kind.is_file() {
                 true => format!("type {name} serves a directory; give the one that holds the file"),
                 false => format!("type {name} serves a directory"),
             }))
         }
-        Some(Source::File) if !kind.is_file() => {
-            Err(wrong("an archive file").advice(match kind.is_dir() {
-                true => "a directory is served by type passthrough",
-                false => "an archive is read at any place of it, so it must be a regular file",
+        Some(Source::File(wanted)) if !kind.is_file() => {
+            let other = culvert_drivers::detect(&request.source);
+            Err(wrong(wanted).advice(match (kind.is_dir(), other) {
+                (true, Ok(other)) => format!("a directory is served by type {}", other.name),
+                _ => format!("type {name} reads at any place, so it must be a regular file"),
             }))
         }
         _ => Ok((canonical, name)),

@@ -114,8 +114,10 @@ fn serve(again: &Again, directory: &RunDirectory, mounts: Vec<Mount>) -> Result<
         .map(|mount| {
             let ready = match culvert_drivers::declared(&mount).map(|one| one.other_user) {
                 Some(OtherUser::Refused(why)) => Err(Failure::new(why)),
-                Some(OtherUser::Prepares) => {
-                    prepare::prepare(&of_this_user(&mount), &directory.path)
+                Some(OtherUser::Prepares(adapt)) => {
+                    let mut own = mount.clone();
+                    adapt(&mut own);
+                    prepare::prepare(&own, &directory.path)
                 }
                 Some(OtherUser::Opens) | None => may_open(&mount),
             };
@@ -133,22 +135,6 @@ fn serve(again: &Again, directory: &RunDirectory, mounts: Vec<Mount>) -> Result<
         tell(again, &format!("it may not open {}", refused.join(", ")));
     }
     directory.write_mounts(&all)
-}
-
-/// `mount` without what the run's user has made for it: its index lies where only that user looks.
-fn of_this_user(mount: &Mount) -> Mount {
-    let mut mount = mount.clone();
-    mount.options.retain(|(name, value)| {
-        let path = crate::failure::path(value);
-        name != "index" || rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok()
-    });
-    // As the run shows them: root's sees the archive's own.
-    for owner in ["uid", "gid"] {
-        if mount.options.iter().all(|(name, _)| name != owner) {
-            mount.options.push((owner.into(), b"archive".to_vec()));
-        }
-    }
-    mount
 }
 
 /// `mount` as it is, if this user may open it.

@@ -11,8 +11,9 @@ pub(crate) const BOUND: &str = "bound";
 pub enum Source {
     /// A directory. Who serves the mount may hold it by a descriptor.
     Directory,
-    /// A regular file, which each process opens by its path.
-    File,
+    /// A regular file, which each process opens by its path; what people call it ("an archive
+    /// file").
+    File(&'static str),
     /// Any file that exists; the driver says what is wrong with it.
     Path,
     /// A name that is no path.
@@ -22,12 +23,13 @@ pub enum Source {
 }
 
 /// How a program of another user than the run's gets the mount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum OtherUser {
     /// It opens the source by its own rights.
     Opens,
-    /// The same, and the mount is prepared anew: what was made for it is the run's user's.
-    Prepares,
+    /// The same, and the mount is prepared anew, without what this takes away: what was made for
+    /// the run's user.
+    Prepares(fn(&mut Mount)),
     /// Not at all, for this reason.
     Refused(&'static str),
 }
@@ -48,6 +50,9 @@ pub enum AccessTimes {
 pub struct Declared {
     /// What its sources are.
     pub source: Source,
+    /// Whether a source that comes without a type is the driver's: a name, or the path of what
+    /// `source` says.
+    pub recognises: fn(&[u8]) -> bool,
     /// How other users get a mount.
     pub other_user: OtherUser,
     /// Whose the times of access are.

@@ -119,17 +119,27 @@ pub fn declared_by(name: &str) -> Option<&'static Declared> {
     found.map(|driver| &driver.declared)
 }
 
-/// The driver for `source`, by its content: a directory is [`passthrough`]'s, `memory` and
-/// `memory:NAME` are [`memory`]'s. `EINVAL` with what it is instead.
+/// The driver for a `source` without a type: one that knows the name, or what the path leads to. Of
+/// a file that none knows, the first driver of files is to say what is wrong with it.
 pub fn detect(source: &[u8]) -> Result<&'static DriverInfo> {
-    if source == b"memory" || source.starts_with(b"memory:") {
-        return find("memory");
+    let first = |serves: &dyn Fn(&Driver) -> bool| DRIVERS.iter().find(|driver| serves(driver));
+    let recognised = |driver: &Driver| (driver.declared.recognises)(source);
+    let is_named = |driver: &Driver| driver.declared.source == Source::Name && recognised(driver);
+    if let Some(named) = first(&is_named) {
+        return Ok(&named.info);
     }
-    if host::status_of(source)?.is_directory() {
-        return find("passthrough");
-    }
-    archive::detect(source)?;
-    find("archive")
+    let status = host::status_of(source)?;
+    let fits = |driver: &Driver| match driver.declared.source {
+        Source::Directory => status.is_directory(),
+        Source::File(_) => !status.is_directory(),
+        Source::Path => true,
+        Source::Name | Source::Branches => false,
+    };
+    // To look into a FIFO or a device would change it.
+    let looks_in = |driver: &Driver| fits(driver) && !status.is_special() && recognised(driver);
+    let found = first(&looks_in).or_else(|| first(&fits));
+    let found = found.ok_or_else(|| Error::because(Errno::EINVAL, "no driver serves it"))?;
+    Ok(&found.info)
 }
 
 /// The driver of `mount`: `EINVAL` where it does not serve as many sources.

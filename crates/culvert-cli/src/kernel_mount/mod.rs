@@ -126,7 +126,7 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     }
     target::check_apart(&target, &crate::base::base()?)?;
     for leaf in mount.leaves_mut() {
-        if asked.restart && mounts::source_kind(leaf) == Some(Source::File) {
+        if asked.restart && matches!(mounts::source_kind(leaf), Some(Source::File(_))) {
             target::check_findable(&target, path(&leaf.source))?;
         }
     }

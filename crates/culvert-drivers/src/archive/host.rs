@@ -12,7 +12,7 @@ use culvert_sys::{AsFd, fs, process};
 
 /// `path` with the NUL that the kernel wants; `ENOENT` for a path with a NUL inside, as no such
 /// file can exist.
-fn terminated(path: &[u8]) -> Result<CString, Errno> {
+pub fn terminated(path: &[u8]) -> Result<CString, Errno> {
     CString::new(path).map_err(|_| Errno::ENOENT)
 }
 
@@ -59,6 +59,8 @@ pub struct Status {
     pub uid: u32,
     /// `st_size`, bytes.
     pub size: u64,
+    /// Blocks of 4096 bytes that it takes.
+    pub blocks: u64,
     /// `st_mtim`.
     pub mtime: Timespec,
     /// `st_dev` and `st_ino`.
@@ -75,6 +77,11 @@ impl Status {
     pub const fn is_directory(&self) -> bool {
         self.mode & 0o170000 == 0o040000
     }
+
+    /// Neither: a device, FIFO or socket?
+    pub const fn is_special(&self) -> bool {
+        !self.is_regular() && !self.is_directory()
+    }
 }
 
 impl From<linux::stat> for Status {
@@ -83,6 +90,7 @@ impl From<linux::stat> for Status {
             mode: stat.st_mode,
             uid: stat.st_uid,
             size: stat.st_size as u64,
+            blocks: (stat.st_blocks as u64).div_ceil(8),
             mtime: Timespec {
                 seconds: stat.st_mtime as i64,
                 nanoseconds: stat.st_mtime_nsec as u32,

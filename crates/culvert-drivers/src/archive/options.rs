@@ -1,18 +1,33 @@
 //! The options of an archive mount.
 
-use super::warning::printable;
+use super::{host, warning::printable};
 use crate::{AccessTimes, Declared, OptionInfo, OtherUser, Source, invalid_option};
 use alloc::{format, vec::Vec};
 use culvert::{Errno, Error, Result, mount::Mount};
 
 /// What the driver declares.
 pub const DECLARED: Declared = Declared {
-    source: Source::File,
-    other_user: OtherUser::Prepares,
+    source: Source::File("an archive file"),
+    recognises: |path| super::detect(path).is_ok(),
+    other_user: OtherUser::Prepares(of_another_user),
     access_times: AccessTimes::Never,
     may_be_bound: None,
     below_layers: None,
 };
+
+/// An index that this user cannot read is made anew. The files are shown as the run shows them:
+/// root's sees the archive's own.
+fn of_another_user(mount: &mut Mount) {
+    let lost = |value: &[u8]| host::open_read(value).is_err();
+    mount
+        .options
+        .retain(|(name, value)| name != "index" || !lost(value));
+    for owner in ["uid", "gid"] {
+        if mount.option(owner).is_none() {
+            mount.options.push((owner.into(), b"archive".to_vec()));
+        }
+    }
+}
 
 /// What `culvert drivers archive` shows.
 pub const OPTIONS: &[OptionInfo] = &[
@@ -159,5 +174,28 @@ fn owner(name: &str, value: &[u8], text: &str) -> Result<Owner> {
                 printable(value)
             ),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_user_gets_an_index_of_his_own_and_the_owners_of_the_run() {
+        let option = |name: &str, value: &[u8]| (name.into(), value.to_vec());
+        let mut mount = Mount {
+            driver: "archive".into(),
+            source: b"/s".to_vec(),
+            target: b"/t".to_vec(),
+            options: alloc::vec![option("index", b"/nowhere/at/all"), option("uid", b"7")],
+            branches: Vec::new(),
+        };
+        of_another_user(&mut mount);
+        let want = [option("uid", b"7"), option("gid", b"archive")];
+        assert_eq!(mount.options, want);
+        mount.options.push(option("index", b"/dev/null"));
+        of_another_user(&mut mount);
+        assert_eq!(mount.option("index"), Some(&b"/dev/null"[..]));
     }
 }

@@ -7,6 +7,7 @@ use culvert::{Errno, Error, Result, mount::Mount};
 /// What the driver declares.
 pub const DECLARED: Declared = Declared {
     source: Source::Name,
+    recognises: |source| source == b"memory" || source.starts_with(b"memory:"),
     // Whoever has the file has all that is in it, whatever its modes say.
     other_user: OtherUser::Refused("files in memory are kept by the user of the run"),
     access_times: AccessTimes::Own,

@@ -119,6 +119,7 @@ impl Options {
 /// What the driver declares.
 pub const DECLARED: Declared = Declared {
     source: Source::Directory,
+    recognises: |_| true,
     other_user: OtherUser::Opens,
     access_times: AccessTimes::Source,
     may_be_bound: Some(|mount| Options::travelled(mount).is_ok_and(|options| !options.driven)),
