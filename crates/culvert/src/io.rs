@@ -121,6 +121,64 @@ pub trait Source {
     }
 }
 
+/// Fills `out` through `piece`, as far as `read` has bytes: it is given how many there were so far,
+/// and where to put more. An error counts only where there is nothing before it.
+pub fn read_through(
+    out: &mut dyn Sink,
+    piece: &mut [u8],
+    mut read: impl FnMut(&dyn Sink, u64, &mut [u8]) -> Result<usize>,
+) -> Result<usize> {
+    let mut done = 0;
+    loop {
+        let wanted = out.remaining().min(piece.len());
+        if wanted == 0 {
+            return Ok(done);
+        }
+        let step = read(&*out, done as u64, &mut piece[..wanted]);
+        // A driver's count is not taken for more than it was given: no panic in a program.
+        let step = step.and_then(|count| out.put(&piece[..count.min(wanted)]));
+        match step {
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => return Ok(done),
+            Ok(put) => {
+                done += put;
+                if put < wanted {
+                    return Ok(done);
+                }
+            }
+        }
+    }
+}
+
+/// Gives `write` what `from` has, a `piece` at a time, with how many bytes were written before,
+/// until it takes less. An error counts only where there is nothing before it.
+pub fn write_through(
+    from: &mut dyn Source,
+    piece: &mut [u8],
+    mut write: impl FnMut(&dyn Source, u64, &[u8]) -> Result<usize>,
+) -> Result<usize> {
+    let mut done = 0;
+    loop {
+        let wanted = from.remaining().min(piece.len());
+        let step = from
+            .take(&mut piece[..wanted])
+            .and_then(|taken| match taken {
+                0 => Ok((0, 0)),
+                taken => Ok((taken, write(&*from, done as u64, &piece[..taken])?)),
+            });
+        match step {
+            Err(error) if done == 0 => return Err(error),
+            Err(_) | Ok((0, _)) => return Ok(done),
+            Ok((taken, written)) => {
+                done += written.min(taken);
+                if written < taken {
+                    return Ok(done);
+                }
+            }
+        }
+    }
+}
+
 /// A sink over a slice.
 impl Sink for &mut [u8] {
     fn remaining(&self) -> usize {

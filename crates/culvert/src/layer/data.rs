@@ -1,11 +1,10 @@
 //! Layers that change what files hold: encryption, compression of blocks, checksums.
 
 use crate::{
-    Attributes, Caching, Errno, File, Lock, LockKind, LockOwner, Readiness, Result, SetAttributes,
-    Sink, Source, Wait, Whence, sync::Mutex,
+    Attributes, Errno, File, FileLayer, Result, SetAttributes, Sink, Source, Whence, sync::Mutex,
 };
-use alloc::{sync::Arc, vec::Vec};
-use core::task::Waker;
+use alloc::sync::Arc;
+use core::any::Any;
 
 /// An open file whose bytes are other bytes in the file that it wraps.
 ///
@@ -53,7 +52,7 @@ pub trait DataLayer: Send + Sync {
     }
 }
 
-/// A [`DataLayer`] as a [`File`].
+/// A [`DataLayer`] as a [`FileLayer`], to be wrapped in [`LayeredFile`](crate::LayeredFile).
 pub struct DataFile<L> {
     layer: L,
     /// Held from finding the end of a file to writing there: one for each mount, so that it is one
@@ -81,7 +80,13 @@ impl<L: DataLayer> DataFile<L> {
     }
 }
 
-impl<L: DataLayer> File for DataFile<L> {
+impl<L: DataLayer> FileLayer for DataFile<L> {
+    type Inner = L::Inner;
+
+    fn inner(&self) -> &L::Inner {
+        self.layer.inner()
+    }
+
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         self.layer.read_at(offset, out)
     }
@@ -128,10 +133,6 @@ impl<L: DataLayer> File for DataFile<L> {
         self.layer.attributes()
     }
 
-    fn sync(&self, data_only: bool) -> Result<()> {
-        self.layer.inner().sync(data_only)
-    }
-
     fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
         let size = self.layer.attributes()?.size;
         match whence {
@@ -141,47 +142,19 @@ impl<L: DataLayer> File for DataFile<L> {
         }
     }
 
-    fn caching(&self) -> Caching {
-        self.layer.inner().caching()
+    fn allocate(&self, _mode: u32, _offset: u64, _length: u64) -> Result<()> {
+        Err(Errno::EOPNOTSUPP.into())
     }
 
-    fn shared(&self) {
-        self.layer.inner().shared();
+    fn copy_range(&self, _: u64, _: &dyn File, _: u64, _: u64) -> Result<u64> {
+        Err(Errno::EOPNOTSUPP.into())
     }
 
-    fn confined(&self) {
-        self.layer.inner().confined();
+    fn ioctl(&self, _request: u32, _argument: &mut [u8]) -> Result<usize> {
+        Err(Errno::ENOTTY.into())
     }
 
-    fn flush(&self) -> Result<()> {
-        self.layer.inner().flush()
-    }
-
-    fn reports_at_close(&self) -> bool {
-        self.layer.inner().reports_at_close()
-    }
-
-    fn poll(&self, waker: Option<&Waker>) -> Result<Readiness> {
-        self.layer.inner().poll(waker)
-    }
-
-    fn get_lock(&self, owner: LockOwner, lock: &Lock) -> Result<Option<Lock>> {
-        self.layer.inner().get_lock(owner, lock)
-    }
-
-    fn set_lock(&self, owner: LockOwner, lock: &Lock, wait: Wait<'_>) -> Result<()> {
-        self.layer.inner().set_lock(owner, lock, wait)
-    }
-
-    fn flock(&self, owner: LockOwner, kind: LockKind, wait: Wait<'_>) -> Result<()> {
-        self.layer.inner().flock(owner, kind, wait)
-    }
-
-    fn save(&self) -> Result<Vec<u8>> {
-        self.layer.inner().save()
-    }
-
-    fn continued_by(&self) -> Option<i32> {
-        self.layer.inner().continued_by()
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
     }
 }

@@ -41,10 +41,10 @@ struct Turning {
 impl Turning {
     fn file(&self, opened: Opened) -> Opened {
         match opened {
-            Opened::Driven(file) => Opened::Driven(Box::new(DataFile::new(
-                Turned(file),
-                Arc::clone(&self.growing),
-            ))),
+            Opened::Driven(file) => {
+                let file = DataFile::new(Turned(file), Arc::clone(&self.growing));
+                Opened::Driven(Box::new(LayeredFile(file)))
+            }
             Opened::Backed(_) => unreachable!("memory is driven"),
         }
     }

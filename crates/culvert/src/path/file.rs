@@ -3,7 +3,7 @@
 use super::{PathEntry, PathFileSystem, state::AdapterState};
 use crate::{
     Attributes, Caching, Directory, DirectoryEntry, DirectorySink, Errno, File, Node, Result,
-    SetAttributes, Sink, Source, Whence, sync::Mutex,
+    SetAttributes, Sink, Source, Whence, read_through, sync::Mutex, write_through,
 };
 use alloc::{sync::Arc, vec, vec::Vec};
 
@@ -34,52 +34,29 @@ impl<T: PathFileSystem> PathFile<T> {
 impl<T: PathFileSystem> File for PathFile<T> {
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         let handle = self.handle()?;
-        let (mut total, mut piece) = (0, vec![0; out.remaining().min(PIECE)]);
-        while out.remaining() > 0 {
-            let wanted = out.remaining().min(PIECE);
-            let at = offset.saturating_add(total as u64);
-            let step = self.shared.driver.read(handle, at, &mut piece[..wanted]);
-            let step = step.and_then(|count| {
-                // A driver's count is not taken for more than it was given: no panic in a program.
-                let count = count.min(wanted);
-                Ok((count, out.put(&piece[..count])?))
-            });
-            match step {
-                Err(error) if total == 0 => return Err(error),
-                Err(_) | Ok((0, _)) => break,
-                Ok((count, put)) => {
-                    total += put;
-                    if put < count {
-                        break;
-                    }
+        let mut piece = vec![0; out.remaining().min(PIECE)];
+        read_through(out, &mut piece, |_, done, piece| {
+            let mut filled = 0;
+            // A short read is not the end.
+            while let Some(rest) = piece.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+                let at = offset.saturating_add(done + filled as u64);
+                match self.shared.driver.read(handle, at, rest) {
+                    Err(error) if filled == 0 => return Err(error),
+                    Err(_) | Ok(0) => break,
+                    Ok(count) => filled += count,
                 }
             }
-        }
-        Ok(total)
+            Ok(filled)
+        })
     }
 
     fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
         let handle = self.handle()?;
-        let (mut total, mut piece) = (0, vec![0; from.remaining().min(PIECE)]);
-        while from.remaining() > 0 {
-            let wanted = from.remaining().min(PIECE);
-            let at = offset.saturating_add(total as u64);
-            let step = from.take(&mut piece[..wanted]).and_then(|count| {
-                let written = self.shared.driver.write(handle, at, &piece[..count])?;
-                Ok((count, written.min(count)))
-            });
-            match step {
-                Err(error) if total == 0 => return Err(error),
-                Err(_) | Ok((0, _)) => break,
-                Ok((count, written)) => {
-                    total += written;
-                    if written < count {
-                        break;
-                    }
-                }
-            }
-        }
-        Ok(total)
+        let mut piece = vec![0; from.remaining().min(PIECE)];
+        write_through(from, &mut piece, |_, done, bytes| {
+            let at = offset.saturating_add(done);
+            self.shared.driver.write(handle, at, bytes)
+        })
     }
 
     fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {

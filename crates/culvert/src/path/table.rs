@@ -24,6 +24,27 @@ pub(super) struct Known {
     last: Option<Attributes>,
 }
 
+impl Known {
+    /// What the driver reports so; nothing refers to it, and it has no name.
+    const fn new(kind: FileKind, inode: u64) -> Self {
+        Self {
+            kind,
+            inode,
+            names: Vec::new(),
+            children: BTreeMap::new(),
+            references: 0,
+            opens: 0,
+            hidden: false,
+            last: None,
+        }
+    }
+
+    fn lose(&mut self, dir: Node, name: &[u8]) {
+        let names = &mut self.names;
+        names.retain(|(holder, held)| (*holder, held.as_slice()) != (dir, name));
+    }
+}
+
 pub(super) struct PathTable {
     nodes: BTreeMap<Node, Known>,
 }
@@ -41,14 +62,8 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
 impl PathTable {
     pub(super) fn new() -> Self {
         let root = Known {
-            kind: FileKind::Directory,
-            inode: 0,
-            names: Vec::new(),
-            children: BTreeMap::new(),
             references: 1,
-            opens: 0,
-            hidden: false,
-            last: None,
+            ..Known::new(FileKind::Directory, 0)
         };
         Self {
             nodes: BTreeMap::from([(ROOT, root)]),
@@ -185,16 +200,8 @@ impl PathTable {
         if number.0 == 0 {
             number = Node(hash(&path) | 2);
         }
-        let known = self.nodes.entry(number).or_insert_with(|| Known {
-            kind,
-            inode,
-            names: Vec::new(),
-            children: BTreeMap::new(),
-            references: 0,
-            opens: 0,
-            hidden: false,
-            last: None,
-        });
+        let made = || Known::new(kind, inode);
+        let known = self.nodes.entry(number).or_insert_with(made);
         known.last = None;
         let moved = match kind {
             // A directory has one name: it was moved behind our back.
@@ -220,18 +227,14 @@ impl PathTable {
         while number.0 == 0 || self.nodes.contains_key(&number) {
             number = Node(hash(&number.0.to_le_bytes()));
         }
+        let last = Attributes {
+            links: 0,
+            ..attributes
+        };
         let known = Known {
-            kind: attributes.kind,
-            inode: attributes.inode,
-            names: Vec::new(),
-            children: BTreeMap::new(),
             references: 1,
-            opens: 0,
-            hidden: false,
-            last: Some(Attributes {
-                links: 0,
-                ..attributes
-            }),
+            last: Some(last),
+            ..Known::new(attributes.kind, attributes.inode)
         };
         self.nodes.insert(number, known);
         number
@@ -246,9 +249,7 @@ impl PathTable {
             return;
         };
         if let Some(known) = self.nodes.get_mut(&node) {
-            known
-                .names
-                .retain(|(holder, held)| (*holder, held.as_slice()) != (dir, name));
+            known.lose(dir, name);
             if known.names.is_empty() {
                 // Names that were never looked up are not known here: the driver's count says
                 // whether there are any.
@@ -276,9 +277,7 @@ impl PathTable {
             dir.children.insert(to.1.to_vec(), node);
         }
         if let Some(known) = self.nodes.get_mut(&node) {
-            known
-                .names
-                .retain(|(holder, held)| (*holder, held.as_slice()) != from);
+            known.lose(from.0, from.1);
             known.names.insert(0, (to.0, to.1.to_vec()));
         }
         self.drop_unused(from.0);
