@@ -74,8 +74,8 @@ impl Keeper {
     }
 
     /// `fd`, which stays the caller's: nobody closes it here.
-    pub const fn borrow(self, fd: i32) -> Held {
-        Held {
+    pub const fn borrow(self, fd: i32) -> KeptFd {
+        KeptFd {
             number: Number::Own(fd),
             keeper: self,
             table: NOBODYS,
@@ -83,9 +83,9 @@ impl Keeper {
     }
 
     /// Takes `descriptor` into keeping.
-    pub fn keep(self, descriptor: OwnedFd) -> Held {
+    pub fn keep(self, descriptor: OwnedFd) -> KeptFd {
         let number = descriptor.into_raw();
-        Held {
+        KeptFd {
             number: match self.adopt.and_then(|adopt| adopt(number)) {
                 Some(place) => Number::Kept(place),
                 None => Number::Own(number),
@@ -102,7 +102,7 @@ const NOBODYS: usize = usize::MAX;
 /// A descriptor that a driver keeps: its own, or one that the embedder moves about. Closed when
 /// dropped, by whoever has the table that it is in; by others it is left alone.
 #[derive(Debug)]
-pub struct Held {
+pub struct KeptFd {
     number: Number,
     keeper: Keeper,
     table: usize,
@@ -125,7 +125,7 @@ impl Number {
     }
 }
 
-impl Held {
+impl KeptFd {
     /// The number as it is now: not to be kept.
     #[inline]
     pub fn raw(&self) -> i32 {
@@ -154,13 +154,13 @@ impl Held {
     }
 }
 
-impl From<OwnedFd> for Held {
+impl From<OwnedFd> for KeptFd {
     fn from(descriptor: OwnedFd) -> Self {
         Keeper::default().keep(descriptor)
     }
 }
 
-impl Drop for Held {
+impl Drop for KeptFd {
     fn drop(&mut self) {
         if self.keeper.table() == self.table {
             drop(self.number.taken());

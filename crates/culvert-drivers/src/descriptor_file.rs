@@ -1,11 +1,14 @@
 //! An open file of the kernel's as a driven file.
 
-use crate::descriptor::{Held, Keeper, OwnedFd};
+use crate::descriptor::{Keeper, KeptFd, OwnedFd};
 use crate::passthrough::{Target, attributes, change, duplicate, seek, status};
 use alloc::{boxed::Box, vec::Vec};
 use core::any::Any;
 use culvert::sync::Mutex;
-use culvert::{Attributes, Errno, File, Node, Result, SetAttributes, Sink, Source, Whence};
+use culvert::{
+    Attributes, Errno, File, Node, Result, SetAttributes, Sink, Source, Whence, read_through,
+    write_through,
+};
 use culvert_sys::fd::{self, BorrowedFd, Command};
 use culvert_sys::raw::general as linux;
 use culvert_sys::{fs, ioctl};
@@ -17,7 +20,7 @@ use culvert_sys::{fs, ioctl};
 /// ends writes at `RLIMIT_FSIZE`. Offset and status flags of the descriptor's description are
 /// nobody else's.
 pub struct DescriptorFile {
-    held: Held,
+    held: KeptFd,
     node: Node,
     inode: u64,
     /// Held where the description's own offset counts.
@@ -36,7 +39,7 @@ impl DescriptorFile {
     }
 
     /// The same of one that is kept, or borrowed, already.
-    pub const fn on(held: Held, node: Node, inode: u64) -> Self {
+    pub const fn on(held: KeptFd, node: Node, inode: u64) -> Self {
         Self {
             held,
             node,
@@ -64,7 +67,7 @@ impl DescriptorFile {
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
-        BorrowedFd::number(self.held.raw())
+        self.held.fd()
     }
 
     /// pread(2) into all of `buffer`, or up to the end.
@@ -79,34 +82,19 @@ impl DescriptorFile {
 
     /// Where the writes of `from` end up when they are made at `offset`, or appended.
     fn write(&self, offset: Option<u64>, from: &mut dyn Source) -> Result<(u64, usize)> {
-        let (mut start, mut done) = (offset.unwrap_or(0), 0);
+        let mut start = offset.unwrap_or(0);
         let mut buffer = Buffer::of(from.remaining())?;
-        loop {
-            let wanted = from.remaining().min(buffer.0.len());
-            let taken = match from.take(&mut buffer.0[..wanted]) {
-                Err(_) if done > 0 => return Ok((start, done)),
-                taken => taken?,
-            };
-            if taken == 0 {
-                return Ok((start, done));
+        let written = write_through(from, &mut buffer.0, |from, done, bytes| match offset {
+            Some(offset) => self.write_bytes(bytes, offset + done, from),
+            None => {
+                let (at, count) = self.append_bytes(bytes, from)?;
+                if done == 0 {
+                    start = at;
+                }
+                Ok(count)
             }
-            let bytes = &buffer.0[..taken];
-            let written = match offset {
-                Some(offset) => self.write_bytes(bytes, offset + done as u64, from),
-                None => self.append_bytes(bytes, from).map(|(at, count)| {
-                    if done == 0 {
-                        start = at;
-                    }
-                    count
-                }),
-            };
-            match written {
-                Err(_) if done > 0 => return Ok((start, done)),
-                Ok(count) if count == taken => done += count,
-                Ok(count) => return Ok((start, done + count)),
-                Err(error) => return Err(error),
-            }
-        }
+        })?;
+        Ok((start, written))
     }
 
     fn write_bytes(&self, bytes: &[u8], offset: u64, from: &dyn Source) -> Result<usize> {
@@ -128,12 +116,12 @@ impl DescriptorFile {
                 Err(Errno::EINTR) if !from.interrupted() => {}
                 // Before Linux 4.16.
                 Err(Errno::ENOSYS | Errno::EOPNOTSUPP) => {
-                    let end = status(self.held.raw(), None)?.stx_size;
+                    let end = status(self.fd(), None)?.stx_size;
                     return Ok((end, self.write_bytes(bytes, end, from)?));
                 }
                 answer => {
                     let count = answer?;
-                    let end = seek(self.held.raw(), 0, linux::SEEK_CUR)?;
+                    let end = seek(self.fd(), 0, linux::SEEK_CUR)?;
                     return Ok((end.saturating_sub(count as u64), count));
                 }
             }
@@ -162,29 +150,10 @@ impl File for DescriptorFile {
             out.filled(read);
             return Ok(read);
         }
-        let mut done = 0;
         let mut buffer = Buffer::of(out.remaining().min(Buffer::USUAL))?;
-        loop {
-            let wanted = out.remaining().min(buffer.0.len());
-            if wanted == 0 {
-                return Ok(done);
-            }
-            let read = self.read(&mut buffer.0[..wanted], offset + done as u64, &|| {
-                out.interrupted()
-            });
-            let read = match read {
-                Err(_) if done > 0 => return Ok(done),
-                read => read?,
-            };
-            let put = match out.put(&buffer.0[..read]) {
-                Err(_) if done > 0 => return Ok(done),
-                put => put?,
-            };
-            done += put;
-            if put < wanted {
-                return Ok(done);
-            }
-        }
+        read_through(out, &mut buffer.0, |out, done, piece| {
+            self.read(piece, offset + done, &|| out.interrupted())
+        })
     }
 
     fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
@@ -201,7 +170,7 @@ impl File for DescriptorFile {
     }
 
     fn attributes(&self) -> Result<Attributes> {
-        let attributes = attributes(self.node, &status(self.held.raw(), None)?)?;
+        let attributes = attributes(self.node, &status(self.fd(), None)?)?;
         Ok(Attributes {
             inode: self.inode,
             ..attributes
@@ -209,7 +178,7 @@ impl File for DescriptorFile {
     }
 
     fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
-        change(Target::File(self.held.raw()), changes)?;
+        change(Target::File(self.fd()), changes)?;
         self.attributes()
     }
 
@@ -230,7 +199,7 @@ impl File for DescriptorFile {
             Whence::Hole => linux::SEEK_HOLE,
         };
         let _guard = self.offset.lock();
-        seek(self.held.raw(), offset, whence)
+        seek(self.fd(), offset, whence)
     }
 
     fn copy_range(&self, offset: u64, to: &dyn File, to_offset: u64, length: u64) -> Result<u64> {
@@ -268,7 +237,7 @@ impl File for DescriptorFile {
     /// Closing a descriptor is what makes a network file system tell of writes that failed late;
     /// this closes one.
     fn flush(&self) -> Result<()> {
-        let Ok(other) = duplicate(self.held.raw()) else {
+        let Ok(other) = duplicate(self.fd()) else {
             return Ok(());
         };
         // A child would have what is not closed yet: it is no call that others fork beside.

@@ -8,11 +8,9 @@
 //! Every other option is the driver's. So `ro,layer=a,a.x=1,layer=b,layer=a,a.x=2` is a driver with
 //! option `ro`, under layer `a` with `x=1`, under layer `b`, under layer `a` again with `x=2`.
 
-use crate::registry::{self, alternatives, check_names_of};
-use crate::{
-    DriverInfo, Environment, Prepared, Progress, archive::warning::printable, fault, trace,
-};
-use alloc::{boxed::Box, format, string::ToString, vec::Vec};
+use crate::registry::{self, check_names_of, unknown};
+use crate::{DriverInfo, Environment, Prepared, Progress, fault, trace};
+use alloc::{boxed::Box, format, vec::Vec};
 use culvert::{
     Errno, Error, FileSystem, Result,
     mount::{Mount, Options},
@@ -53,18 +51,10 @@ pub fn find(name: &str) -> Result<&'static DriverInfo> {
 }
 
 fn layer(name: &[u8]) -> Result<&'static Layer> {
-    LAYERS
+    let found = LAYERS
         .iter()
-        .find(|layer| layer.info.name.as_bytes() == name)
-        .ok_or_else(|| {
-            let names = list().map(|info| info.name);
-            let shown = printable(name).to_string();
-            let more = alternatives(&shown, names);
-            Error::because(
-                Errno::ENODEV,
-                format!("there is no layer \"{shown}\"{more}"),
-            )
-        })
+        .find(|layer| layer.info.name.as_bytes() == name);
+    found.ok_or_else(|| unknown("layer", name, list()))
 }
 
 /// A mount, taken apart: what is the driver's, and the layers over it, the lowest one first.
@@ -86,21 +76,14 @@ impl Stack {
             if name == "layer" {
                 stack.layers.push((layer(value)?, Options::new()));
             } else if let Some((prefix, option)) = name.split_once('.') {
-                let own = stack
-                    .layers
-                    .iter_mut()
-                    .rfind(|(layer, _)| layer.info.name == prefix)
-                    .map(|(_, options)| options);
-                let own = match own {
-                    Some(own) => own,
+                let mut above = stack.layers.iter_mut();
+                let Some((_, own)) = above.rfind(|(layer, _)| layer.info.name == prefix) else {
                     // The prefix may be misspelt, or the layer left out.
-                    None => {
-                        let known = layer(prefix.as_bytes())?.info.name;
-                        return Err(Error::because(
-                            Errno::EINVAL,
-                            format!("option {name}: no layer={known} stands before it"),
-                        ));
-                    }
+                    let known = layer(prefix.as_bytes())?.info.name;
+                    return Err(Error::because(
+                        Errno::EINVAL,
+                        format!("option {name}: no layer={known} stands before it"),
+                    ));
                 };
                 own.push((option.into(), value.clone()));
             } else {
@@ -127,12 +110,9 @@ pub fn prepare(
     for (layer, options) in layers {
         let name = layer.info.name;
         travelling.push(("layer".into(), name.into()));
-        let prepared = (layer.prepare)(options, environment)?;
-        travelling.extend(
-            prepared
-                .into_iter()
-                .map(|(option, value)| (format!("{name}.{option}"), value)),
-        );
+        for (option, value) in (layer.prepare)(options, environment)? {
+            travelling.push((format!("{name}.{option}"), value));
+        }
     }
     let mut prepared = registry::prepare(&driver, environment, progress)?;
     prepared.mount.options.extend(travelling);
@@ -159,8 +139,9 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::archive::warning::printable;
     use culvert::mount::parse_volume;
-    use std::string::String;
+    use std::string::{String, ToString};
 
     fn stack(options: &str) -> Result<Stack> {
         let text = format!("/a:/b:{options}");

@@ -28,7 +28,7 @@ pub mod trace;
 
 pub use archive::{Progress, Warning, Warnings};
 pub use declared::{AccessTimes, Declared, OtherUser, Source};
-pub use descriptor::{Adopt, Held, Keeper, NodeBook, OwnedFd, TableNumber, Traces};
+pub use descriptor::{Adopt, Keeper, KeptFd, NodeBook, OwnedFd, TableNumber, Traces};
 pub use descriptor_file::{DescriptorFile, unhindered};
 pub use layers::{open, prepare};
 pub use proof::Proof;

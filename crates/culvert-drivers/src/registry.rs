@@ -95,17 +95,21 @@ pub fn find(name: &str) -> Result<&'static DriverInfo> {
 
 fn driver(name: &str) -> Result<&'static Driver> {
     let found = DRIVERS.iter().find(|driver| driver.info.name == name);
-    found.ok_or_else(|| {
-        let names = list().map(|driver| driver.name);
-        Error::because(
-            Errno::ENODEV,
-            format!(
-                "there is no driver \"{}\"{}",
-                printable(name.as_bytes()),
-                alternatives(name, names)
-            ),
-        )
-    })
+    found.ok_or_else(|| unknown("driver", name.as_bytes(), list()))
+}
+
+/// The error for a `name` that no driver or layer (`what`) has, of those that there are.
+pub(crate) fn unknown(
+    what: &str,
+    name: &[u8],
+    all: impl Iterator<Item = &'static DriverInfo> + Clone,
+) -> Error {
+    let shown = format!("{}", printable(name));
+    let more = alternatives(&shown, all.map(|info| info.name));
+    Error::because(
+        Errno::ENODEV,
+        format!("there is no {what} \"{shown}\"{more}"),
+    )
 }
 
 /// What the driver of `mount` declares; none where there is no such driver.

@@ -1,7 +1,7 @@
 //! Random access to the bytes of an archive file.
 
 use super::host::{self, Mapped, Status};
-use crate::descriptor::{Held, Keeper};
+use crate::descriptor::{Keeper, KeptFd};
 use alloc::vec::Vec;
 use culvert::{Errno, Error, Result, Shared, Sink};
 use culvert_sys::BorrowedFd;
@@ -117,7 +117,7 @@ fn ends_before(byte: u64) -> Error {
 /// asked for and address space allows.
 pub struct FileBytes {
     /// None once everything is read through the mapping.
-    file: Option<Held>,
+    file: Option<KeptFd>,
     length: u64,
     mapped: Option<Mapped>,
 }
@@ -194,7 +194,7 @@ impl Bytes for FileBytes {
     }
 
     fn read_into(&self, offset: u64, length: usize, out: &mut dyn Sink) -> usize {
-        let read = |file: &Held| out.read_from(file.raw(), offset, length);
+        let read = |file: &KeptFd| out.read_from(file.raw(), offset, length);
         self.file.as_ref().map_or(0, read)
     }
 

@@ -40,7 +40,7 @@ impl Core {
             match of.is_external() {
                 true => {
                     let file = self.open_external(&of, linux::O_RDWR)?;
-                    self.resize_external(&of, file.raw(), size)?;
+                    self.resize_external(&of, file.borrow(), size)?;
                 }
                 false => self.resize(&of, size)?,
             }

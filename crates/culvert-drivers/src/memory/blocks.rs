@@ -1,7 +1,7 @@
 //! Which blocks are free: a bit for each, set when it is used.
 
 use super::{
-    core::Core,
+    core::{Core, split},
     host,
     layout::{self, BLOCK, GROUP, header},
     transaction::Transaction,
@@ -26,8 +26,27 @@ pub struct Run {
     pub count: u64,
 }
 
+impl Run {
+    /// A block by itself.
+    pub const fn one(block: u64) -> Self {
+        Self {
+            start: block,
+            count: 1,
+        }
+    }
+
+    /// The run that `word` says: its start, and in the upper half how many.
+    pub fn of(word: u64) -> Self {
+        let (start, count) = split(word);
+        Self {
+            start: start.into(),
+            count: count.into(),
+        }
+    }
+}
+
 /// Where the word of the bitmap lies that `block` has its bit in.
-const fn bitmap_word(block: u64) -> u64 {
+pub(super) const fn bitmap_word(block: u64) -> u64 {
     let group = block / GROUP;
     let bitmap = match group {
         0 => layout::FIRST_BITMAP,
@@ -40,7 +59,7 @@ impl Core {
     /// Free blocks: what the limit leaves, but not more than there is.
     pub fn free_blocks(&self) -> Result<u64> {
         let free = self.header(header::FREE)?;
-        let there = super::host::free_space(self.image.fd())? / BLOCK;
+        let there = host::free_space(self.image.fd())? / BLOCK;
         Ok(self.room_outside()?.min(free + there))
     }
 
@@ -49,12 +68,6 @@ impl Core {
         let unused = self.header(header::FREE)? + self.header(header::RETURNED)?;
         let image = self.header(header::GROWN)?.saturating_sub(unused);
         Ok(image.saturating_add(self.header(header::EXTERNAL)?))
-    }
-
-    /// Whether the bitmap says that `block` is in use.
-    pub fn is_marked(&self, block: u64) -> Result<bool> {
-        let word = self.image.word(bitmap_word(block))?.load(Acquire);
-        Ok(word >> (block % 64) & 1 != 0)
     }
 }
 
@@ -84,7 +97,7 @@ impl Transaction<'_> {
                 return Err(Errno::ENOSPC.into());
             }
             let fd = self.core.image.fd();
-            match host::allocate(fd, grown * BLOCK, count * BLOCK) {
+            match host::set_aside(fd, 0, grown * BLOCK, count * BLOCK) {
                 Ok(()) => break,
                 Err(Errno::ENOSPC | Errno::EFBIG | Errno::EDQUOT) => count /= 4,
                 Err(errno) => return Err(errno.into()),
@@ -96,13 +109,7 @@ impl Transaction<'_> {
         if grown.is_multiple_of(GROUP) {
             // The kernel's blocks are zeroes; those of a growth that was undone are not.
             self.core.image.bytes(grown)?.clear();
-            self.mark(
-                Run {
-                    start: grown,
-                    count: 1,
-                },
-                true,
-            )?;
+            self.mark(Run::one(grown), true)?;
         }
         Ok(())
     }

@@ -206,7 +206,7 @@ impl Core {
         }
         // What a damaged file says is beyond its end is not written.
         self.image.block(start + blocks - 1)?;
-        let written = from.write_to(self.image.fd(), offset, length as usize) as u64;
+        let written = from.write_to(self.image.fd().raw(), offset, length as usize) as u64;
         let written = written.min(length);
         if !written.is_multiple_of(BLOCK) {
             let last = self.image.bytes(start + written / BLOCK)?;
@@ -285,16 +285,7 @@ impl Core {
 
     /// Frees the blocks wholly beyond `size`, with their pointers.
     fn cut(&self, of: &Inode<'_>, size: u64) -> Result<()> {
-        let mut change = self.change()?;
-        let first = size.div_ceil(BLOCK);
-        change.unmap(
-            of.at(inode::ROOT),
-            first,
-            u64::MAX,
-            Some(of.at(inode::BLOCKS)),
-        )?;
-        change.commit();
-        Ok(())
+        self.transact(|change| change.unmap_content(of, size.div_ceil(BLOCK), u64::MAX))
     }
 
     /// Zeroes from `size` to the end of its block.
@@ -325,18 +316,16 @@ impl Core {
         if size > old {
             self.zero_tail(of, old)?;
         }
-        let mut change = self.change()?;
-        if size != old {
-            change.set_word(of, inode::SIZE, size)?;
-        }
-        change.touch(of, true)?;
-        if size < old {
-            change.free_reserve(of)?;
-        }
-        if size == 0 && of.is_inline() && of.get(inode::INTENT) != 0 {
-            change.set_word(of, inode::INTENT, 0)?;
-        }
-        change.commit();
+        self.transact(|change| {
+            change.resized(of, size)?;
+            if size < old {
+                change.free_reserve(of)?;
+            }
+            if size == 0 && of.is_inline() && of.get(inode::INTENT) != 0 {
+                change.set_word(of, inode::INTENT, 0)?;
+            }
+            Ok(())
+        })?;
         if size < old {
             self.zero_tail(of, size)?;
             if split(of.get(inode::ROOT)).0 != 0 {

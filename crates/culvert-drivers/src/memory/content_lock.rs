@@ -23,13 +23,13 @@ const READERS: u32 = WANTED - 1;
 const SPINS: u32 = 100;
 
 /// A held lock.
-pub struct Held<'a> {
+pub struct ContentGuard<'a> {
     word: &'a AtomicU32,
     cell: &'a AtomicU32,
     writer: bool,
 }
 
-impl Drop for Held<'_> {
+impl Drop for ContentGuard<'_> {
     fn drop(&mut self) {
         let old = match self.writer {
             true => self.word.fetch_and(!(WRITER | WAITED), Release),
@@ -75,28 +75,8 @@ impl Core {
         &'a self,
         of: &Inode<'a>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Held<'a>> {
-        let word = of.lock();
-        let mut waited = 0;
-        loop {
-            let cell = self.cell(of.number)?;
-            let seen = word.load(Relaxed);
-            if seen & (WRITER | REPAIRED | WANTED) == 0
-                && word
-                    .compare_exchange(seen, seen + 1, AcqRel, Relaxed)
-                    .is_ok()
-            {
-                return Ok(Held {
-                    word,
-                    cell,
-                    writer: false,
-                });
-            }
-            cell.store(0, Release);
-            if seen & (WRITER | REPAIRED | WANTED) != 0 {
-                self.wait_for_content(of, word, seen, &mut waited, interrupted)?;
-            }
-        }
+    ) -> Result<ContentGuard<'a>> {
+        self.lock_content(of, interrupted, false)
     }
 
     /// Locks the content for writing.
@@ -105,27 +85,36 @@ impl Core {
         &'a self,
         of: &Inode<'a>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Held<'a>> {
+    ) -> Result<ContentGuard<'a>> {
+        self.lock_content(of, interrupted, true)
+    }
+
+    #[inline(always)]
+    fn lock_content<'a>(
+        &'a self,
+        of: &Inode<'a>,
+        interrupted: &dyn Fn() -> bool,
+        writer: bool,
+    ) -> Result<ContentGuard<'a>> {
         let word = of.lock();
+        let others = if writer { READERS } else { WANTED };
         let mut waited = 0;
         loop {
             let cell = self.cell(of.number)?;
-            let seen = word.load(Relaxed);
-            let free = seen & (WRITER | REPAIRED | READERS) == 0;
-            if free
-                && word
-                    .compare_exchange(seen, WRITER | seen & WAITED, AcqRel, Relaxed)
-                    .is_ok()
-            {
-                return Ok(Held {
-                    word,
-                    cell,
-                    writer: true,
-                });
+            let mut seen = word.load(Relaxed);
+            let free = seen & (WRITER | REPAIRED | others) == 0;
+            let taken = match writer {
+                true => WRITER | seen & WAITED,
+                false => seen + 1,
+            };
+            if free && word.compare_exchange(seen, taken, AcqRel, Relaxed).is_ok() {
+                return Ok(ContentGuard { word, cell, writer });
             }
             cell.store(0, Release);
             if !free {
-                let seen = word.fetch_or(WANTED, Relaxed) | WANTED;
+                if writer {
+                    seen = word.fetch_or(WANTED, Relaxed) | WANTED;
+                }
                 self.wait_for_content(of, word, seen, &mut waited, interrupted)?;
             }
         }
@@ -133,13 +122,13 @@ impl Core {
 
     /// Locks the content for writing if that needs no waiting, not even for a cell: who asks may
     /// hold one, as all others may who ask.
-    pub fn try_lock_exclusive<'a>(&'a self, of: &Inode<'a>) -> Result<Option<Held<'a>>> {
+    pub fn try_lock_exclusive<'a>(&'a self, of: &Inode<'a>) -> Result<Option<ContentGuard<'a>>> {
         let word = of.lock();
         let Some(cell) = self.free_cell(of.number)? else {
             return Ok(None);
         };
         if word.compare_exchange(0, WRITER, AcqRel, Relaxed).is_ok() {
-            return Ok(Some(Held {
+            return Ok(Some(ContentGuard {
                 word,
                 cell,
                 writer: true,

@@ -21,7 +21,7 @@ pub struct Core {
     pub proof: Mutex<Option<crate::Proof>>,
     /// A description for the locks of slots that are nobody's, while something is taken from the
     /// dead.
-    pub vacant: Mutex<Option<crate::Held>>,
+    pub vacant: Mutex<Option<crate::KeptFd>>,
     /// Keeps descriptors.
     pub keeper: crate::Keeper,
     /// This process's slot and 1; 0 when it has none.

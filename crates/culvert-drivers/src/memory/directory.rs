@@ -13,6 +13,7 @@ mod record;
 mod tag;
 
 use super::{
+    blocks::Run,
     core::{Core, Inode, join, split},
     image::damaged,
     layout::{BLOCK, header, inode},
@@ -169,10 +170,11 @@ impl Transaction<'_> {
         let need = (8 + name.len() as u64).next_multiple_of(8);
         let position = self.room_for(dir, need)?;
         let pointer = self.core.pointer(dir.get(inode::ROOT), position / UNITS)?;
-        let within = position % UNITS * 8;
-        let place = block_of(pointer) * BLOCK + within;
-        let room = Record::of(self.get(place)?, within).ok_or_else(|| damaged("a record"))?;
-        let rest = u64::from(room.length) - need;
+        let place = block_of(pointer) * BLOCK + position % UNITS * 8;
+        let room = self.record(place)?;
+        // What the file says may be damaged: nothing is written beyond the record.
+        let rest = u64::from(room.length).checked_sub(need);
+        let rest = rest.ok_or_else(|| damaged("a record"))?;
         // What lies behind the first word of a free record is nobody's until that word changes.
         let words = self.core.image.words(place + 8, need / 8 - 1)?;
         for (word, chunk) in words.iter().zip(name.chunks(8)) {
@@ -181,16 +183,8 @@ impl Transaction<'_> {
             word.store(u64::from_le_bytes(bytes), Relaxed);
         }
         if rest >= 8 {
-            let free = Record {
-                inode: 0,
-                kind: 0,
-                name: 0,
-                length: rest as u16,
-            };
-            self.core
-                .image
-                .word(place + need)?
-                .store(free.word(), Release);
+            let behind = self.core.image.word(place + need)?;
+            behind.store(Record::free(rest as u16).word(), Release);
         }
         let record = Record {
             inode: number,
@@ -219,6 +213,11 @@ impl Transaction<'_> {
         Ok(())
     }
 
+    /// The record at `place`.
+    fn record(&self, place: u64) -> Result<Record> {
+        Record::of(self.get(place)?, place % BLOCK).ok_or_else(|| damaged("a record"))
+    }
+
     /// Position of a free record of at least `need` bytes.
     fn room_for(&mut self, dir: &Inode<'_>, need: u64) -> Result<u64> {
         let hint = dir.get(inode::RUNS) >> 32;
@@ -244,16 +243,8 @@ impl Transaction<'_> {
             return Err(Errno::ENOSPC.into());
         }
         let block = self.allocate(1)?.start;
-        let free = Record {
-            inode: 0,
-            kind: 0,
-            name: 0,
-            length: BLOCK as u16,
-        };
-        self.core
-            .image
-            .word(block * BLOCK)?
-            .store(free.word(), Release);
+        let first = self.core.image.word(block * BLOCK)?;
+        first.store(Record::free(BLOCK as u16).word(), Release);
         self.map(dir.at(inode::ROOT), blocks, block as u32)?;
         self.set_word(dir, inode::RUNS, join(blocks as u32 + 1, hint as u32))?;
         Ok(blocks * UNITS)
@@ -269,14 +260,11 @@ impl Transaction<'_> {
         let block = block_of(pointer) * BLOCK;
         let mut within = from % UNITS * 8;
         while within < BLOCK {
-            let word = self.get(block + within)?;
-            let record = Record::of(word, within).ok_or_else(|| damaged("a record"))?;
+            let record = self.record(block + within)?;
             let mut length = u64::from(record.length);
             if record.inode == 0 {
                 while within + length < BLOCK {
-                    let after = within + length;
-                    let next = Record::of(self.get(block + after)?, after);
-                    let next = next.ok_or_else(|| damaged("a record"))?;
+                    let next = self.record(block + within + length)?;
                     if next.inode != 0 {
                         break;
                     }
@@ -347,18 +335,13 @@ impl Transaction<'_> {
         let root = dir.at(inode::INTENT);
         self.map(root, old, low as u32)?;
         self.map(root, buckets, high as u32)?;
-        self.free(super::blocks::Run {
-            start: from,
-            count: 1,
-        })?;
+        self.free(Run::one(from))?;
         self.set_word(dir, inode::BLOCKS, buckets + 1)
     }
 
     /// Takes a name that was found away.
     pub fn remove_name(&mut self, dir: &Inode<'_>, found: &Found) -> Result<()> {
-        let within = found.place % BLOCK;
-        let record =
-            Record::of(self.get(found.place)?, within).ok_or_else(|| damaged("a record"))?;
+        let record = self.record(found.place)?;
         let (entries, used) = split(dir.get(inode::RESERVE));
         let units = u32::from(record.length) / 8;
         let left = join(entries.saturating_sub(1), used.saturating_sub(units));
@@ -367,13 +350,7 @@ impl Transaction<'_> {
         if entries <= 1 && blocks <= SMALL {
             return self.empty(dir);
         }
-        let free = Record {
-            inode: 0,
-            kind: 0,
-            name: 0,
-            length: record.length,
-        };
-        self.set(found.place, free.word())?;
+        self.set(found.place, Record::free(record.length).word())?;
         self.set_word(dir, inode::RUNS, join(blocks, found.position as u32))?;
         self.unfile(found.slot)
     }
@@ -414,9 +391,7 @@ impl Transaction<'_> {
 
     /// Makes `found` lead to another inode.
     pub fn set_name(&mut self, found: &Found, number: u32, kind: FileKind) -> Result<()> {
-        let within = found.place % BLOCK;
-        let record =
-            Record::of(self.get(found.place)?, within).ok_or_else(|| damaged("a record"))?;
+        let record = self.record(found.place)?;
         let record = Record {
             inode: number,
             kind: kind.directory_type(),

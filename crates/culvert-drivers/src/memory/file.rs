@@ -5,14 +5,14 @@ use super::{
     kernel_files::is_scarce,
     layout::{flag, inode},
 };
-use crate::Held;
+use crate::KeptFd;
 use alloc::sync::Arc;
 use core::{any::Any, sync::atomic::Ordering::*};
 use culvert::{
     Attributes, Caller, Errno, File, Node, OpenFlags, Result, Rights, SetAttributes, Sink, Source,
     Whence,
 };
-use culvert_sys::{raw::general as linux, sync::OnceCell};
+use culvert_sys::{fd::BorrowedFd, raw::general as linux, sync::OnceCell};
 
 const SET_UID: u32 = 0o4000;
 const SET_GID: u32 = 0o2000;
@@ -52,7 +52,7 @@ pub struct MemoryFile {
     writes: bool,
     /// The file of its own, once it has one and this process's own table of descriptors was asked
     /// for it.
-    own: OnceCell<Held>,
+    own: OnceCell<KeptFd>,
 }
 
 impl MemoryFile {
@@ -83,7 +83,7 @@ impl MemoryFile {
     }
 
     /// Runs `run` on the file of its own, with this open's access mode.
-    fn with_own<R>(&self, run: impl FnOnce(i32) -> Result<R>) -> Result<R> {
+    fn with_own<R>(&self, run: impl FnOnce(BorrowedFd<'_>) -> Result<R>) -> Result<R> {
         let flags = match self.writes {
             true => linux::O_RDWR,
             false => linux::O_RDONLY,
@@ -91,25 +91,35 @@ impl MemoryFile {
         let keeper = self.core.keeper;
         let own_table = keeper.table() == 0;
         if let Some(own) = self.own.get().filter(|_| own_table) {
-            return run(own.raw());
+            return run(own.fd());
         }
         let file = self.core.open_external(&self.inode, flags)?;
         // In another table: kept, it would be known where the memory is, but open only here.
-        if !own_table || is_scarce(file.raw()) {
-            return run(file.raw());
+        if !own_table || is_scarce(&file) {
+            return run(file.borrow());
         }
         let own = self
             .own
             .get_or_try_init(|| Ok::<_, Errno>(keeper.keep(file)))?;
-        run(own.raw())
+        run(own.fd())
     }
 
-    /// Writes at `offset`, with the content locked.
-    fn write(&self, of: &Inode<'_>, offset: u64, from: &mut dyn Source) -> Result<usize> {
-        match of.is_external() {
-            true => self.with_own(|fd| self.core.write_external(of, fd, offset, from)),
-            false => self.core.write(of, offset, from),
+    /// Writes at `offset`; none: at the end. Where, and how many bytes.
+    fn write(&self, offset: Option<u64>, from: &mut dyn Source) -> Result<(u64, usize)> {
+        let of = self.inode();
+        let _held = self.core.lock_exclusive(&of, &|| from.interrupted())?;
+        let offset = offset.unwrap_or_else(|| of.get(inode::SIZE));
+        if from.remaining() == 0 {
+            return Ok((offset, 0));
         }
+        let count = match of.is_external() {
+            true => self.with_own(|fd| self.core.write_external(&of, fd, offset, from))?,
+            false => self.core.write(&of, offset, from)?,
+        };
+        if count > 0 {
+            self.core.drop_privileges(&of, self.keeps)?;
+        }
+        Ok((offset, count))
     }
 
     fn accessed(&self, of: &Inode<'_>) {
@@ -129,19 +139,6 @@ impl MemoryFile {
         }
         of.put(inode::ATIME, self.core.now());
     }
-
-    fn changing<R>(
-        &self,
-        source: Option<&dyn Source>,
-        run: impl FnOnce(&Inode<'_>) -> Result<R>,
-    ) -> Result<R> {
-        let of = self.inode();
-        let interrupted = || source.is_some_and(|source| source.interrupted());
-        let _held = self.core.lock_exclusive(&of, &interrupted)?;
-        let result = run(&of)?;
-        self.core.drop_privileges(&of, self.keeps)?;
-        Ok(result)
-    }
 }
 
 impl Core {
@@ -151,10 +148,7 @@ impl Core {
         if keeps.all || !privileged {
             return Ok(());
         }
-        let mut change = self.change()?;
-        change.drop_privileges(of, keeps)?;
-        change.commit();
-        Ok(())
+        self.transact(|change| change.drop_privileges(of, keeps))
     }
 }
 
@@ -200,30 +194,11 @@ impl File for MemoryFile {
     }
 
     fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
-        if from.remaining() == 0 {
-            return Ok(0);
-        }
-        let of = self.inode();
-        let _held = self.core.lock_exclusive(&of, &|| from.interrupted())?;
-        let count = self.write(&of, offset, from)?;
-        if count > 0 {
-            self.core.drop_privileges(&of, self.keeps)?;
-        }
-        Ok(count)
+        Ok(self.write(Some(offset), from)?.1)
     }
 
     fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
-        let of = self.inode();
-        let _held = self.core.lock_exclusive(&of, &|| from.interrupted())?;
-        let end = of.get(inode::SIZE);
-        if from.remaining() == 0 {
-            return Ok((end, 0));
-        }
-        let count = self.write(&of, end, from)?;
-        if count > 0 {
-            self.core.drop_privileges(&of, self.keeps)?;
-        }
-        Ok((end, count))
+        self.write(None, from)
     }
 
     fn attributes(&self) -> Result<Attributes> {
@@ -236,10 +211,13 @@ impl File for MemoryFile {
     }
 
     fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
-        self.changing(None, |of| match of.is_external() {
-            true => self.with_own(|fd| self.core.allocate_external(of, fd, mode, offset, length)),
-            false => self.core.allocate_range(of, mode, offset, length),
-        })
+        let of = self.inode();
+        let _held = self.core.lock_exclusive(&of, &|| false)?;
+        match of.is_external() {
+            true => self.with_own(|fd| self.core.allocate_external(&of, fd, mode, offset, length)),
+            false => self.core.allocate_range(&of, mode, offset, length),
+        }?;
+        self.core.drop_privileges(&of, self.keeps)
     }
 
     fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
@@ -300,7 +278,7 @@ impl File for MemoryFile {
             }
         }
         self.with_own(|fd| {
-            map(fd);
+            map(fd.raw());
             Ok(())
         })?;
         self.accessed(&of);
@@ -322,15 +300,13 @@ impl Core {
     /// A description of the file is kept by the kernel from now on: this run says so.
     pub fn mark_shared(&self, of: &Inode<'_>) -> Result<()> {
         let mine = 1u64 << self.run_number.load(Relaxed);
-        if of.get(inode::RUNS) & mine == 0 && self.in_use.is_some() {
-            let mut change = self.change()?;
-            let runs = of.get(inode::RUNS);
-            if !of.has(flag::FREE) {
-                change.set_word(of, inode::RUNS, runs | mine)?;
-            }
-            change.commit();
+        if of.get(inode::RUNS) & mine != 0 || self.in_use.is_none() {
+            return Ok(());
         }
-        Ok(())
+        self.transact(|change| match of.has(flag::FREE) {
+            true => Ok(()),
+            false => change.set_word(of, inode::RUNS, of.get(inode::RUNS) | mine),
+        })
     }
 }
 
@@ -340,7 +316,7 @@ impl Drop for MemoryFile {
             && self.core.keeper.table() == own.table()
         {
             // What was stored through mappings is seen here at the latest.
-            let _ = self.core.recount(&self.inode, own.raw());
+            let _ = self.core.recount(&self.inode, own.fd());
         }
         // Closed first: whether anybody else has it decides what becomes of a file without a name.
         drop(core::mem::take(&mut self.own));

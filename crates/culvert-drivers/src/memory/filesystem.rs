@@ -6,11 +6,12 @@ use super::{
     layout::{self, BLOCK, flag, header, inode},
     map::block_of,
     paths::may_search,
+    transaction::Transaction,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{
     Access, Attributes, Caller, Capabilities, DirectorySink, Entry, Errno, FileKind, FileSystem,
-    Node, OpenFlags, Opened, Reached, RenameFlags, Result, SetAttributes, StatFs, Validity, Walked,
+    Node, OpenFlags, Opened, Reached, RenameFlags, Result, SetAttributes, StatFs, Validity,
 };
 
 /// A file system in shared memory.
@@ -29,6 +30,12 @@ impl MemoryFs {
         }
     }
 
+    /// One transaction, where the mount may be written.
+    fn change<'a, R>(&'a self, run: impl FnOnce(&mut Transaction<'a>) -> Result<R>) -> Result<R> {
+        self.writable()?;
+        self.core.transact(run)
+    }
+
     fn opened(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
         let file = MemoryFile::new(&self.core, node, flags, caller)?;
         Ok(Opened::Driven(Box::new(file)))
@@ -41,7 +48,7 @@ impl MemoryFs {
         dir: Node,
         name: &[u8],
         mode: u32,
-        content: impl Fn(&mut super::transaction::Transaction<'_>, &Inode<'_>) -> Result<()>,
+        content: impl Fn(&mut Transaction<'_>, &Inode<'_>) -> Result<()>,
     ) -> Result<Entry> {
         self.writable()?;
         match self.make_once(caller, dir, name, mode, &content) {
@@ -59,19 +66,19 @@ impl MemoryFs {
         dir: Node,
         name: &[u8],
         mode: u32,
-        content: &dyn Fn(&mut super::transaction::Transaction<'_>, &Inode<'_>) -> Result<()>,
+        content: &dyn Fn(&mut Transaction<'_>, &Inode<'_>) -> Result<()>,
     ) -> Result<Entry> {
-        let mut change = self.core.change()?;
-        let parent = change.core.directory(dir)?;
-        if self.core.find(&parent, name)?.is_some() {
-            return Err(Errno::EEXIST.into());
-        }
-        let parent = change.open_to_names(dir)?;
-        let made = change.new_inode(caller, Some(&parent), mode)?;
-        content(&mut change, &made)?;
-        change.name_new(&parent, name, &made)?;
-        let attributes = self.core.attributes(&made)?;
-        change.commit();
+        let attributes = self.core.transact(|change| {
+            let parent = change.core.directory(dir)?;
+            if self.core.find(&parent, name)?.is_some() {
+                return Err(Errno::EEXIST.into());
+            }
+            let parent = change.open_to_names(dir)?;
+            let made = change.new_inode(caller, Some(&parent), mode)?;
+            content(change, &made)?;
+            change.name_new(&parent, name, &made)?;
+            self.core.attributes(&made)
+        })?;
         Ok(Entry { attributes })
     }
 
@@ -111,29 +118,6 @@ impl FileSystem for MemoryFs {
 
     fn lookup(&self, _: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
         self.find(dir, name)
-    }
-
-    fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
-        let (mut dir, mut start) = (from, 0);
-        loop {
-            let rest = path.get(start..).unwrap_or_default();
-            let length = rest.iter().position(|&byte| byte == b'/');
-            let end = start + length.unwrap_or(rest.len());
-            let entry = self.find(dir, &path[start..end])?;
-            let kind = entry.attributes.kind;
-            if end == path.len() || kind == FileKind::Symlink {
-                return Ok(Walked {
-                    entry: Some(entry),
-                    parent: dir,
-                    consumed: end,
-                });
-            }
-            if kind != FileKind::Directory {
-                return Err(Errno::ENOTDIR.into());
-            }
-            caller.may(Access::EXECUTE, &entry.attributes)?;
-            (dir, start) = (entry.attributes.node, end + 1);
-        }
     }
 
     fn reach(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
@@ -238,7 +222,7 @@ impl FileSystem for MemoryFs {
 
     fn statfs(&self) -> Result<StatFs> {
         let core = &self.core;
-        let (orphan, _) = super::core::split(core.header(header::ORPHANS)?);
+        let (orphan, _) = split(core.header(header::ORPHANS)?);
         if orphan != 0 {
             core.reclaim()?;
         }
@@ -273,21 +257,11 @@ impl FileSystem for MemoryFs {
         value: &[u8],
         flags: u32,
     ) -> Result<()> {
-        self.writable()?;
-        let mut change = self.core.change()?;
-        let of = self.core.node(node)?;
-        change.set_xattr(&of, name, Some(value), flags)?;
-        change.commit();
-        Ok(())
+        self.change(|change| change.set_xattr(&self.core.node(node)?, name, Some(value), flags))
     }
 
     fn remove_xattr(&self, _: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
-        self.writable()?;
-        let mut change = self.core.change()?;
-        let of = self.core.node(node)?;
-        change.set_xattr(&of, name, None, 0)?;
-        change.commit();
-        Ok(())
+        self.change(|change| change.set_xattr(&self.core.node(node)?, name, None, 0))
     }
 
     fn set_attributes(
@@ -396,27 +370,16 @@ impl FileSystem for MemoryFs {
     }
 
     fn link(&self, _: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
-        self.writable()?;
-        let mut change = self.core.change()?;
-        let attributes = change.link(node, dir, name)?;
-        change.commit();
+        let attributes = self.change(|change| change.link(node, dir, name))?;
         Ok(Entry { attributes })
     }
 
     fn unlink(&self, _: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.writable()?;
-        let mut change = self.core.change()?;
-        change.unlink(dir, name)?;
-        change.commit();
-        Ok(())
+        self.change(|change| change.unlink(dir, name))
     }
 
     fn rmdir(&self, _: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.writable()?;
-        let mut change = self.core.change()?;
-        change.rmdir(dir, name)?;
-        change.commit();
-        Ok(())
+        self.change(|change| change.rmdir(dir, name))
     }
 
     fn rename(
@@ -426,11 +389,7 @@ impl FileSystem for MemoryFs {
         to: (Node, &[u8]),
         flags: RenameFlags,
     ) -> Result<()> {
-        self.writable()?;
-        let mut change = self.core.change()?;
-        change.rename(caller, from, to, flags)?;
-        change.commit();
-        Ok(())
+        self.change(|change| change.rename(caller, from, to, flags))
     }
 
     fn tmpfile(

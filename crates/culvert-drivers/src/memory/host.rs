@@ -1,21 +1,15 @@
 //! The system calls of the memory driver.
 
-use crate::OwnedFd;
-use alloc::ffi::CString;
+use crate::{OwnedFd, archive::host::terminated};
 use core::sync::atomic::AtomicU32;
 use culvert::Errno;
-use culvert_sys::fd::{self, BorrowedFd, CWD, LockCommand};
+use culvert_sys::fd::{self, AsFd, BorrowedFd, CWD, LockCommand};
 use culvert_sys::flags::{OFlags, Protection};
 use culvert_sys::memory::{Advice, Mapping, Of};
 use culvert_sys::raw::general as linux;
 use culvert_sys::{fs, process, sync};
 
 const RDWR: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW);
-
-/// `path` with the NUL that the kernel wants; `ENOENT` for a path with a NUL inside.
-pub fn terminated(path: &[u8]) -> Result<CString, Errno> {
-    CString::new(path).map_err(|_| Errno::ENOENT)
-}
 
 /// Opens a file for reading and writing, links not followed.
 pub fn open(path: &[u8]) -> Result<OwnedFd, Errno> {
@@ -24,7 +18,8 @@ pub fn open(path: &[u8]) -> Result<OwnedFd, Errno> {
 
 /// A new description of the file that `fd` is open on, with a number above it: the low numbers are
 /// the program's.
-pub fn reopen(fd: i32) -> Result<OwnedFd, Errno> {
+pub fn reopen(fd: impl AsFd) -> Result<OwnedFd, Errno> {
+    let fd = fd.as_fd().raw();
     let path = alloc::format!("{}{fd}", culvert_sys::own_descriptors::directory());
     let new = open_with(path.as_bytes(), OFlags::RDWR, 0)?;
     // RLIMIT_NOFILE may be lower by now.
@@ -57,21 +52,11 @@ pub fn make_directory(path: &[u8]) -> Result<(), Errno> {
     fs::chmod(&path, 0o700)
 }
 
-/// fchmod(2).
-pub fn change_mode(fd: i32, mode: u32) -> Result<(), Errno> {
-    fs::fchmod(BorrowedFd::number(fd), mode)
-}
-
-/// fallocate(2): `length` bytes from `offset` on are the file's, for good. Where the file system
-/// cannot, they are written.
-pub fn allocate(fd: i32, offset: u64, length: u64) -> Result<(), Errno> {
-    set_aside(fd, 0, offset, length)
-}
-
-/// fallocate(2) in any mode.
-pub fn set_aside(fd: i32, mode: u32, offset: u64, length: u64) -> Result<(), Errno> {
+/// fallocate(2): `length` bytes from `offset` on are the file's, for good; without a mode they are
+/// written where the file system cannot.
+pub fn set_aside(fd: impl AsFd, mode: u32, offset: u64, length: u64) -> Result<(), Errno> {
     within_limit(offset + length, || {
-        set_aside_unlimited(fd, mode, offset, length)
+        set_aside_unlimited(fd.as_fd(), mode, offset, length)
     })
 }
 
@@ -100,11 +85,16 @@ pub fn may_write_up_to(end: u64) -> bool {
     process::getrlimit(linux::RLIMIT_FSIZE).is_ok_and(|[soft, _]| soft >= end)
 }
 
-fn set_aside_unlimited(fd: i32, mode: u32, offset: u64, length: u64) -> Result<(), Errno> {
+fn set_aside_unlimited(
+    fd: BorrowedFd<'_>,
+    mode: u32,
+    offset: u64,
+    length: u64,
+) -> Result<(), Errno> {
     let (mut offset, mut length, mut part) = (offset, length, length);
     while length > 0 {
         part = part.min(length);
-        match fs::fallocate(BorrowedFd::number(fd), mode, offset, part) {
+        match fs::fallocate(fd, mode, offset, part) {
             Ok(_) => {
                 offset += part;
                 length -= part;
@@ -119,27 +109,20 @@ fn set_aside_unlimited(fd: i32, mode: u32, offset: u64, length: u64) -> Result<(
     Ok(())
 }
 
-fn write_zeroes(fd: i32, mut offset: u64, mut length: u64) -> Result<(), Errno> {
-    let zeroes = [0u8; 4096];
-    while length > 0 {
-        let count = length.min(4096) as usize;
-        match fs::pwrite(BorrowedFd::number(fd), &zeroes[..count], offset) {
-            Ok(0) => return Err(Errno::ENOSPC),
-            Ok(count) => {
-                offset += count as u64;
-                length -= count as u64;
-            }
-            Err(Errno::EINTR) => {}
-            Err(errno) => return Err(errno),
-        }
+fn write_zeroes(fd: BorrowedFd<'_>, offset: u64, length: u64) -> Result<(), Errno> {
+    let mut done = 0;
+    while done < length {
+        let count = (length - done).min(4096);
+        super::kernel_files::write(fd, &[0; 4096][..count as usize], offset + done).1?;
+        done += count;
     }
     Ok(())
 }
 
 /// Maps `length` bytes from `offset` on, shared, and keeps them out of core files. Pages past the
 /// end of the file are there once the file has grown.
-pub fn map(fd: i32, offset: u64, length: u64) -> Result<Mapping, Errno> {
-    let of = Of::Shared(BorrowedFd::number(fd), offset);
+pub fn map(fd: BorrowedFd<'_>, offset: u64, length: u64) -> Result<Mapping, Errno> {
+    let of = Of::Shared(fd, offset);
     let both = Protection::READ | Protection::WRITE;
     let mapping = Mapping::new(of, length as usize, both)?;
     let _ = mapping.advise(Advice::DONTDUMP);
@@ -159,7 +142,7 @@ pub fn wake(word: &AtomicU32) {
 /// Where the bytes lie that processes lock to show that they live: far beyond any content.
 const PROOFS: i64 = 1 << 62;
 
-fn lock_call(fd: i32, command: LockCommand, slot: u64, kind: u32) -> Result<u32, Errno> {
+fn lock_call(fd: impl AsFd, command: LockCommand, slot: u64, kind: u32) -> Result<u32, Errno> {
     let mut lock = linux::flock {
         l_type: kind as i16,
         l_whence: 0,
@@ -167,39 +150,29 @@ fn lock_call(fd: i32, command: LockCommand, slot: u64, kind: u32) -> Result<u32,
         l_len: 1,
         l_pid: 0,
     };
-    fd::lock(BorrowedFd::number(fd), command, &mut lock)?;
+    fd::lock(fd, command, &mut lock)?;
     Ok(lock.l_type as u32)
 }
 
 /// Takes the proof of life of `slot` for the description `fd` (OFD lock, fcntl(2)): `EAGAIN` while
 /// another has it.
-pub fn prove(fd: i32, slot: u64) -> Result<(), Errno> {
+pub fn prove(fd: impl AsFd, slot: u64) -> Result<(), Errno> {
     lock_call(fd, LockCommand::OFD_SETLK, slot, linux::F_WRLCK).map(drop)
 }
 
 /// Drops the proof of life of `slot` that the description `fd` holds.
-pub fn unprove(fd: i32, slot: u64) {
+pub fn unprove(fd: impl AsFd, slot: u64) {
     // Nothing can be wrong with it: the range is one that `prove` has locked.
     let _ = lock_call(fd, LockCommand::OFD_SETLK, slot, linux::F_UNLCK);
 }
 
 /// Whether a description other than `fd` holds the proof of life of `slot`.
-pub fn is_proved(fd: i32, slot: u64) -> bool {
+pub fn is_proved(fd: impl AsFd, slot: u64) -> bool {
     lock_call(fd, LockCommand::OFD_GETLK, slot, linux::F_WRLCK) != Ok(linux::F_UNLCK)
 }
 
-/// Size of a file.
-pub fn size(fd: i32) -> Result<u64, Errno> {
-    Ok(fs::fstat(BorrowedFd::number(fd))?.st_size as u64)
-}
-
 /// Free bytes of the file system that `fd` lies on.
-pub fn free_space(fd: i32) -> Result<u64, Errno> {
-    let stat = fs::fstatfs(BorrowedFd::number(fd))?;
+pub fn free_space(fd: impl AsFd) -> Result<u64, Errno> {
+    let stat = fs::fstatfs(fd)?;
     Ok((stat.f_bavail as u64).saturating_mul(stat.f_bsize as u64))
-}
-
-/// flock(2) without waiting: whether nobody else holds `fd`'s file.
-pub fn try_lock_file(fd: &OwnedFd) -> bool {
-    fd::flock(fd, linux::LOCK_EX | linux::LOCK_NB).is_ok()
 }

@@ -5,10 +5,11 @@ use super::{
     host,
     layout::{self, BLOCK, Slot, header},
 };
-use crate::Held;
+use crate::{KeptFd, archive::host::status};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Errno, Error, Result, SharedMut};
+use culvert_sys::fd::BorrowedFd;
 use culvert_sys::memory::{self, Advice, Mapping};
 
 /// Windows by size: small ones first, so that a small file system costs little, then larger ones,
@@ -29,7 +30,7 @@ const PORTIONS: u64 = 1 << 17;
 
 /// The shared file.
 pub struct Image {
-    fd: Held,
+    fd: KeptFd,
     windows: Box<[AtomicUsize; WINDOWS]>,
     present: Box<[AtomicU64]>,
     /// How many blocks may be touched: what the header says, checked against the file.
@@ -70,7 +71,7 @@ const fn window_of(block: u64) -> (u64, u64, u64) {
 
 impl Image {
     /// The image in `fd`, nothing mapped yet.
-    pub fn new(fd: Held) -> Self {
+    pub fn new(fd: KeptFd) -> Self {
         Self {
             fd,
             windows: Box::new([const { AtomicUsize::new(0) }; WINDOWS]),
@@ -80,14 +81,14 @@ impl Image {
     }
 
     /// The file's descriptor.
-    pub fn fd(&self) -> i32 {
-        self.fd.raw()
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.fd()
     }
 
     /// Looks again how far the file may be touched.
     #[cold]
     fn look_again(&self) -> Result<u64> {
-        let there = host::size(self.fd())? / BLOCK;
+        let there = status(self.fd())?.size / BLOCK;
         if there == 0 {
             return Err(damaged("the file is empty"));
         }
@@ -156,6 +157,12 @@ impl Image {
     #[inline(always)]
     pub fn half(&self, offset: u64) -> Result<&AtomicU32> {
         self.at(offset)
+    }
+
+    /// Entry `index` of `block`, a block of half words.
+    #[inline(always)]
+    pub fn entry(&self, block: u64, index: u64) -> Result<&AtomicU32> {
+        self.half(block * BLOCK + index * 4)
     }
 
     /// Word `index` of the header.

@@ -193,11 +193,23 @@ impl<'a> Transaction<'a> {
 
     /// Sets the times of a change: `ctime`, and `mtime` when the content changed.
     pub fn touch(&mut self, changed: &Inode<'_>, content: bool) -> Result<()> {
-        let now = self.core.now();
+        self.touch_at(changed, content, self.core.now())
+    }
+
+    /// The same, at the time `now`.
+    pub fn touch_at(&mut self, changed: &Inode<'_>, content: bool, now: u64) -> Result<()> {
         if content {
             self.set_word(changed, inode::MTIME, now)?;
         }
         self.set_word(changed, inode::CTIME, now)
+    }
+
+    /// The size of a file is `size` now: what that owes, but for the blocks.
+    pub fn resized(&mut self, of: &Inode<'_>, size: u64) -> Result<()> {
+        if size != of.get(inode::SIZE) {
+            self.set_word(of, inode::SIZE, size)?;
+        }
+        self.touch(of, true)
     }
 
     /// Changes the number of links of an inode.

@@ -30,22 +30,22 @@ impl Core {
     /// Takes the metadata lock. What a dead owner left half done is undone.
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_>> {
-        let word = self.image.lock(header::LOCK)?;
-        let me = self.attached()?;
-        if word.compare_exchange(0, me, Acquire, Relaxed).is_ok() {
-            return Ok(Guard { word });
-        }
-        self.wait_for(word, me, true)
+        self.take(header::LOCK)
     }
 
     /// Takes the lock of those who clean up after the dead.
     pub fn lock_repair(&self) -> Result<Guard<'_>> {
-        let word = self.image.lock(header::REPAIR)?;
+        self.take(header::REPAIR)
+    }
+
+    #[inline(always)]
+    fn take(&self, index: u64) -> Result<Guard<'_>> {
+        let word = self.image.lock(index)?;
         let me = self.attached()?;
         if word.compare_exchange(0, me, Acquire, Relaxed).is_ok() {
             return Ok(Guard { word });
         }
-        self.wait_for(word, me, false)
+        self.wait_for(word, me, index == header::LOCK)
     }
 
     #[cold]
@@ -109,7 +109,7 @@ impl Core {
         }
         // One thread at a time: to the kernel they are all one description.
         let vacant = self.vacant.lock();
-        let fd = vacant.as_ref()?.raw();
+        let fd = vacant.as_ref()?.fd();
         host::prove(fd, slot).ok()?;
         let result = take();
         host::unprove(fd, slot);

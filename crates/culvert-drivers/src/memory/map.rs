@@ -7,7 +7,7 @@
 
 use super::{
     blocks::Run,
-    core::{Core, endless, join, split},
+    core::{Core, Inode, endless, join, split},
     image::damaged,
     layout::{BLOCK, RESERVED, UNWRITTEN, header, inode},
     transaction::Transaction,
@@ -33,24 +33,16 @@ impl Core {
     /// The pointer for block `index` of the map `root`; 0 in a hole.
     #[inline]
     pub fn pointer(&self, root: u64, index: u64) -> Result<u32> {
-        let (top, mut depth) = split(root);
+        let (top, depth) = split(root);
         if depth == 0 {
             return Ok(if index == 0 { top } else { 0 });
         }
-        if top == 0 || depth > DEEPEST || index >> (10 * depth) != 0 {
+        let pointer = match self.place(root, index)? {
+            Some(place) => self.image.half(place)?.load(Acquire),
+            None => 0,
+        };
+        if pointer == 0 {
             return Ok(0);
-        }
-        let mut pointer = top;
-        while depth > 0 {
-            depth -= 1;
-            let entry = (index >> (10 * depth)) % FANOUT;
-            pointer = self
-                .image
-                .half(block_of(pointer) * BLOCK + entry * 4)?
-                .load(Acquire);
-            if pointer == 0 {
-                return Ok(0);
-            }
         }
         if block_of(pointer) < RESERVED {
             return Err(damaged("a pointer to what is no content"));
@@ -60,6 +52,7 @@ impl Core {
 
     /// Where the pointer for `index` lies, when the map reaches it with blocks of pointers: never
     /// at depth 0.
+    #[inline]
     pub fn place(&self, root: u64, index: u64) -> Result<Option<u64>> {
         let (top, mut depth) = split(root);
         if depth == 0 || top == 0 || depth > DEEPEST || index >= reach(depth) {
@@ -96,10 +89,7 @@ impl Core {
             while level > 0 {
                 level -= 1;
                 let entry = (index >> (10 * level)) % FANOUT;
-                block = self
-                    .image
-                    .half(block_of(block) * BLOCK + entry * 4)?
-                    .load(Acquire);
+                block = self.image.entry(block_of(block), entry)?.load(Acquire);
                 if block == 0 {
                     missing = reach(level);
                     break;
@@ -128,10 +118,7 @@ impl Freed {
             return Ok(());
         }
         self.end(change)?;
-        self.run = Run {
-            start: block,
-            count: 1,
-        };
+        self.run = Run::one(block);
         Ok(())
     }
 
@@ -209,6 +196,11 @@ impl Transaction<'_> {
         Ok(())
     }
 
+    /// [`Transaction::unmap`] of the content of a file.
+    pub fn unmap_content(&mut self, of: &Inode<'_>, from: u64, to: u64) -> Result<()> {
+        self.unmap(of.at(inode::ROOT), from, to, Some(of.at(inode::BLOCKS)))
+    }
+
     fn drop_blocks(&mut self, pointers: &[u32], count: Option<u64>) -> Result<()> {
         let mut freed = Freed {
             run: Run { start: 0, count: 0 },
@@ -252,8 +244,7 @@ impl Transaction<'_> {
             }
             let mut pointers = [0u32; FANOUT as usize];
             for (entry, pointer) in pointers.iter_mut().enumerate() {
-                let place = block * BLOCK + entry as u64 * 4;
-                *pointer = self.core.image.half(place)?.load(Relaxed);
+                *pointer = self.core.image.entry(block, entry as u64)?.load(Relaxed);
             }
             let range = first as usize..end as usize;
             self.drop_blocks(&pointers[range.clone()], count)?;
@@ -282,13 +273,7 @@ impl Transaction<'_> {
             }
         }
         for entry in 0..FANOUT {
-            if self
-                .core
-                .image
-                .half(block * BLOCK + entry * 4)?
-                .load(Relaxed)
-                != 0
-            {
+            if self.core.image.entry(block, entry)?.load(Relaxed) != 0 {
                 return Ok(false);
             }
         }

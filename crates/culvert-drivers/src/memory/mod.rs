@@ -7,7 +7,6 @@
 
 mod attributes;
 mod blocks;
-mod check;
 mod content;
 mod content_lock;
 mod core;
@@ -36,11 +35,12 @@ mod ranges;
 mod returned;
 mod runs;
 mod slots;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod transaction;
 mod upwards;
 mod xattrs;
 
-pub use check::check;
 pub use filesystem::MemoryFs;
 pub use options::{DECLARED, OPTIONS, Options};
 pub use prepare::{open, prepare};

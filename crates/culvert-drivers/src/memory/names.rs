@@ -34,8 +34,7 @@ impl<'a> Transaction<'a> {
         let mut links = 1;
         if mode & 0o170000 == 0o040000 {
             links = 2;
-            let (count, parent) = split(dir.get(inode::LINKS));
-            self.set_links(dir, count.saturating_add(1), parent)?;
+            self.change_links(dir, 1)?;
         }
         self.set_links(made, links, dir.number)?;
         self.touch(dir, true)
@@ -100,8 +99,7 @@ impl<'a> Transaction<'a> {
         }
         self.remove_name(&dir, &found)?;
         let now = core.now();
-        self.set_word(&dir, inode::MTIME, now)?;
-        self.set_word(&dir, inode::CTIME, now)?;
+        self.touch_at(&dir, true, now)?;
         self.lose_name(&target, now)
     }
 
@@ -119,11 +117,9 @@ impl<'a> Transaction<'a> {
         }
         self.remove_name(&dir, &found)?;
         self.paths_change()?;
-        let (links, parent) = split(dir.get(inode::LINKS));
-        self.set_links(&dir, links.saturating_sub(1), parent)?;
+        self.change_links(&dir, -1)?;
         let now = core.now();
-        self.set_word(&dir, inode::MTIME, now)?;
-        self.set_word(&dir, inode::CTIME, now)?;
+        self.touch_at(&dir, true, now)?;
         self.lose_name(&target, now)
     }
 
@@ -239,8 +235,7 @@ impl<'a> Transaction<'a> {
         }
         self.set_word(moved, inode::CTIME, now)?;
         for dir in [from, to] {
-            self.set_word(dir, inode::MTIME, now)?;
-            self.set_word(dir, inode::CTIME, now)?;
+            self.touch_at(dir, true, now)?;
         }
         Ok(())
     }

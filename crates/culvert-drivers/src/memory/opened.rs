@@ -13,7 +13,7 @@ use super::{
     open_inodes::{OpenInode, OpenInodes},
 };
 use alloc::vec::Vec;
-use core::sync::atomic::{Ordering::*, fence};
+use core::sync::atomic::{AtomicU32, Ordering::*, fence};
 use culvert::{Errno, Node, Result};
 
 /// Entries of a block of the list: its first word is the next block.
@@ -21,11 +21,6 @@ const ENTRIES: u32 = (BLOCK as u32 - 8) / 4;
 
 /// In an entry of a list: open for writing, too. Inodes have 24 bits.
 const WRITES: u32 = 1 << 31;
-
-/// Where place `place` of a list lies, in its block `block`.
-fn place_in(block: u64, place: u32) -> u64 {
-    block * BLOCK + 8 + u64::from(place % ENTRIES) * 4
-}
 
 impl Core {
     /// Opens the inode of `node`: it stays what it is until [`Core::close`]. `ESTALE` when it is
@@ -103,12 +98,16 @@ impl Core {
         let _ = self.release_unused(number);
     }
 
+    /// Place `place` of the list in `blocks`.
+    fn listed(&self, blocks: &[u64], place: u32) -> Result<&AtomicU32> {
+        let block = *blocks.get((place / ENTRIES) as usize).ok_or(Errno::EIO)?;
+        self.image.entry(block, u64::from(2 + place % ENTRIES))
+    }
+
     /// Lets the list say whether inode `number` is open for writing.
     fn say_writes(&self, blocks: &[u64], number: u32, entry: &OpenInode) {
         let mark = if entry.writers > 0 { WRITES } else { 0 };
-        if let Some(block) = blocks.get((entry.place / ENTRIES) as usize)
-            && let Ok(listed) = self.image.half(place_in(*block, entry.place))
-        {
+        if let Ok(listed) = self.listed(blocks, entry.place) {
             listed.store(number | mark, Release);
         }
     }
@@ -127,9 +126,8 @@ impl Core {
                 opened.end - 1
             }
         };
-        let block = opened.blocks.get((place / ENTRIES) as usize);
-        let at = place_in(*block.ok_or(Errno::EIO)?, place);
-        self.image.half(at)?.store(number, Release);
+        let listed = self.listed(&opened.blocks, place)?;
+        listed.store(number, Release);
         Ok(place)
     }
 
@@ -150,9 +148,7 @@ impl Core {
     }
 
     fn strike(&self, opened: &mut OpenInodes, place: u32) {
-        if let Some(block) = opened.blocks.get((place / ENTRIES) as usize)
-            && let Ok(entry) = self.image.half(place_in(*block, place))
-        {
+        if let Ok(entry) = self.listed(&opened.blocks, place) {
             entry.store(0, Release);
             opened.free.push(place);
         }
@@ -229,10 +225,7 @@ impl Core {
                 return change.set(at + slot::OPENED_END * 8, 0);
             }
             let next = change.get(block * BLOCK)?;
-            change.free(Run {
-                start: block,
-                count: 1,
-            })?;
+            change.free(Run::one(block))?;
             block = next;
         }
         Err(damaged("a list of open files without an end"))

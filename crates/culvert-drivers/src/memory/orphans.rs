@@ -104,8 +104,7 @@ impl<'a> Transaction<'a> {
         match gone.mode() & 0o170000 {
             0o040000 => self.empty(gone)?,
             0o100000 | 0o120000 => {
-                let count = Some(gone.at(inode::BLOCKS));
-                self.unmap(gone.at(inode::ROOT), 0, u64::MAX, count)?;
+                self.unmap_content(gone, 0, u64::MAX)?;
                 self.free_reserve(gone)?;
                 if gone.is_external() {
                     self.release_external(gone)?;
@@ -125,15 +124,12 @@ impl<'a> Transaction<'a> {
 
     /// Gives the reserve of a file back.
     pub fn free_reserve(&mut self, of: &Inode<'_>) -> Result<()> {
-        let (start, count) = split(of.get(inode::RESERVE));
-        if count > 0 {
-            self.free(Run {
-                start: start.into(),
-                count: count.into(),
-            })?;
-            self.add(of.at(inode::BLOCKS), -i64::from(count))?;
+        let reserve = Run::of(of.get(inode::RESERVE));
+        if reserve.count > 0 {
+            self.free(reserve)?;
+            self.add(of.at(inode::BLOCKS), -(reserve.count as i64))?;
         }
-        if start != 0 {
+        if reserve.start != 0 {
             self.set_word(of, inode::RESERVE, 0)?;
         }
         Ok(())
@@ -147,12 +143,14 @@ impl Core {
         if gone.links() != 0 || !gone.has(flag::ORPHAN) {
             return Ok(());
         }
-        let mut change = self.change()?;
-        if gone.links() == 0 && gone.has(flag::ORPHAN) && !change.is_used(&gone)? {
-            change.release(&gone)?;
-        }
-        change.commit();
-        Ok(())
+        self.transact(|change| {
+            let unused = gone.links() == 0 && gone.has(flag::ORPHAN) && !change.is_used(&gone)?;
+            if unused {
+                change.release(&gone)
+            } else {
+                Ok(())
+            }
+        })
     }
 
     /// Gives back all that nobody uses any more: what dead processes had open, and what only they

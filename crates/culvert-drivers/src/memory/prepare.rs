@@ -14,7 +14,7 @@ use crate::{Environment, OwnedFd, Prepared, Progress, Warnings};
 use alloc::{boxed::Box, format, sync::Arc};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
-use culvert_sys::{clock::Clock, sync::Mutex};
+use culvert_sys::{clock::Clock, fs, sync::Mutex};
 
 /// Blocks that a new file has at once: the least that a file system needs.
 const FIRST: u64 = layout::FEWEST_BLOCKS;
@@ -37,7 +37,7 @@ pub fn prepare(
             let fd = host::create(&path)?;
             // The run directory is what keeps others out. A process that has changed its user must
             // be able to open the file anew after a fork.
-            let formatted = host::change_mode(fd.raw(), 0o666)
+            let formatted = fs::fchmod(&fd, 0o666)
                 .map_err(Error::from)
                 .and_then(|()| kernel_files::make_directory(&path, 0o777))
                 .and_then(|()| format(&fd, &options));
@@ -142,16 +142,14 @@ fn adjust(fd: OwnedFd, path: &[u8], options: &Options) -> Result<()> {
 
 /// Writes an empty file system to `fd`.
 fn format(fd: &OwnedFd, options: &Options) -> Result<()> {
-    let free = host::free_space(fd.raw())? / BLOCK;
+    let free = host::free_space(fd)? / BLOCK;
     let blocks = match options.blocks {
         Some(blocks) => blocks,
         None => (free / 2).clamp(layout::FEWEST_BLOCKS, layout::MOST_BLOCKS),
     };
-    match host::allocate(fd.raw(), 0, FIRST * BLOCK) {
-        Ok(()) => {}
-        Err(errno) => return Err(Error::because(errno, "no room for a memory file system")),
-    }
-    let core = core_of(host::reopen(fd.raw())?, None, &Environment::default())?;
+    host::set_aside(fd, 0, 0, FIRST * BLOCK)
+        .map_err(|errno| Error::because(errno, "no room for a memory file system"))?;
+    let core = core_of(host::reopen(fd)?, None, &Environment::default())?;
     core.image.has_grown(FIRST);
     let inodes = options.inodes.unwrap_or(blocks.min(layout::MOST_INODES));
     for (index, value) in [
@@ -213,7 +211,7 @@ fn lies_in(source: &[u8], run: Option<&[u8]>) -> bool {
 
 /// Joins the file system in `fd`; `EIO` when there is none.
 fn join_core(fd: OwnedFd, path: &[u8], environment: &Environment<'_>) -> Result<Core> {
-    if host::size(fd.raw())? < FIRST * BLOCK {
+    if files::status(&fd)?.size < FIRST * BLOCK {
         return Err(damaged("the file is too short for a memory file system"));
     }
     let core = core_of(fd, Some(path), environment)?;
@@ -229,7 +227,7 @@ fn join_core(fd: OwnedFd, path: &[u8], environment: &Environment<'_>) -> Result<
 
 fn core_of(fd: OwnedFd, path: Option<&[u8]>, environment: &Environment<'_>) -> Result<Core> {
     let files = match path {
-        Some(path) => kernel_files::Directory::open(path, fd.raw(), environment.keeper)?,
+        Some(path) => kernel_files::Directory::open(path, &fd, environment.keeper)?,
         None => None,
     };
     Ok(Core {
@@ -250,8 +248,8 @@ fn core_of(fd: OwnedFd, path: Option<&[u8]>, environment: &Environment<'_>) -> R
     })
 }
 
-/// The file system in the shared file `path`, for a check.
-pub fn join_for_check(path: &[u8]) -> Result<Core> {
-    let fd = host::open(path)?;
-    join_core(fd, path, &Environment::default())
+/// The file system in the shared file `path`, for tests.
+#[cfg(any(test, feature = "testing"))]
+pub fn joined(path: &[u8]) -> Result<Core> {
+    join_core(host::open(path)?, path, &Environment::default())
 }

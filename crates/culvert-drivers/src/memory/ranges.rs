@@ -4,16 +4,13 @@
 use super::{
     content::LARGEST,
     core::{Core, Inode, endless},
+    kernel_files::{KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE},
     layout::{BLOCK, UNWRITTEN, inode},
     map::block_of,
 };
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, Result, Whence};
-
-const KEEP_SIZE: u32 = 1;
-const PUNCH_HOLE: u32 = 2;
-const ZERO_RANGE: u32 = 0x10;
 
 impl Core {
     /// fallocate(2). The content is locked for writing.
@@ -49,25 +46,15 @@ impl Core {
             // What was set aside goes back, but for blocks that were there before: those hold
             // content or were set aside before.
             for index in filled {
-                let mut change = self.change()?;
-                change.unmap(
-                    of.at(inode::ROOT),
-                    index,
-                    index + 1,
-                    Some(of.at(inode::BLOCKS)),
-                )?;
-                change.commit();
+                self.transact(|change| change.unmap_content(of, index, index + 1))?;
             }
             return Err(error);
         }
-        let mut change = self.change()?;
-        if end > size && !keep {
+        let grows = end > size && !keep;
+        if grows {
             self.zero_tail(of, size)?;
-            change.set_word(of, inode::SIZE, end)?;
         }
-        change.touch(of, true)?;
-        change.commit();
-        Ok(())
+        self.transact(|change| change.resized(of, if grows { end } else { size }))
     }
 
     fn fill_holes(
@@ -103,28 +90,16 @@ impl Core {
     }
 
     fn punch(&self, of: &Inode<'_>, offset: u64, end: u64) -> Result<()> {
-        let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
-        self.zero_bytes(of, offset, end.min(first * BLOCK))?;
-        if last >= first {
-            self.zero_bytes(of, (last * BLOCK).max(offset), end)?;
-        }
-        let mut change = self.change()?;
-        change.touch(of, true)?;
-        if last > first {
-            let count = Some(of.at(inode::BLOCKS));
-            change.unmap(of.at(inode::ROOT), first, last, count)?;
-        }
-        change.commit();
-        Ok(())
+        let (first, last) = self.zero_ends(of, offset, end)?;
+        self.transact(|change| {
+            change.touch(of, true)?;
+            change.unmap_content(of, first, last)
+        })
     }
 
     /// Makes the bytes from `offset` to `end` zeroes; whole blocks become unwritten.
     fn zero(&self, of: &Inode<'_>, offset: u64, end: u64) -> Result<()> {
-        let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
-        self.zero_bytes(of, offset, end.min(first * BLOCK))?;
-        if last >= first {
-            self.zero_bytes(of, (last * BLOCK).max(offset), end)?;
-        }
+        let (first, last) = self.zero_ends(of, offset, end)?;
         let root = of.get(inode::ROOT);
         let mut index = self.next_mapped(root, first, last)?;
         let mut steps = of.get(inode::BLOCKS);
@@ -141,6 +116,17 @@ impl Core {
             index = self.next_mapped(root, index + 1, last)?;
         }
         Ok(())
+    }
+
+    /// Zeroes from `offset` to `end` what is less than a block; the whole blocks between: the first
+    /// and the end.
+    fn zero_ends(&self, of: &Inode<'_>, offset: u64, end: u64) -> Result<(u64, u64)> {
+        let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
+        self.zero_bytes(of, offset, end.min(first * BLOCK))?;
+        if last >= first {
+            self.zero_bytes(of, (last * BLOCK).max(offset), end)?;
+        }
+        Ok((first, last))
     }
 
     /// Zeroes bytes of one block, where it is written at all.

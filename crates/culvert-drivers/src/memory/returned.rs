@@ -9,15 +9,14 @@ use super::{
     blocks::Run,
     core::{Core, join, split},
     host,
+    kernel_files::{KEEP_SIZE, PUNCH_HOLE},
     layout::{BLOCK, GROUP, header},
     transaction::Transaction,
 };
 use culvert::{Errno, Result};
 
 /// Entries of the list: one block of words, start and (upper half) count.
-const ENTRIES: u32 = (BLOCK / 8) as u32;
-/// `FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE`.
-const PUNCH: u32 = 3;
+pub(super) const ENTRIES: u32 = (BLOCK / 8) as u32;
 
 impl Core {
     /// Gives runs of `least` and more free blocks back to the kernel; whether there were any.
@@ -37,29 +36,10 @@ impl Core {
             if run.count > 0 {
                 // Final, and nobody else can take them while the lock is held.
                 let (start, length) = (run.start * BLOCK, run.count * BLOCK);
-                host::set_aside(self.image.fd(), PUNCH, start, length)?;
+                host::set_aside(self.image.fd(), KEEP_SIZE | PUNCH_HOLE, start, length)?;
                 any = true;
             }
         }
-    }
-
-    /// The runs that were given back, and the block that lists them.
-    pub fn returned(&self) -> Result<(u32, alloc::vec::Vec<Run>)> {
-        let (list, entries) = split(self.header(header::RETURNED_LIST)?);
-        let mut runs = alloc::vec::Vec::new();
-        if list != 0 {
-            let words = self
-                .image
-                .words(u64::from(list) * BLOCK, entries.min(ENTRIES).into())?;
-            for word in words {
-                let (start, count) = split(word.load(core::sync::atomic::Ordering::Acquire));
-                runs.push(Run {
-                    start: start.into(),
-                    count: count.into(),
-                });
-            }
-        }
-        Ok((list, runs))
     }
 }
 
@@ -70,13 +50,7 @@ impl Transaction<'_> {
         if list == 0 {
             // One of the run itself: there may be no other.
             list = run.start as u32;
-            self.mark(
-                Run {
-                    start: run.start,
-                    count: 1,
-                },
-                true,
-            )?;
+            self.mark(Run::one(run.start), true)?;
             run.start += 1;
             run.count -= 1;
         }
@@ -99,12 +73,14 @@ impl Transaction<'_> {
             return Ok(false);
         };
         let place = u64::from(list) * BLOCK + u64::from(last) * 8;
-        let (start, there) = split(self.get(place)?);
-        let mut count = wanted.clamp(1, u64::from(there).max(1));
-        let (start, there) = (u64::from(start), u64::from(there));
+        let Run {
+            start,
+            count: there,
+        } = Run::of(self.get(place)?);
+        let mut count = wanted.clamp(1, there.max(1));
         loop {
             let first = start + there - count;
-            match host::allocate(self.core.image.fd(), first * BLOCK, count * BLOCK) {
+            match host::set_aside(self.core.image.fd(), 0, first * BLOCK, count * BLOCK) {
                 Ok(()) => break,
                 Err(Errno::ENOSPC | Errno::EFBIG | Errno::EDQUOT) if count > 1 => count /= 4,
                 Err(errno) => return Err(errno.into()),
@@ -117,13 +93,8 @@ impl Transaction<'_> {
             self.set_header(header::RETURNED_LIST, join(list, last))?;
         }
         self.add(header::RETURNED * 8, -(count as i64))?;
-        self.mark(
-            Run {
-                start: start + left,
-                count,
-            },
-            false,
-        )?;
+        let start = start + left;
+        self.mark(Run { start, count }, false)?;
         Ok(true)
     }
 }

@@ -9,6 +9,7 @@ use super::{
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use culvert::{Node, Result};
+use culvert_sys::{fd, raw::general as linux};
 
 /// Words of a run's name.
 const WORDS: u64 = 4;
@@ -75,7 +76,8 @@ impl Core {
             return false;
         }
         match host::open(&[base, b"/", name, b"/lock"].concat()) {
-            Ok(lock) => !host::try_lock_file(&lock),
+            // Whoever lives holds it.
+            Ok(lock) => fd::flock(&lock, linux::LOCK_EX | linux::LOCK_NB).is_err(),
             Err(_) => false,
         }
     }

@@ -27,7 +27,7 @@ impl Core {
     #[cold]
     pub fn attach(&self) -> Result<u32> {
         let (own, vacant) = (self.description()?, self.description()?);
-        let free = (0..layout::MOST_SLOTS).find(|&slot| host::prove(own.raw(), slot).is_ok());
+        let free = (0..layout::MOST_SLOTS).find(|&slot| host::prove(&own, slot).is_ok());
         let Some(number) = free else {
             return Err(Error::because(
                 Errno::ENFILE,

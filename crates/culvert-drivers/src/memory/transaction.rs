@@ -61,6 +61,17 @@ impl Core {
         })
     }
 
+    /// Makes all changes of `run` final, or none where it fails.
+    pub fn transact<'a, R>(
+        &'a self,
+        run: impl FnOnce(&mut Transaction<'a>) -> Result<R>,
+    ) -> Result<R> {
+        let mut change = self.change()?;
+        let result = run(&mut change)?;
+        change.commit();
+        Ok(result)
+    }
+
     /// Undoes what the log says, with the lock held.
     pub fn undo(&self) -> Result<()> {
         let (count, sequence) = (
@@ -225,7 +236,7 @@ mod tests {
             branches: Vec::new(),
         };
         let prepared = prepare::prepare(&mount, &environment, &mut |_| ()).unwrap();
-        let core = prepare::join_for_check(&prepared.mount.source).unwrap();
+        let core = prepare::joined(&prepared.mount.source).unwrap();
         let place = (header::SLOT_CHUNKS + 1) * 8;
         let mut change = core.change().unwrap();
         change.set_half(place, 7).unwrap();

@@ -24,13 +24,6 @@ const LONGEST_LIST: usize = 64 << 10;
 const CREATE: u32 = 1;
 const REPLACE: u32 = 2;
 
-fn run_of(word: u64) -> Run {
-    Run {
-        start: word & 0xffff_ffff,
-        count: word >> 32,
-    }
-}
-
 /// The attributes in `bytes`: name, value.
 fn each(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = bytes;
@@ -67,7 +60,7 @@ fn kept(name: &[u8]) -> Result<()> {
 impl Core {
     /// All attributes of an inode, as they are kept. With the lock held.
     fn xattrs(&self, of: &Inode<'_>) -> Result<Vec<u8>> {
-        let run = run_of(of.get(inode::XATTRS));
+        let run = Run::of(of.get(inode::XATTRS));
         if run.start == 0 {
             return Ok(Vec::new());
         }
@@ -202,7 +195,7 @@ impl Transaction<'_> {
 
     /// Gives the blocks of the extended attributes back.
     pub fn free_xattrs(&mut self, of: &Inode<'_>) -> Result<()> {
-        let run = run_of(of.get(inode::XATTRS));
+        let run = Run::of(of.get(inode::XATTRS));
         if run.start != 0 {
             self.free(run)?;
             self.set_word(of, inode::XATTRS, 0)?;

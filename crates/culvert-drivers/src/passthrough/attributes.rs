@@ -35,16 +35,16 @@ pub(crate) fn attributes(node: Node, status: &linux::statx) -> Result<Attributes
 
 /// A descriptor whose attributes are to be changed.
 #[derive(Clone, Copy)]
-pub(crate) enum Target {
+pub(crate) enum Target<'a> {
     /// Opened with `O_PATH`.
-    Place(i32),
+    Place(BorrowedFd<'a>),
     /// An open file.
-    File(i32),
+    File(BorrowedFd<'a>),
 }
 
 /// Makes `changes`; the first that the kernel refuses ends it. Owner, mode and times are refused
 /// for the same reasons, so that nothing is done when the first one is.
-pub(crate) fn change(target: Target, changes: &SetAttributes) -> Result<()> {
+pub(crate) fn change(target: Target<'_>, changes: &SetAttributes) -> Result<()> {
     if changes.uid.is_some() || changes.gid.is_some() || changes.is_empty() {
         change_owner(target, changes.uid, changes.gid)?;
     }
@@ -60,61 +60,40 @@ pub(crate) fn change(target: Target, changes: &SetAttributes) -> Result<()> {
     Ok(())
 }
 
-fn change_owner(target: Target, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
+fn change_owner(target: Target<'_>, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
     const SAME: u32 = u32::MAX;
     let (uid, gid) = (uid.unwrap_or(SAME), gid.unwrap_or(SAME));
     let (Target::Place(fd) | Target::File(fd)) = target;
-    Ok(fs::fchownat(
-        BorrowedFd::number(fd),
-        c"",
-        uid,
-        gid,
-        AtFlags::EMPTY_PATH,
-    )?)
+    Ok(fs::fchownat(fd, c"", uid, gid, AtFlags::EMPTY_PATH)?)
 }
 
-fn change_permissions(target: Target, mode: u32) -> Result<()> {
+fn change_permissions(target: Target<'_>, mode: u32) -> Result<()> {
     match target {
-        Target::File(fd) => Ok(fs::fchmod(BorrowedFd::number(fd), mode)?),
-        Target::Place(fd) => {
-            match fs::fchmodat2(BorrowedFd::number(fd), c"", mode, AtFlags::EMPTY_PATH) {
-                // Before Linux 6.6, or under a filter that does not know the call.
-                Err(Errno::ENOSYS | Errno::EPERM) => {
-                    Ok(fs::fchmodat(CWD, Link::new(fd).path(), mode)?)
-                }
-                other => Ok(other?),
-            }
-        }
+        Target::File(fd) => Ok(fs::fchmod(fd, mode)?),
+        Target::Place(fd) => match fs::fchmodat2(fd, c"", mode, AtFlags::EMPTY_PATH) {
+            // Before Linux 6.6, or under a filter that does not know the call.
+            Err(Errno::ENOSYS | Errno::EPERM) => Ok(fs::fchmodat(CWD, Link::new(fd).path(), mode)?),
+            other => Ok(other?),
+        },
     }
 }
 
-fn change_size(target: Target, size: u64) -> Result<()> {
+fn change_size(target: Target<'_>, size: u64) -> Result<()> {
     match target {
-        Target::File(fd) => Ok(fs::ftruncate(BorrowedFd::number(fd), size)?),
+        Target::File(fd) => Ok(fs::ftruncate(fd, size)?),
         Target::Place(fd) => Ok(fs::truncate(Link::new(fd).path(), size)?),
     }
 }
 
-fn change_times(target: Target, changes: &SetAttributes) -> Result<()> {
-    let time = |time: Option<Timespec>| match time {
-        Some(time) => linux::timespec {
-            tv_sec: time.seconds,
-            tv_nsec: i64::from(time.nanoseconds),
-        },
-        None => linux::timespec {
-            tv_sec: 0,
-            tv_nsec: i64::from(linux::UTIME_OMIT),
-        },
-    };
-    let times = [time(changes.atime), time(changes.mtime)];
+fn change_times(target: Target<'_>, changes: &SetAttributes) -> Result<()> {
+    let times = times(changes.atime, changes.mtime);
     // Both the present moment: write permission is enough, if the kernel is told so.
     let times = (!changes.touch).then_some(&times);
     let none = AtFlags::empty();
     let answer = match target {
-        Target::File(fd) => fs::utimensat(BorrowedFd::number(fd), None, times, none),
+        Target::File(fd) => fs::utimensat(fd, None, times, none),
         Target::Place(fd) => {
-            let place = BorrowedFd::number(fd);
-            match fs::utimensat(place, Some(c""), times, AtFlags::EMPTY_PATH) {
+            match fs::utimensat(fd, Some(c""), times, AtFlags::EMPTY_PATH) {
                 // Before Linux 5.8 only by path.
                 Err(Errno::EINVAL) => fs::utimensat(CWD, Some(Link::new(fd).path()), times, none),
                 answer => answer,
@@ -122,4 +101,14 @@ fn change_times(target: Target, changes: &SetAttributes) -> Result<()> {
         }
     };
     Ok(answer?)
+}
+
+/// Both for utimensat(2); none: it stays as it is.
+pub(crate) fn times(atime: Option<Timespec>, mtime: Option<Timespec>) -> fs::Times {
+    [atime, mtime].map(|time| linux::timespec {
+        tv_sec: time.map_or(0, |time| time.seconds),
+        tv_nsec: time
+            .map_or(linux::UTIME_OMIT, |time| time.nanoseconds)
+            .into(),
+    })
 }

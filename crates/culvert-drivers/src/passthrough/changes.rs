@@ -5,11 +5,12 @@ use super::filesystem::PassthroughFs;
 use super::inotify::{CREATE, DELETE, MOVED_FROM, MOVED_TO};
 use super::kernel::{self, Name, O_CREAT, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_PATH, O_TMPFILE};
 use super::object::Object;
-use culvert::{
-    Attributes, Entry, Errno, FileKind, Node, OpenFlags, Opened, RenameFlags, Result, Timespec,
-};
+use core::ffi::CStr;
+use culvert::{Attributes, Entry, Errno, FileKind, Node, OpenFlags, Opened, RenameFlags, Result};
+use culvert_sys::fd::BorrowedFd;
 use culvert_sys::flags::AtFlags;
 use culvert_sys::raw::general::{O_RDWR, O_WRONLY};
+use culvert_sys::{fs, process};
 
 /// Flags of open(2) that say how, and not what or where: the others are the callers' here.
 const KEPT: u32 = !(O_CREAT | O_EXCL | kernel::O_DIRECTORY | O_PATH);
@@ -19,27 +20,15 @@ pub(super) const GONE: Node = Node(u64::MAX);
 
 /// The entry of [`GONE`].
 fn gone(kind: FileKind) -> Entry {
-    let (uid, gid) = kernel::effective_ids();
-    let never = Timespec::default();
-    Entry {
-        attributes: Attributes {
-            node: GONE,
-            inode: GONE.0,
-            kind,
-            permissions: 0,
-            links: 0,
-            uid,
-            gid,
-            rdev: 0,
-            size: 0,
-            blocks: 0,
-            block_size: 4096,
-            atime: never,
-            mtime: never,
-            ctime: never,
-            btime: None,
-        },
-    }
+    let attributes = Attributes {
+        node: GONE,
+        inode: GONE.0,
+        links: 0,
+        uid: process::geteuid(),
+        gid: process::getegid(),
+        ..Attributes::new(kind, 0)
+    };
+    Entry { attributes }
 }
 
 impl PassthroughFs {
@@ -105,7 +94,7 @@ impl PassthroughFs {
             let own = [(dir, called, CREATE)];
             match self.doing(&own, || kernel::open_at(object.fd(), &name, new, mode)) {
                 Ok(file) => {
-                    let place = kernel::reopen(file.raw(), O_PATH)?;
+                    let place = kernel::reopen(&file, O_PATH)?;
                     let entry = self.entry(place, Some((dir, &name)))?;
                     return Ok((entry, self.opened(entry.attributes.node, file)));
                 }
@@ -141,7 +130,7 @@ impl PassthroughFs {
         // O_EXCL keeps it from ever getting one.
         let flags = self.readable(flags.0 & (KEPT | O_EXCL)) | O_TMPFILE | O_NOCTTY;
         let file = kernel::open_directory(object.fd(), flags, mode)?;
-        let place = kernel::reopen(file.raw(), O_PATH)?;
+        let place = kernel::reopen(&file, O_PATH)?;
         let entry = self.entry(place, None)?;
         Ok((entry, self.opened(entry.attributes.node, file)))
     }
@@ -155,14 +144,16 @@ impl PassthroughFs {
         dir: Node,
         name: &[u8],
         kind: FileKind,
-        call: impl FnOnce(i32, &Name) -> Result<()>,
+        call: impl FnOnce(BorrowedFd<'_>, &CStr) -> core::result::Result<(), Errno>,
     ) -> Result<Entry> {
         self.writable()?;
         let object = self.directory(dir)?;
         let (called, name) = (name, Name::new(name)?);
-        self.doing(&[(dir, called, CREATE)], || call(object.fd(), &name))?;
+        self.doing(&[(dir, called, CREATE)], || {
+            Ok(call(object.fd(), name.terminated())?)
+        })?;
         // It is new, so nobody can know it yet: not asked first.
-        let made = kernel::open_at(object.fd(), &name, O_PATH | O_NOFOLLOW, 0)
+        let made = kernel::open_place(object.fd(), &name)
             .and_then(|made| self.entry(made, Some((dir, &name))));
         match made {
             Ok(entry) if entry.attributes.kind == kind => Ok(entry),
@@ -203,13 +194,13 @@ impl PassthroughFs {
     }
 
     /// Removes a name.
-    pub(super) fn remove(&self, dir: Node, name: &[u8], flags: u32) -> Result<()> {
+    pub(super) fn remove(&self, dir: Node, name: &[u8], flags: AtFlags) -> Result<()> {
         self.writable()?;
         let object = self.directory(dir)?;
         let (called, name) = (name, Name::new(name)?);
         let held = self.nodes.hold(object.fd(), &name);
         self.doing(&[(dir, called, DELETE)], || {
-            kernel::remove(object.fd(), &name, AtFlags::from_bits(flags))
+            Ok(fs::unlinkat(object.fd(), name.terminated(), flags)?)
         })?;
         self.nodes.unnamed(held, (dir, &name));
         Ok(())
@@ -226,7 +217,11 @@ impl PassthroughFs {
         let (old, new) = (self.directory(from.0)?, self.directory(to.0)?);
         let names = (Name::new(from.1)?, Name::new(to.1)?);
         let held = self.nodes.hold(new.fd(), &names.1);
-        let call = || kernel::rename((old.fd(), &names.0), (new.fd(), &names.1), flags.0);
+        let call = || {
+            let (from, to) = (names.0.terminated(), names.1.terminated());
+            let how = culvert_sys::flags::RenameFlags::from_bits(flags.0);
+            Ok(fs::renameat2(old.fd(), from, new.fd(), to, how)?)
+        };
         let there = [
             (from.0, from.1, MOVED_FROM),
             (to.0, to.1, MOVED_TO),
@@ -264,7 +259,7 @@ impl PassthroughFs {
     pub(super) fn leads_to(&self, path: &[u8], object: &Object) -> bool {
         let root = self.nodes.root().1.fd();
         kernel::open_below(root, path)
-            .and_then(|found| kernel::status(found.raw(), None))
+            .and_then(|found| kernel::status(&found, None))
             .is_ok_and(|status| super::kernel::identity(&status) == object.identity)
     }
 }

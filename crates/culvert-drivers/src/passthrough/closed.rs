@@ -10,6 +10,7 @@ use super::kernel::{self, Name, identity};
 use super::object::Object;
 use crate::descriptor::{NodeBook, OwnedFd, Traces};
 use culvert::{Errno, FileKind, Node, Result};
+use culvert_sys::fd::AsFd;
 use culvert_sys::raw::general::{self as linux, statx};
 use culvert_sys::{nr, process, syscall};
 
@@ -141,7 +142,7 @@ pub(super) struct Closing {
 
 impl Closing {
     /// Of nodes below `root`, of which `limit` may have a descriptor.
-    pub fn new(root: i32, limit: usize) -> Self {
+    pub fn new(root: &OwnedFd, limit: usize) -> Self {
         Self {
             limit,
             handles: handles(root),
@@ -183,19 +184,17 @@ impl Closing {
     ///
     /// # Errors
     /// `ESTALE`: it is gone, or elsewhere.
-    pub fn open(&self, closed: &Closed, place: (i32, Option<&Name>)) -> Result<OwnedFd> {
+    pub fn open(&self, closed: &Closed, place: (impl AsFd, Option<&Name>)) -> Result<OwnedFd> {
         let opened = by_own_right(|| match (closed.handle, &self.handles, place) {
-            (Some(handle), Some((mount, _)), _) => open_handle(mount.raw(), &handle),
-            (_, _, (dir, Some(name))) => {
-                kernel::open_at(dir, name, kernel::O_PATH | kernel::O_NOFOLLOW, 0)
-            }
+            (Some(handle), Some((mount, _)), _) => open_handle(mount, &handle),
+            (_, _, (dir, Some(name))) => kernel::open_place(dir, name),
             _ => Err(Errno::ESTALE.into()),
         });
         let opened = opened.map_err(|error| match error.errno() {
             Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ELOOP => Errno::ESTALE.into(),
             _ => error,
         })?;
-        let status = kernel::status(opened.raw(), None)?;
+        let status = kernel::status(&opened, None)?;
         match (identity(&status), birth(&status)) == (closed.identity, closed.birth) {
             true => Ok(opened),
             false => Err(Errno::ESTALE.into()),
@@ -205,21 +204,21 @@ impl Closing {
 
 /// A description on directory `root` by which handles can be opened, and its mount; none where the
 /// file system has no handles, or this process lacks `CAP_DAC_READ_SEARCH`.
-fn handles(root: i32) -> Option<(OwnedFd, u64)> {
+fn handles(root: &OwnedFd) -> Option<(OwnedFd, u64)> {
     let status = kernel::status(root, None).ok()?;
     let handle = handle_of(root).ok()?;
     // Not with O_PATH: `open_by_handle_at` takes no such descriptor (`get_path_anchor`,
     // fs/fhandle.c).
     let mount = kernel::open_directory(root, 0, 0).ok()?;
-    let back = open_handle(mount.raw(), &handle).ok()?;
-    let found = kernel::status(back.raw(), None).ok()?;
+    let back = open_handle(&mount, &handle).ok()?;
+    let found = kernel::status(&back, None).ok()?;
     // Linux 5.8 tells mounts apart.
     (identity(&found) == identity(&status) && status.stx_mnt_id != 0)
         .then_some((mount, status.stx_mnt_id))
 }
 
 /// name_to_handle_at(2) of what `fd` is.
-fn handle_of(fd: i32) -> Result<Handle> {
+fn handle_of(fd: impl AsFd) -> Result<Handle> {
     let mut handle = Handle {
         length: LONGEST as u32,
         kind: 0,
@@ -232,7 +231,7 @@ fn handle_of(fd: i32) -> Result<Handle> {
         syscall::call(
             nr::NAME_TO_HANDLE_AT,
             [
-                fd as usize,
+                fd.as_fd().raw() as usize,
                 c"".as_ptr() as usize,
                 (&raw mut handle) as usize,
                 (&raw mut mount) as usize,
@@ -244,10 +243,10 @@ fn handle_of(fd: i32) -> Result<Handle> {
 }
 
 /// open_by_handle_at(2), with `O_PATH`.
-fn open_handle(mount: i32, handle: &Handle) -> Result<OwnedFd> {
+fn open_handle(mount: &OwnedFd, handle: &Handle) -> Result<OwnedFd> {
     let flags = kernel::O_PATH | kernel::O_NOFOLLOW | kernel::O_CLOEXEC;
     let arguments = [
-        mount as usize,
+        mount.raw() as usize,
         (&raw const *handle) as usize,
         flags as usize,
     ];
@@ -260,34 +259,21 @@ fn open_handle(mount: i32, handle: &Handle) -> Result<OwnedFd> {
 /// the right to come to it.
 fn by_own_right<R>(run: impl FnOnce() -> R) -> R {
     const ASK: u32 = u32::MAX;
-    let (own, _) = kernel::effective_ids();
+    let own = process::geteuid();
     let acting = process::setfsuid(ASK);
     if acting == own {
         return run();
     }
-    let rights = Rights::of_thread();
+    // Of each, the lower 32 and the upper ones: effective, permitted and inheritable.
+    let rights = process::capget();
     process::setfsuid(own);
     let result = run();
     process::setfsuid(acting);
     // To be another user again has taken all rights over files, those as well that the thread had
     // been given.
     if let Ok(rights) = rights {
-        rights.restore();
+        // It fails for nothing that the thread had before.
+        let _ = process::capset(&rights);
     }
     result
-}
-
-/// The capabilities of the calling thread (capget(2)): effective, permitted and inheritable, of
-/// each the lower 32 and the upper ones.
-struct Rights(process::Capabilities);
-
-impl Rights {
-    fn of_thread() -> Result<Self> {
-        Ok(Self(process::capget()?))
-    }
-
-    fn restore(&self) {
-        // It fails for nothing that the thread had before.
-        let _ = process::capset(&self.0);
-    }
 }

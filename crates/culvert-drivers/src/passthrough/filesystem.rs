@@ -2,12 +2,12 @@
 
 use super::attributes::{self, Target, attributes};
 use super::holds::Holds;
-use super::kernel::{self, Name};
+use super::kernel::{self, Link, Name, proc_needed};
 use super::nodes::{Nodes, Place};
 use super::object::Object;
 use super::options::Options;
 use super::watch::{WATCHED, Watch};
-use crate::descriptor::{Held, Keeper, NodeBook, OwnedFd};
+use crate::descriptor::{Keeper, KeptFd, NodeBook, OwnedFd};
 use crate::descriptor_file::{DescriptorFile, unhindered};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use culvert::{
@@ -15,6 +15,8 @@ use culvert::{
     FileKind, FileSystem, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory,
     RenameFlags, Result, SetAttributes, StatFs, Validity,
 };
+use culvert_sys::fd::BorrowedFd;
+use culvert_sys::flags::AtFlags;
 use culvert_sys::fs;
 
 /// A directory of the kernel's as a file system.
@@ -68,14 +70,13 @@ impl PassthroughFs {
             let attributes = attributes(node, &status)?;
             return Ok(Entry { attributes });
         }
-        let flags = kernel::O_PATH | kernel::O_NOFOLLOW;
-        let found = kernel::open_at(object.fd(), name, flags, 0)?;
+        let found = kernel::open_place(object.fd(), name)?;
         self.entry(found, Some((dir, name)))
     }
 
     /// What `descriptor` is, opened with `O_PATH`, with one reference.
     pub(super) fn entry(&self, descriptor: OwnedFd, place: Option<Place<'_>>) -> Result<Entry> {
-        let status = kernel::status(descriptor.raw(), None)?;
+        let status = kernel::status(&descriptor, None)?;
         let node = self.nodes.insert(descriptor, &status, place)?;
         let attributes = attributes(node, &status)?;
         Ok(Entry { attributes })
@@ -89,7 +90,7 @@ impl PassthroughFs {
         }
     }
 
-    fn driven(&self, node: Node, held: Held) -> Box<dyn File> {
+    fn driven(&self, node: Node, held: KeptFd) -> Box<dyn File> {
         let pin = self.nodes.pin(node);
         let file = DescriptorFile::on(held, node, node.0).hidden(self.options.no_descriptor);
         Box::new(file.keeping(Box::new(pin)))
@@ -105,7 +106,7 @@ impl PassthroughFs {
     /// Whether what `fd` is lies in the source. Its path says so in one call, but only up to
     /// `PATH_MAX` (`d_path`, fs/d_path.c); a directory deeper than that is climbed from, up to the
     /// root or past it.
-    fn holds(&self, fd: i32) -> Result<bool> {
+    fn holds(&self, fd: BorrowedFd<'_>) -> Result<bool> {
         match kernel::path_of(fd) {
             Ok(path) => return Ok(self.below_root(&path)?.is_some()),
             Err(error) if error.errno() != Errno::ENAMETOOLONG => return Err(error),
@@ -115,9 +116,9 @@ impl PassthroughFs {
         let mut here = kernel::place(fd)?;
         let mut above = None;
         while here != root {
-            let from = above.as_ref().map_or(fd, OwnedFd::raw);
+            let from = above.as_ref().map_or(fd, OwnedFd::borrow);
             let next = kernel::open_parent(from)?;
-            let there = kernel::place(next.raw())?;
+            let there = kernel::place(&next)?;
             // The root of the process, which is its own parent.
             if there == here {
                 return Ok(false);
@@ -173,10 +174,10 @@ impl FileSystem for PassthroughFs {
             return Ok(dir);
         }
         let above = kernel::open_parent(object.fd())?;
-        let status = kernel::status(above.raw(), None)?;
+        let status = kernel::status(&above, None)?;
         // A directory that was moved out of the source has no parent here (`path_connected`,
         // fs/namei.c).
-        if !self.holds(above.raw())? {
+        if !self.holds(above.borrow())? {
             return Err(Errno::ENOENT.into());
         }
         self.nodes.above(dir, above, &status)
@@ -254,7 +255,7 @@ impl FileSystem for PassthroughFs {
     }
 
     fn statfs(&self) -> Result<StatFs> {
-        let found = kernel::statfs(self.nodes.root().1.fd())?;
+        let found = fs::fstatfs(self.nodes.root().1.fd())?;
         const ST_RDONLY: i64 = 1;
         Ok(StatFs {
             magic: found.f_type as u64,
@@ -270,11 +271,11 @@ impl FileSystem for PassthroughFs {
     }
 
     fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
-        self.xattr(node, name)
+        kernel::xattr(self.object(node)?.fd(), name)
     }
 
     fn list_xattr(&self, node: Node) -> Result<Vec<u8>> {
-        self.xattr_names(node)
+        kernel::xattr_names(self.object(node)?.fd())
     }
 
     fn set_xattr(
@@ -285,11 +286,17 @@ impl FileSystem for PassthroughFs {
         value: &[u8],
         flags: u32,
     ) -> Result<()> {
-        self.store_xattr(node, name, value, flags)
+        self.writable()?;
+        let object = self.object(node)?;
+        let (link, name) = (Link::new(object.fd()), kernel::terminated(name)?);
+        proc_needed(fs::setxattr(link.path(), &name, value, flags))
     }
 
     fn remove_xattr(&self, _caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
-        self.drop_xattr(node, name)
+        self.writable()?;
+        let object = self.object(node)?;
+        let (link, name) = (Link::new(object.fd()), kernel::terminated(name)?);
+        proc_needed(fs::removexattr(link.path(), &name))
     }
 
     fn set_attributes(
@@ -317,7 +324,7 @@ impl FileSystem for PassthroughFs {
 
     fn mkdir(&self, _caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
         self.make(dir, name, FileKind::Directory, |dir, name| {
-            kernel::make_directory(dir, name, mode)
+            fs::mkdirat(dir, name, mode)
         })
     }
 
@@ -334,7 +341,7 @@ impl FileSystem for PassthroughFs {
         // None: the kernel's EINVAL.
         let kind = FileKind::of_mode(mode).unwrap_or(FileKind::Regular);
         self.make(dir, name, kind, |dir, name| {
-            kernel::make_node(dir, name, mode, device)
+            fs::mknodat(dir, name, mode, device)
         })
     }
 
@@ -345,8 +352,9 @@ impl FileSystem for PassthroughFs {
         name: &[u8],
         target: &[u8],
     ) -> Result<Entry> {
+        let target = kernel::terminated(target)?;
         self.make(dir, name, FileKind::Symlink, |dir, name| {
-            kernel::symlink(target, dir, name)
+            fs::symlinkat(&target, dir, name)
         })
     }
 
@@ -355,11 +363,11 @@ impl FileSystem for PassthroughFs {
     }
 
     fn unlink(&self, _caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.remove(dir, name, 0)
+        self.remove(dir, name, AtFlags::empty())
     }
 
     fn rmdir(&self, _caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.remove(dir, name, kernel::AT_REMOVEDIR)
+        self.remove(dir, name, AtFlags::REMOVEDIR)
     }
 
     fn rename(
@@ -449,13 +457,13 @@ impl FileSystem for PassthroughFs {
             return None;
         }
         Some(Backing {
-            root: self.nodes.root().1.fd(),
+            root: self.nodes.root().1.fd().raw(),
             links: self.options.links,
         })
     }
 
     fn kernel_node(&self, node: Node) -> Option<i32> {
-        self.object(node).ok().map(|object| object.fd())
+        self.object(node).ok().map(|object| object.fd().raw())
     }
 
     fn handed_down(&self, node: Node) -> Option<i32> {
@@ -463,6 +471,7 @@ impl FileSystem for PassthroughFs {
     }
 
     fn identify(&self, fd: i32) -> Result<Entry> {
+        let fd = BorrowedFd::number(fd);
         let status = kernel::status(fd, None)?;
         if !self.holds(fd)? {
             return Err(Error::new(Errno::EXDEV));
@@ -479,7 +488,7 @@ impl FileSystem for PassthroughFs {
         let node = entry.attributes.node;
         let own = match self.keeper.lends(fd) {
             true => Ok(self.keeper.borrow(fd)),
-            false => kernel::duplicate(fd).map(|file| self.keeper.keep(file)),
+            false => kernel::duplicate(BorrowedFd::number(fd)).map(|file| self.keeper.keep(file)),
         };
         match own {
             Ok(file) => Ok((entry, Opened::Driven(self.driven(node, file)))),

@@ -4,24 +4,25 @@
 use super::kernel;
 use super::nodes::{Nodes, Pin};
 use super::table::Key;
-use crate::descriptor::{Held, Keeper};
+use crate::descriptor::{Keeper, KeptFd};
 use alloc::{
     collections::{BTreeMap, btree_map::Entry as Slot},
     sync::Arc,
 };
 use culvert::{FileKind, Node, Result, sync::Mutex};
+use culvert_sys::fd::BorrowedFd;
 
 /// A directory that was opened when it might be read. Its position is everybody's who has it.
 pub(super) struct Listed {
-    held: Held,
+    held: KeptFd,
     position: Mutex<()>,
 }
 
 impl Listed {
     /// Runs `run` on the descriptor, whose position nobody else moves meanwhile.
-    pub fn with<R>(&self, run: impl FnOnce(i32) -> R) -> R {
+    pub fn with<R>(&self, run: impl FnOnce(BorrowedFd<'_>) -> R) -> R {
         let _guard = self.position.lock();
-        run(self.held.raw())
+        run(self.held.fd())
     }
 }
 

@@ -3,7 +3,7 @@
 use super::kernel::Link;
 use crate::descriptor::OwnedFd;
 use culvert::{Errno, Result};
-use culvert_sys::fd::BorrowedFd;
+use culvert_sys::fd::{AsFd, BorrowedFd};
 use culvert_sys::flags::OFlags;
 use culvert_sys::fs;
 
@@ -49,7 +49,7 @@ pub fn open() -> Result<OwnedFd> {
 ///
 /// - `EACCES`: the caller may not read it.
 /// - `ENOSPC`: the user has as many watches as may be (`fs.inotify.max_user_watches`).
-pub fn add(list: &OwnedFd, fd: i32, mask: u32) -> Result<i32> {
+pub fn add(list: &OwnedFd, fd: impl AsFd, mask: u32) -> Result<i32> {
     Ok(fs::inotify_add_watch(list, Link::new(fd).path(), mask)?)
 }
 

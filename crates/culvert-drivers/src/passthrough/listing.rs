@@ -7,6 +7,8 @@ use super::kernel::{self, Name};
 use super::object::Object;
 use alloc::vec::Vec;
 use culvert::{DirectoryEntry, DirectorySink, Errno, FileKind, Node, Result};
+use culvert_sys::fd::AsFd;
+use culvert_sys::fs;
 
 impl PassthroughFs {
     /// Lists the directory `object`, which is `dir`, from `from` on: by a description of its own,
@@ -31,7 +33,7 @@ impl PassthroughFs {
             })
         };
         match kernel::open_directory(object.fd(), 0, 0) {
-            Ok(opened) => entries_of(opened.raw(), from, &mut visit),
+            Ok(opened) => entries_of(&opened, from, &mut visit),
             Err(error) => match self.holds.opened(dir) {
                 Some(held) if error.errno() == Errno::EACCES => {
                     held.with(|fd| entries_of(fd, from, &mut visit))
@@ -52,25 +54,29 @@ impl PassthroughFs {
 
 /// Calls `visit` with the entries of directory `fd` from `from` on, without `.` and `..`, until it
 /// returns false. By a description of its own.
-pub(super) fn entries(
-    fd: i32,
+pub(crate) fn entries(
+    fd: impl AsFd,
     from: u64,
     visit: &mut dyn FnMut(&Record, &[u8]) -> bool,
 ) -> Result<()> {
     let opened = kernel::open_directory(fd, 0, 0)?;
-    entries_of(opened.raw(), from, visit)
+    entries_of(&opened, from, visit)
 }
 
 /// The same by the description of `fd`.
-fn entries_of(fd: i32, from: u64, visit: &mut dyn FnMut(&Record, &[u8]) -> bool) -> Result<()> {
-    match kernel::seek(fd, from, 0) {
+fn entries_of(
+    fd: impl AsFd,
+    from: u64,
+    visit: &mut dyn FnMut(&Record, &[u8]) -> bool,
+) -> Result<()> {
+    match kernel::seek(&fd, from, 0) {
         // A position that never was: behind everything.
         Err(error) if error.errno() == Errno::EINVAL => return Ok(()),
         moved => moved?,
     };
     let mut buffer = Vec::with_capacity(32 << 10);
     loop {
-        kernel::list(fd, &mut buffer)?;
+        fs::waiting::getdents64(&fd, &mut buffer)?;
         if buffer.is_empty() {
             return Ok(());
         }
@@ -98,7 +104,7 @@ fn is_dots(name: &[u8]) -> bool {
 }
 
 /// The head of an entry (`struct linux_dirent64`, getdents(2)).
-pub(super) struct Record {
+pub(crate) struct Record {
     /// `d_ino`.
     pub inode: u64,
     /// `d_off`.

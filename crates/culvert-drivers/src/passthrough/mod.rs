@@ -26,10 +26,10 @@ mod prepare;
 mod search;
 mod table;
 mod watch;
-mod xattrs;
 
-pub(crate) use attributes::{Target, attributes, change};
+pub(crate) use attributes::{Target, attributes, change, times};
 pub use filesystem::PassthroughFs;
 pub(crate) use kernel::{duplicate, seek, status};
+pub(crate) use listing::entries;
 pub use options::{DECLARED, OPTIONS, Options};
 pub use prepare::{open, prepare};

@@ -13,11 +13,12 @@
 use super::closed::{Closed, Closing, birth};
 use super::kernel::{self, Name, identity, kind};
 use super::object::Object;
-use super::table::{Key, Known, State, Table};
+use super::table::{Key, Known, NodeState, NodeTable};
 use crate::descriptor::{Keeper, NodeBook, OwnedFd};
 use alloc::{format, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use culvert::{Errno, Error, FileKind, Node, Result, sync::Mutex};
+use culvert_sys::fd::AsFd;
 use culvert_sys::raw::general::statx;
 
 /// A moment in the life of the table ([`Nodes::now`]).
@@ -37,7 +38,7 @@ pub(super) struct Nodes {
     /// Some are opened again by names: all where there are no handles, else what is on other mounts
     /// below the root.
     by_names: AtomicBool,
-    table: Mutex<Table>,
+    table: Mutex<NodeTable>,
 }
 
 impl Nodes {
@@ -49,8 +50,8 @@ impl Nodes {
         book: Option<&'static dyn NodeBook>,
         limit: Option<usize>,
     ) -> Result<Self> {
-        let status = kernel::status(root.raw(), None)?;
-        let closing = limit.map(|limit| Closing::new(root.raw(), limit));
+        let status = kernel::status(&root, None)?;
+        let closing = limit.map(|limit| Closing::new(&root, limit));
         let object = Object {
             held: keeper.keep(root),
             book: None,
@@ -67,7 +68,7 @@ impl Nodes {
                     .is_some_and(|closing| !closing.by_handles()),
             ),
             closing,
-            table: Mutex::new(Table::new(book)),
+            table: Mutex::new(NodeTable::new(book)),
         };
         if let Some(book) = book {
             book.each(&mut |fd, node, references| nodes.take_over(fd, Node(node), references));
@@ -82,7 +83,7 @@ impl Nodes {
     /// or that is something else, is closed.
     fn take_over(&self, fd: i32, node: Node, references: u64) {
         let descriptor = OwnedFd::from_raw(fd);
-        let usable = kernel::status(fd, None).ok().and_then(|status| {
+        let usable = kernel::status(&descriptor, None).ok().and_then(|status| {
             let kind = kind(&status).ok()?;
             (references > 0 && self.number(identity(&status)) == node)
                 .then(|| (identity(&status), kind))
@@ -166,8 +167,8 @@ impl Nodes {
             while let Some(key) = next.take() {
                 let known = table.known.get(&key).ok_or(Errno::ESTALE)?;
                 match &known.state {
-                    State::Open { object, .. } => above = object.clone(),
-                    State::Closed(closed) => {
+                    NodeState::Open { object, .. } => above = object.clone(),
+                    NodeState::Closed(closed) => {
                         if closed.handle.is_none() {
                             next = known.parent;
                         }
@@ -198,7 +199,7 @@ impl Nodes {
     }
 
     /// Where `node` stands for the calling thread.
-    fn key(&self, table: &Table, node: Node) -> Option<Key> {
+    fn key(&self, table: &NodeTable, node: Node) -> Option<Key> {
         let own = (self.keeper.table(), node);
         if own.0 == 0 || table.known.contains_key(&own) {
             return Some(own);
@@ -210,11 +211,11 @@ impl Nodes {
 
     /// The node that `status` describes: its number, unless that belongs to an inode that is gone,
     /// which was closed and is still asked for.
-    fn node(&self, table: &Table, status: &statx) -> Node {
+    fn node(&self, table: &NodeTable, status: &statx) -> Node {
         let node = self.number(identity(status));
         let known = table.known.get(&(self.keeper.table(), node));
         match known.map(|known| &known.state) {
-            Some(State::Closed(closed)) if closed.birth != birth(status) => {
+            Some(NodeState::Closed(closed)) if closed.birth != birth(status) => {
                 Node(mix(mix(birth(status)) ^ node.0).max(1))
             }
             _ => node,
@@ -231,7 +232,7 @@ impl Nodes {
     }
 
     /// Writes down that node `key` was seen in `place`.
-    fn name(&self, table: &mut Table, key: Key, (dir, name): Place<'_>) {
+    fn name(&self, table: &mut NodeTable, key: Key, (dir, name): Place<'_>) {
         let dir = (dir != self.root.0).then_some((key.0, dir));
         table.name(key, dir, name.bytes());
     }
@@ -261,7 +262,7 @@ impl Nodes {
         }
         // It may be another file by now where files have no time of birth: what is opened for the
         // question tells.
-        if matches!(&found.state, State::Closed(closed) if closed.birth == 0) {
+        if matches!(&found.state, NodeState::Closed(closed) if closed.birth == 0) {
             return None;
         }
         found.references += 1;
@@ -350,7 +351,7 @@ impl Nodes {
     /// Opens what `name` in the directory `dir` leads to, should it be closed, before the name
     /// goes: afterwards it may be found by nothing. Nothing to do where all nodes are open. The
     /// node, which is not closed while the result lives.
-    pub fn hold(&self, dir: i32, name: &Name) -> Option<(Node, Arc<Object>)> {
+    pub fn hold(&self, dir: impl AsFd, name: &Name) -> Option<(Node, Arc<Object>)> {
         self.closing.as_ref()?;
         if !self.by_names.load(Relaxed) && self.table.lock().closed() == 0 {
             return None;
@@ -370,7 +371,7 @@ impl Nodes {
     }
 
     /// What is `name` in the directory `dir`, open as `fd`, by now got it by a rename.
-    pub fn renamed(&self, dir: Node, fd: i32, name: &Name) {
+    pub fn renamed(&self, dir: Node, fd: impl AsFd, name: &Name) {
         if !self.by_names.load(Relaxed) {
             return;
         }
@@ -469,7 +470,7 @@ mod tests {
         let file = descriptor(&path);
         std::fs::remove_file(&path).expect("it is there");
         let asked = nodes.now();
-        let status = kernel::status(file.raw(), None).expect("it is open");
+        let status = kernel::status(&file, None).expect("it is open");
         let node = nodes.insert(file, &status, None).expect("it is new");
         assert_eq!(nodes.refer(&status, asked, None), None);
         assert_eq!(nodes.refer(&status, nodes.now(), None), Some(node));

@@ -1,11 +1,12 @@
 //! What a node is: a descriptor on a file, whose device and inode are known.
 
-use crate::descriptor::{Held, NodeBook};
+use crate::descriptor::{KeptFd, NodeBook};
 use culvert::{FileKind, Node};
+use culvert_sys::fd::BorrowedFd;
 
 /// What a node is.
 pub(super) struct Object {
-    pub(super) held: Held,
+    pub(super) held: KeptFd,
     pub(super) book: Option<&'static dyn NodeBook>,
     /// `st_dev` and `st_ino`.
     pub identity: (u64, u64),
@@ -15,8 +16,8 @@ pub(super) struct Object {
 
 impl Object {
     /// The `O_PATH` descriptor, as it is now.
-    pub fn fd(&self) -> i32 {
-        self.held.raw()
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.held.fd()
     }
 
     /// For tests of the table: there is no such file.
@@ -33,7 +34,7 @@ impl Object {
     /// Writes down that it is `node`, on which the transport has `references`.
     pub(super) fn note(&self, node: Node, references: u64) {
         if let Some(book) = self.book {
-            book.note(self.fd(), node.0, references);
+            book.note(self.held.raw(), node.0, references);
         }
     }
 }
@@ -41,7 +42,7 @@ impl Object {
 impl Drop for Object {
     fn drop(&mut self) {
         if let Some(book) = self.book {
-            book.erase(self.fd());
+            book.erase(self.held.raw());
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::{Environment, Prepared, Progress, Warnings};
 use alloc::{boxed::Box, string::String};
 use culvert::path::PathAdapter;
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
+use culvert_sys::fd::BorrowedFd;
 
 /// Checks source and options, and returns the mount with the source's identity added. `ENOTDIR`
 /// when the source is no directory.
@@ -20,9 +21,9 @@ pub fn prepare(
 ) -> Result<Prepared> {
     Options::parse(mount)?;
     let root = kernel::open_root(&mount.source)?;
-    let status = kernel::status(root.raw(), None)?;
+    let status = kernel::status(&root, None)?;
     // Below a directory that may not be searched nothing is ever found.
-    kernel::access(root.raw(), SEARCH).map_err(|error| {
+    kernel::access(&root, SEARCH).map_err(|error| {
         error.within("the directory may not be searched (no x permission for you)")
     })?;
     let mut travelling = mount.clone();
@@ -66,10 +67,10 @@ fn root(mount: &Mount, options: &Options, held: Option<i32>) -> Result<OwnedFd> 
         false => &mount.source,
     };
     let root = match held {
-        Some(held) => kernel::reopen(held, kernel::O_PATH)?,
+        Some(held) => kernel::reopen(BorrowedFd::number(held), kernel::O_PATH)?,
         None => kernel::open_root(place)?,
     };
-    let found = identity(&kernel::status(root.raw(), None)?);
+    let found = identity(&kernel::status(&root, None)?);
     match options.identity {
         Some(expected) if expected != found => Err(Error::because(
             Errno::EIO,

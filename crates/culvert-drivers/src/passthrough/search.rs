@@ -62,11 +62,10 @@ impl PassthroughFs {
                 levels.pop();
                 continue;
             };
-            let flags = kernel::O_PATH | kernel::O_NOFOLLOW;
-            let Ok(found) = kernel::open_at(level.directory.raw(), &name, flags, 0) else {
+            let Ok(found) = kernel::open_place(&level.directory, &name) else {
                 continue;
             };
-            let status = kernel::status(found.raw(), None)?;
+            let status = kernel::status(&found, None)?;
             // The root of another file system, whose number only it knows.
             if self.nodes.number(identity(&status)) == node {
                 return self.keep(found);
@@ -76,16 +75,16 @@ impl PassthroughFs {
     }
 
     fn keep(&self, found: OwnedFd) -> Result<Arc<Object>> {
-        let status = kernel::status(found.raw(), None)?;
+        let status = kernel::status(&found, None)?;
         self.nodes.keep(found, &status)
     }
 
     /// Looks for `node` among the names in `directory`.
     fn look(&self, directory: &OwnedFd, node: Node, looked_at: &mut usize) -> Result<Found> {
-        let (device, _) = identity(&kernel::status(directory.raw(), None)?);
+        let (device, _) = identity(&kernel::status(directory, None)?);
         let mut below = Vec::new();
         let mut found = None;
-        entries(directory.raw(), 0, &mut |record, name| {
+        entries(directory, 0, &mut |record, name| {
             *looked_at += 1;
             let Ok(name) = Name::new(name) else {
                 return true;
@@ -100,9 +99,8 @@ impl PassthroughFs {
             *looked_at < MOST
         })?;
         if let Some(name) = found {
-            let flags = kernel::O_PATH | kernel::O_NOFOLLOW;
-            let found = kernel::open_at(directory.raw(), &name, flags, 0)?;
-            let status = kernel::status(found.raw(), None)?;
+            let found = kernel::open_place(directory, &name)?;
+            let status = kernel::status(&found, None)?;
             // Not what lies below a mount point.
             if self.nodes.number(identity(&status)) == node {
                 return Ok(Found::Here(found));

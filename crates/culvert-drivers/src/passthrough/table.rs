@@ -23,7 +23,7 @@ pub(super) type Key = (usize, Node);
 
 /// A node that the transport, an open file or a node below keeps.
 pub(super) struct Known {
-    pub state: State,
+    pub state: NodeState,
     /// References of the transport.
     pub references: u64,
     /// Open files that need it, and nodes below.
@@ -40,7 +40,7 @@ pub(super) struct Known {
     pub entered: u64,
 }
 
-pub(super) enum State {
+pub(super) enum NodeState {
     Open {
         object: Arc<Object>,
         /// In the ring.
@@ -50,7 +50,7 @@ pub(super) enum State {
 }
 
 impl Known {
-    pub fn new(state: State) -> Self {
+    pub fn new(state: NodeState) -> Self {
         Self {
             state,
             references: 0,
@@ -66,31 +66,31 @@ impl Known {
     /// With a descriptor.
     pub fn object(&self) -> Option<&Arc<Object>> {
         match &self.state {
-            State::Open { object, .. } => Some(object),
-            State::Closed(_) => None,
+            NodeState::Open { object, .. } => Some(object),
+            NodeState::Closed(_) => None,
         }
     }
 
     /// `st_dev` and `st_ino`.
     pub fn identity(&self) -> (u64, u64) {
         match &self.state {
-            State::Open { object, .. } => object.identity,
-            State::Closed(closed) => closed.identity,
+            NodeState::Open { object, .. } => object.identity,
+            NodeState::Closed(closed) => closed.identity,
         }
     }
 
     /// Writes down in `book` what the transport has of `node`.
     pub fn note(&self, node: Node, book: Option<&'static dyn NodeBook>) {
         match &self.state {
-            State::Open { object, .. } => object.note(node, self.references),
-            State::Closed(closed) => closed.note(book, self.references),
+            NodeState::Open { object, .. } => object.note(node, self.references),
+            NodeState::Closed(closed) => closed.note(book, self.references),
         }
     }
 }
 
 /// All that is known, and which of it is open.
 #[derive(Default)]
-pub(super) struct Table {
+pub(super) struct NodeTable {
     pub known: BTreeMap<Key, Known>,
     /// How many entries there were ever.
     pub entered: u64,
@@ -99,7 +99,7 @@ pub(super) struct Table {
     ring: Ring,
 }
 
-impl Table {
+impl NodeTable {
     /// An empty one; what is closed is written down in `book`.
     pub fn new(book: Option<&'static dyn NodeBook>) -> Self {
         Self {
@@ -117,14 +117,14 @@ impl Table {
     /// is not known any more.
     pub fn open(&mut self, key: Key, object: Arc<Object>) -> Option<Arc<Object>> {
         let known = self.known.get_mut(&key)?;
-        if let State::Open { object, .. } = &known.state {
+        if let NodeState::Open { object, .. } = &known.state {
             return Some(object.clone());
         }
         let place = self.ring.enter(key);
-        let closed = mem::replace(&mut known.state, State::Open { object, place });
+        let closed = mem::replace(&mut known.state, NodeState::Open { object, place });
         known.note(key.1, self.book);
         // In the book it stands in two places for a moment, never in none.
-        if let State::Closed(closed) = closed {
+        if let NodeState::Closed(closed) = closed {
             closed.take_back(self.book);
         }
         known.object().cloned()
@@ -133,7 +133,7 @@ impl Table {
     /// A node that was not known, with its object.
     pub fn insert(&mut self, key: Key, object: Arc<Object>, count: impl FnOnce(&mut Known)) {
         let place = self.ring.enter(key);
-        let mut new = Known::new(State::Open { object, place });
+        let mut new = Known::new(NodeState::Open { object, place });
         count(&mut new);
         new.note(key.1, self.book);
         self.entered += 1;
@@ -143,7 +143,7 @@ impl Table {
 
     /// What the server before this one knew, and had no descriptor for.
     pub fn insert_closed(&mut self, key: Key, closed: Closed, references: u64) {
-        let mut known = Known::new(State::Closed(Box::new(closed)));
+        let mut known = Known::new(NodeState::Closed(Box::new(closed)));
         known.references = references;
         self.entered += 1;
         known.entered = self.entered;
@@ -162,7 +162,7 @@ impl Table {
             let Some(known) = self.known.get_mut(&key) else {
                 continue;
             };
-            let State::Open { object, place } = &known.state else {
+            let NodeState::Open { object, place } = &known.state else {
                 continue;
             };
             if mem::take(&mut known.used) || known.files > 0 || Arc::strong_count(object) > 1 {
@@ -171,7 +171,7 @@ impl Table {
             if let Some(mut closed) = closing.close(object, known.name.is_some()) {
                 closed.put_away(self.book, key.1, known.references);
                 self.ring.leave(*place);
-                known.state = State::Closed(Box::new(closed));
+                known.state = NodeState::Closed(Box::new(closed));
             }
         }
     }
@@ -184,7 +184,7 @@ impl Table {
         let mut closer = Ring::default();
         for key in self.ring.in_order() {
             let found = self.known.get_mut(&key).map(|known| &mut known.state);
-            if let Some(State::Open { place, .. }) = found {
+            if let Some(NodeState::Open { place, .. }) = found {
                 *place = closer.enter(key);
             }
         }
@@ -282,11 +282,11 @@ impl Table {
             }
             let gone = found.remove();
             match gone.state {
-                State::Open { place, .. } => {
+                NodeState::Open { place, .. } => {
                     self.ring.leave(place);
                     self.close_ranks();
                 }
-                State::Closed(closed) => closed.take_back(self.book),
+                NodeState::Closed(closed) => closed.take_back(self.book),
             }
             if let Some(parent) = gone.parent
                 && let Some(above) = self.known.get_mut(&parent)
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn what_others_move_into_each_other_hangs_in_no_circle() {
-        let mut table = Table::default();
+        let mut table = NodeTable::default();
         let [a, b, file] = [1, 2, 3].map(|node| (0, Node(node)));
         for key in [a, b, file] {
             let closed = Closed {
@@ -364,7 +364,7 @@ mod tests {
                 handle: None,
                 away: 0,
             };
-            let mut known = Known::new(State::Closed(Box::new(closed)));
+            let mut known = Known::new(NodeState::Closed(Box::new(closed)));
             known.references = 1;
             table.known.insert(key, known);
         }
@@ -395,12 +395,12 @@ mod tests {
     /// What many nodes took is given back, and the hand goes on where it was.
     #[test]
     fn a_ring_with_few_nodes_left_is_small() {
-        let mut table = Table::default();
-        let open = |table: &mut Table, node: u64| {
+        let mut table = NodeTable::default();
+        let open = |table: &mut NodeTable, node: u64| {
             let key = (0, Node(node));
             let place = table.ring.enter(key);
             let object = Object::fake((0, node));
-            let mut known = Known::new(State::Open { object, place });
+            let mut known = Known::new(NodeState::Open { object, place });
             known.references = 1;
             table.known.insert(key, known);
         };
@@ -441,7 +441,7 @@ mod tests {
         let before = resident();
         // As inodes come: one after the other, or from anywhere.
         for (order, step) in [("ascending", 1), ("any", 7_654_321)] {
-            let mut table = Table::default();
+            let mut table = NodeTable::default();
             let node = |number: u64| (0, Node(number * step % COUNT + 1));
             let start = std::time::Instant::now();
             for key in (0..COUNT).map(node) {
@@ -452,7 +452,7 @@ mod tests {
                     handle: Some(Handle::fake()),
                     away: 0,
                 };
-                let mut known = Known::new(State::Closed(Box::new(closed)));
+                let mut known = Known::new(NodeState::Closed(Box::new(closed)));
                 known.references = 1;
                 known.parent = Some((0, Node(1)));
                 table.known.insert(key, known);

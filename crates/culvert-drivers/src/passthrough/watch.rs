@@ -49,10 +49,10 @@ pub(super) type Own<'a> = (Node, &'a [u8], u32);
 
 /// The watches of a mount.
 #[derive(Default)]
-pub(super) struct Watch(Mutex<State>);
+pub(super) struct Watch(Mutex<WatchState>);
 
 #[derive(Default)]
-struct State {
+struct WatchState {
     active: Option<Active>,
     /// By node.
     watched: BTreeMap<Node, Watched>,
@@ -203,7 +203,7 @@ impl Watch {
     }
 }
 
-impl State {
+impl WatchState {
     fn tell(&self, change: Change) {
         if let Some(active) = &self.active {
             active.observer.tell(change);

@@ -1,16 +1,15 @@
-//! The file system under the layer.
+//! The file system under the layer. What the kernel would do by itself, on a tree of its own, is
+//! not offered: nobody would see it.
 
 use super::{
     file::{SAVED, TracedFile},
     log::Log,
-    noted,
 };
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use culvert::{
-    Access, Attributes, Backing, Caller, Capabilities, DirectoryPlusSink, DirectorySink, Entry,
-    FileSystem, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory, Reached, RenameFlags,
-    Result, SetAttributes, StatFs, Validity, Walked,
+    Access, Caller, DirectoryPlusSink, FileSystem, Layer, LayeredFile, Node, OpenFlags, Opened,
+    Reached, Result, Walked,
 };
 
 /// A file system whose calls are written down.
@@ -30,114 +29,44 @@ impl TracedFs {
         }
     }
 
-    fn note(&self, method: &str) {
-        self.log.line(format_args!("{method}"));
-    }
-
-    /// What was opened, with the next number, or with that which the program before had for it.
-    fn traced(&self, opened: Opened, number: Option<u64>) -> Opened {
+    fn traced(&self, opened: Opened, number: u64) -> Opened {
         match opened {
             Opened::Backed(fd) => Opened::Backed(fd),
             Opened::Driven(file) => {
-                let number = number.unwrap_or_else(|| self.opens.fetch_add(1, Relaxed) + 1);
-                self.opens.fetch_max(number, Relaxed);
                 let file = TracedFile::new(file, Arc::clone(&self.log), number);
-                Opened::Driven(Box::new(file))
+                Opened::Driven(Box::new(LayeredFile(file)))
             }
         }
     }
 
-    fn traced_new(&self, (entry, opened): (Entry, Opened)) -> (Entry, Opened) {
-        (entry, self.traced(opened, None))
+    fn next(&self) -> u64 {
+        self.opens.fetch_add(1, Relaxed) + 1
     }
 }
 
-impl FileSystem for TracedFs {
-    noted! {
-        fn capabilities() -> Capabilities;
-        fn root() -> Node;
-        fn lookup(caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry>;
-        fn walk(caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked>;
-        fn reach(caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>>;
-        fn parent(dir: Node) -> Result<Node>;
-        fn path_of(node: Node) -> Result<Vec<u8>>;
-        fn attributes(node: Node) -> Result<Attributes>;
-        fn access(caller: &Caller<'_>, node: Node, access: Access) -> Result<()>;
-        fn readlink(node: Node) -> Result<Vec<u8>>;
-        fn is_open_for_writing(node: Node) -> Result<bool>;
-        fn open_directory(
-            caller: &Caller<'_>,
-            dir: Node,
-            flags: OpenFlags,
-        ) -> Result<OpenedDirectory>;
-        fn read_directory(dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()>;
-        fn read_directory_plus(
-            caller: &Caller<'_>,
-            dir: Node,
-            from: u64,
-            sink: &mut DirectoryPlusSink<'_>,
-        ) -> Result<()>;
-        fn sync_directory(dir: Node, data_only: bool) -> Result<()>;
-        fn statfs() -> Result<StatFs>;
-        fn validity() -> Validity;
-        fn observe(observer: Arc<dyn Observer>) -> Observed;
-        fn look();
-        fn is_unobserved(node: Node) -> bool;
-        fn get_xattr(node: Node, name: &[u8]) -> Result<Vec<u8>>;
-        fn list_xattr(node: Node) -> Result<Vec<u8>>;
-        fn set_xattr(
-            caller: &Caller<'_>,
-            node: Node,
-            name: &[u8],
-            value: &[u8],
-            flags: u32,
-        ) -> Result<()>;
-        fn remove_xattr(caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()>;
-        fn set_attributes(
-            caller: &Caller<'_>,
-            node: Node,
-            changes: &SetAttributes,
-        ) -> Result<Attributes>;
-        fn mkdir(caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry>;
-        fn mknod(
-            caller: &Caller<'_>,
-            dir: Node,
-            name: &[u8],
-            mode: u32,
-            rdev: u64,
-        ) -> Result<Entry>;
-        fn symlink(caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry>;
-        fn link(caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry>;
-        fn unlink(caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()>;
-        fn rmdir(caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()>;
-        fn rename(
-            caller: &Caller<'_>,
-            from: (Node, &[u8]),
-            to: (Node, &[u8]),
-            flags: RenameFlags,
-        ) -> Result<()>;
-        fn forget(node: Node, count: u64);
-        fn hold(node: Node) -> Result<()>;
-        fn release(node: Node);
-        fn sync() -> Result<()>;
-        fn kernel_node(node: Node) -> Option<i32>;
-        fn handed_down(node: Node) -> Option<i32>;
-        fn identify(fd: i32) -> Result<Entry>;
-        fn forked(shared_descriptors: bool);
-        fn finish();
+impl Layer for TracedFs {
+    type Inner = dyn FileSystem;
+
+    fn inner(&self) -> &Self::Inner {
+        &*self.inner
     }
 
-    /// None: what the kernel does by itself nobody would see.
-    fn backing(&self) -> Option<Backing> {
-        self.note("backing");
-        None
+    fn called(&self, method: &'static str) {
+        // It is said there which file that is.
+        if method != "restore" {
+            self.log.line(format_args!("{method}"));
+        }
     }
 
-    fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
-        self.note("open");
-        Ok(self.traced(self.inner.open(caller, node, flags)?, None))
+    /// With the next number.
+    fn opened(&self, _: Node, _: OpenFlags, opened: Opened) -> Opened {
+        match opened {
+            Opened::Backed(fd) => Opened::Backed(fd),
+            driven => self.traced(driven, self.next()),
+        }
     }
 
+    /// With the number that the program before had for it.
     fn restore(
         &self,
         caller: &Caller<'_>,
@@ -145,45 +74,41 @@ impl FileSystem for TracedFs {
         flags: OpenFlags,
         state: &[u8],
     ) -> Result<Opened> {
-        let (number, below) = match state.split_first_chunk::<SAVED>() {
-            Some((number, below)) => (Some(u64::from_ne_bytes(*number)), below),
-            None => (None, state),
+        let Some((number, below)) = state.split_first_chunk::<SAVED>() else {
+            self.log.line(format_args!("restore"));
+            let opened = self.inner.restore(caller, node, flags, state)?;
+            return Ok(self.opened(node, flags, opened));
         };
-        match number {
-            Some(number) => self.log.line(format_args!("restore file {number}")),
-            None => self.note("restore"),
-        }
+        let number = u64::from_ne_bytes(*number);
+        self.log.line(format_args!("restore file {number}"));
+        self.opens.fetch_max(number, Relaxed);
         let opened = self.inner.restore(caller, node, flags, below)?;
         Ok(self.traced(opened, number))
     }
 
-    fn create(
+    fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
+        self.inner.walk(caller, from, path)
+    }
+
+    fn reach(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
+        self.inner.reach(caller, from, path)
+    }
+
+    fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
+        self.inner.access(caller, node, access)
+    }
+
+    fn read_directory_plus(
         &self,
         caller: &Caller<'_>,
         dir: Node,
-        name: &[u8],
-        flags: OpenFlags,
-        mode: u32,
-    ) -> Result<(Entry, Opened)> {
-        self.note("create");
-        let made = self.inner.create(caller, dir, name, flags, mode)?;
-        Ok(self.traced_new(made))
+        from: u64,
+        sink: &mut DirectoryPlusSink<'_>,
+    ) -> Result<()> {
+        self.inner.read_directory_plus(caller, dir, from, sink)
     }
 
-    fn tmpfile(
-        &self,
-        caller: &Caller<'_>,
-        dir: Node,
-        flags: OpenFlags,
-        mode: u32,
-    ) -> Result<(Entry, Opened)> {
-        self.note("tmpfile");
-        let made = self.inner.tmpfile(caller, dir, flags, mode)?;
-        Ok(self.traced_new(made))
-    }
-
-    fn adopt(&self, caller: &Caller<'_>, fd: i32, flags: OpenFlags) -> Result<(Entry, Opened)> {
-        self.note("adopt");
-        Ok(self.traced_new(self.inner.adopt(caller, fd, flags)?))
+    fn kernel_node(&self, node: Node) -> Option<i32> {
+        self.inner.kernel_node(node)
     }
 }

@@ -1,6 +1,6 @@
 //! The file that lines are added to.
 
-use crate::{Held, Keeper};
+use crate::{Keeper, KeptFd};
 use alloc::ffi::CString;
 use alloc::format;
 use core::fmt::Arguments;
@@ -11,7 +11,7 @@ use culvert_sys::raw::general as linux;
 use culvert_sys::{fs, process};
 
 /// An open log.
-pub struct Log(Held);
+pub struct Log(KeptFd);
 
 impl Log {
     /// Opens `path`, a regular file, for appending; makes it where it is missing, for its owner

@@ -15,7 +15,7 @@ mod log;
 
 use crate::{DriverInfo, Environment, OptionInfo, invalid_option};
 use alloc::boxed::Box;
-use culvert::{Errno, Error, FileSystem, Result, mount::Options};
+use culvert::{Errno, Error, FileSystem, Layered, Result, mount::Options};
 use log::Log;
 
 /// What `culvert drivers trace` shows.
@@ -58,16 +58,5 @@ pub fn open(
     below: Box<dyn FileSystem>,
 ) -> Result<Box<dyn FileSystem>> {
     let log = Log::open(to(options)?, environment.keeper)?;
-    Ok(Box::new(filesystem::TracedFs::new(below, log)))
+    Ok(Box::new(Layered(filesystem::TracedFs::new(below, log))))
 }
-
-/// Writes each of these methods down, then calls what lies below.
-macro_rules! noted {
-    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*) => {$(
-        fn $name(&self, $($arg: $type),*) $(-> $result)? {
-            self.note(stringify!($name));
-            self.inner.$name($($arg),*)
-        }
-    )*};
-}
-use noted;

@@ -237,7 +237,7 @@ fn a_missing_file_is_an_error_and_one_too_many_is_removed() {
     assert_eq!(file.attributes().unwrap().size, 7);
     drop(file);
     assert!(
-        !culvert_drivers::memory::check(&mount.source)
+        !culvert_drivers::memory::testing::check(&mount.source)
             .unwrap()
             .is_empty()
     );

@@ -66,7 +66,7 @@ impl Run {
     /// Panics with all that is inconsistent.
     #[track_caller]
     pub fn assert_consistent(&self, mount: &Mount) {
-        let found = memory::check(&mount.source).unwrap();
+        let found = memory::testing::check(&mount.source).unwrap();
         assert!(found.is_empty(), "inconsistent:\n{}", found.join("\n"));
     }
 }

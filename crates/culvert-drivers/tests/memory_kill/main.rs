@@ -111,7 +111,7 @@ fn image(place: &Path, operation: &Operation) -> PathBuf {
 /// What is wrong with the image at `path`, of which the tree may be one of `states`, or lie between
 /// two that follow each other.
 fn wrong(path: &Path, states: &[tree::Tree], partial: bool) -> Option<String> {
-    let checked = |when: &str| match culvert_drivers::memory::check(&bytes(path)) {
+    let checked = |when: &str| match culvert_drivers::memory::testing::check(&bytes(path)) {
         Ok(found) if found.is_empty() => None,
         Ok(found) => Some(format!("{when}:\n  {}", found.join("\n  "))),
         Err(error) => Some(format!("{when}: {error}")),

@@ -12,7 +12,7 @@ use core::ffi::CStr;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::*;
 use culvert::Node;
-use culvert_drivers::Held as Kept;
+use culvert_drivers::KeptFd;
 use culvert_run::task::{self, tables};
 use culvert_run::{ShadowName, descriptor_path};
 use culvert_sys::fd::{Command, fcntl};
@@ -32,8 +32,8 @@ pub struct Companions {
 
 /// In the order in which the kernel tells their events.
 struct Open {
-    entry: Option<Kept>,
-    own: Option<Kept>,
+    entry: Option<KeptFd>,
+    own: Option<KeptFd>,
 }
 
 impl Default for Companions {
@@ -55,7 +55,7 @@ fn flags_of(flags: u32, directory: bool) -> u32 {
     flags & ACCESS_MODE | O_NONBLOCK | kind
 }
 
-fn open(path: &CStr, flags: u32) -> Option<Kept> {
+fn open(path: &CStr, flags: u32) -> Option<KeptFd> {
     let opened = culvert_run::files::open(path, flags, 0).ok()?;
     Some(culvert_run::internal::keeper().keep(OwnedFd::from_raw(opened.into_raw())))
 }

@@ -73,9 +73,7 @@ impl Core {
         self.image.bytes(block.into())?.clear();
         if top == 0 && depth == 0 || index >= reach(depth) {
             if top != 0 {
-                self.image
-                    .half(u64::from(block) * BLOCK)?
-                    .store(top, Release);
+                self.image.entry(block.into(), 0)?.store(top, Release);
             }
             of.put(inode::ROOT, join(block, depth + 1));
             self.took_from_reserve(of);
@@ -84,8 +82,8 @@ impl Core {
         let mut at = top;
         while depth > 1 {
             depth -= 1;
-            let place = block_of(at) * BLOCK + (index >> (10 * depth)) % 1024 * 4;
-            let entry = self.image.half(place)?;
+            let entry = (index >> (10 * depth)) % 1024;
+            let entry = self.image.entry(block_of(at), entry)?;
             at = entry.load(Acquire);
             if at == 0 {
                 entry.store(block, Release);
@@ -158,20 +156,14 @@ impl Core {
             }
             depth -= 1;
             let entry = (index >> (10 * depth)) % 1024;
-            pointer = self
-                .image
-                .half(block_of(pointer) * BLOCK + entry * 4)?
-                .load(Acquire);
+            pointer = self.image.entry(block_of(pointer), entry)?.load(Acquire);
         }
     }
 
     /// Gives the reserve of a file back that nobody here writes any more.
     pub fn give_reserve_back(&self, of: &Inode<'_>) -> Result<()> {
         let _held = self.lock_exclusive(of, &|| false)?;
-        let mut change = self.change()?;
-        change.free_reserve(of)?;
-        change.commit();
-        Ok(())
+        self.transact(|change| change.free_reserve(of))
     }
 
     /// Finds room when there seems to be none: orphans that nobody uses, reserves that nobody needs
@@ -187,9 +179,7 @@ impl Core {
                 continue;
             }
             if let Some(_held) = self.try_lock_exclusive(&other)? {
-                let mut change = self.change()?;
-                change.free_reserve(&other)?;
-                change.commit();
+                self.transact(|change| change.free_reserve(&other))?;
             }
         }
         Ok(())

@@ -16,6 +16,16 @@ pub struct Record {
 }
 
 impl Record {
+    /// A free one.
+    pub const fn free(length: u16) -> Self {
+        Self {
+            inode: 0,
+            kind: 0,
+            name: 0,
+            length,
+        }
+    }
+
     /// The word.
     pub const fn word(self) -> u64 {
         self.inode as u64

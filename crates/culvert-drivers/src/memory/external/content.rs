@@ -11,21 +11,21 @@ use super::super::{
     host as files,
     layout::{BLOCK, inode},
 };
-use crate::memory::kernel_files::{self as host, KEEP_SIZE, PUNCH_HOLE};
+use crate::archive::host::{read_at, status};
+use crate::memory::kernel_files::{self as host, KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE};
 use culvert::{Errno, Result, Sink, Source, Whence};
 use culvert_sys::raw::general as linux;
+use culvert_sys::{fd::BorrowedFd, fs};
 
 /// Bytes that go through a buffer at once where the kernel cannot copy directly.
 const PIECE: usize = 64 << 10;
-/// `FALLOC_FL_ZERO_RANGE`.
-const ZERO_RANGE: u32 = 0x10;
 
 impl Core {
     /// Reads from `offset` into `out`.
     pub fn read_external(
         &self,
         of: &Inode<'_>,
-        fd: i32,
+        fd: BorrowedFd<'_>,
         offset: u64,
         out: &mut dyn Sink,
     ) -> Result<usize> {
@@ -34,7 +34,7 @@ impl Core {
         let mut at = offset;
         let mut buffer = alloc::vec::Vec::new();
         while at < end {
-            let direct = out.read_from(fd, at, (end - at) as usize) as u64;
+            let direct = out.read_from(fd.raw(), at, (end - at) as usize) as u64;
             if direct > 0 {
                 at += direct;
                 continue;
@@ -42,7 +42,7 @@ impl Core {
             buffer.resize(PIECE.min((end - at) as usize), 0);
             let length = buffer.len().min((end - at) as usize);
             let step = (|| {
-                let read = host::read(fd, &mut buffer[..length], at)?;
+                let read = read_at(fd, at, &mut buffer[..length])?;
                 Ok((read, out.put(&buffer[..read])?))
             })();
             match step {
@@ -63,7 +63,7 @@ impl Core {
     pub fn write_external(
         &self,
         of: &Inode<'_>,
-        fd: i32,
+        fd: BorrowedFd<'_>,
         offset: u64,
         from: &mut dyn Source,
     ) -> Result<usize> {
@@ -84,7 +84,7 @@ impl Core {
         let mut buffer = alloc::vec::Vec::new();
         while at < end {
             let left = (end - at) as usize;
-            let direct = from.write_to(fd, at, left) as u64;
+            let direct = from.write_to(fd.raw(), at, left) as u64;
             if direct > 0 {
                 at += direct;
                 continue;
@@ -126,7 +126,7 @@ impl Core {
 
     /// How far a write from `offset` to `end` may go without taking more than `size=` allows;
     /// `ENOSPC` when nowhere.
-    fn permitted(&self, fd: i32, offset: u64, end: u64) -> Result<u64> {
+    fn permitted(&self, fd: BorrowedFd<'_>, offset: u64, end: u64) -> Result<u64> {
         let needed = end.div_ceil(BLOCK) - offset / BLOCK;
         if needed <= self.room_outside()? {
             return Ok(end);
@@ -156,7 +156,7 @@ impl Core {
     }
 
     /// Blocks of the holes from `from` to `to`, those set aside among them.
-    pub(super) fn holes(&self, fd: i32, from: u64, to: u64) -> Result<u64> {
+    pub(super) fn holes(&self, fd: BorrowedFd<'_>, from: u64, to: u64) -> Result<u64> {
         let (mut at, mut count) = (from, 0);
         while at < to {
             let data = host::seek(fd, at, linux::SEEK_DATA)?.unwrap_or(to).min(to);
@@ -172,31 +172,24 @@ impl Core {
     }
 
     /// Looks how many blocks the file takes by now.
-    pub fn recount(&self, of: &Inode<'_>, fd: i32) -> Result<()> {
-        let blocks = host::status(fd)?.blocks;
+    pub fn recount(&self, of: &Inode<'_>, fd: BorrowedFd<'_>) -> Result<()> {
+        let blocks = status(fd)?.blocks;
         if blocks != of.get(inode::INTENT) {
-            let mut change = self.change()?;
-            change.charge(of, blocks)?;
-            change.commit();
+            self.transact(|change| change.charge(of, blocks))?;
         }
         Ok(())
     }
 
     /// Changes the size.
-    pub fn resize_external(&self, of: &Inode<'_>, fd: i32, size: u64) -> Result<()> {
+    pub fn resize_external(&self, of: &Inode<'_>, fd: BorrowedFd<'_>, size: u64) -> Result<()> {
         let old = of.get(inode::SIZE);
         if size > old {
-            files::within_limit(size, || host::set_size(fd, size))?;
+            files::within_limit(size, || fs::ftruncate(fd, size))?;
         }
-        let mut change = self.change()?;
-        if size != old {
-            change.set_word(of, inode::SIZE, size)?;
-        }
-        change.touch(of, true)?;
-        change.commit();
+        self.transact(|change| change.resized(of, size))?;
         // Also where it stays: what was stored behind the end, in the last page, goes.
         if size <= old {
-            host::set_size(fd, size)?;
+            fs::ftruncate(fd, size)?;
             self.recount(of, fd)?;
         }
         Ok(())
@@ -206,7 +199,7 @@ impl Core {
     pub fn allocate_external(
         &self,
         of: &Inode<'_>,
-        fd: i32,
+        fd: BorrowedFd<'_>,
         mode: u32,
         offset: u64,
         length: u64,
@@ -234,20 +227,15 @@ impl Core {
             }
             _ => return Err(Errno::EOPNOTSUPP.into()),
         }
-        let mut change = self.change()?;
         let grown = mode & PUNCH_HOLE == 0 && keep == 0 && end > size;
-        if grown {
-            change.set_word(of, inode::SIZE, end)?;
-        }
-        change.touch(of, true)?;
-        change.commit();
+        self.transact(|change| change.resized(of, if grown { end } else { size }))?;
         self.recount(of, fd)
     }
 
     /// fallocate(2) where the place may be full of what the image does not need any more.
     pub(super) fn set_aside_outside(
         &self,
-        fd: i32,
+        fd: BorrowedFd<'_>,
         mode: u32,
         offset: u64,
         length: u64,
@@ -264,7 +252,7 @@ impl Core {
     pub fn seek_external(
         &self,
         of: &Inode<'_>,
-        fd: i32,
+        fd: BorrowedFd<'_>,
         offset: u64,
         whence: Whence,
     ) -> Result<u64> {
@@ -284,9 +272,9 @@ impl Core {
         self.leave_image(of)?;
         let file = self.open_external(of, linux::O_RDWR)?;
         let size = of.get(inode::SIZE);
-        if host::status(file.raw())?.size != size {
-            files::within_limit(size, || host::set_size(file.raw(), size))?;
+        if status(&file)?.size != size {
+            files::within_limit(size, || fs::ftruncate(&file, size))?;
         }
-        self.recount(of, file.raw())
+        self.recount(of, file.borrow())
     }
 }

@@ -12,7 +12,6 @@ mod moving;
 
 use super::{
     core::{Core, Inode},
-    host as files,
     image::damaged,
     kernel_files::{self as host, Directory, open_at},
     layout::{flag, header, inode},
@@ -22,6 +21,7 @@ use crate::OwnedFd;
 use alloc::{format, string::String, vec::Vec};
 use culvert::{Attributes, Errno, Result};
 use culvert_sys::flags::OFlags;
+use culvert_sys::fs;
 use culvert_sys::raw::general as linux;
 
 impl Directory {
@@ -31,13 +31,13 @@ impl Directory {
         host::remove_at(self.fd(), name.as_bytes())?;
         let flags = OFlags::RDWR | OFlags::CREAT | OFlags::EXCL;
         let made = open_at(self.fd(), name.as_bytes(), flags)?;
-        files::change_mode(made.raw(), self.mode())?;
+        fs::fchmod(&made, self.mode())?;
         Ok(made)
     }
 }
 
 /// The name of the file of `of`.
-fn name_of(of: &Inode<'_>) -> String {
+pub(super) fn name_of(of: &Inode<'_>) -> String {
     let generation = of.get(inode::STATE) >> 32;
     format!("{:x}.{generation:x}", of.number)
 }
@@ -58,7 +58,7 @@ impl Inode<'_> {
 }
 
 impl Core {
-    fn directory_of_files(&self) -> Result<&Directory> {
+    pub(super) fn directory_of_files(&self) -> Result<&Directory> {
         let missing = || damaged("the directory of the mapped files is missing");
         self.files.as_ref().ok_or_else(missing)
     }
@@ -154,22 +154,6 @@ impl Core {
             }
         }
         Ok(())
-    }
-
-    /// What is wrong with the file of `of`.
-    pub fn check_external(&self, of: &Inode<'_>) -> Option<String> {
-        let found = self
-            .directory_of_files()
-            .and_then(|it| Ok(host::status_at(it.fd(), name_of(of).as_bytes())?));
-        match found {
-            Err(error) => Some(format!("its own file: {error}")),
-            Ok(found) if found.size != of.get(inode::SIZE) => Some(format!(
-                "its own file has {} bytes, not {}",
-                found.size,
-                of.get(inode::SIZE)
-            )),
-            Ok(_) => None,
-        }
     }
 
     /// Blocks that files of their own may still take.

@@ -11,8 +11,10 @@ use super::super::{
     layout::{BLOCK, UNWRITTEN, flag, inode},
     map::{block_of, reach},
 };
+use crate::archive::host::status;
 use crate::memory::kernel_files::{self as host, KEEP_SIZE};
 use culvert::{Errno, Error, Result};
+use culvert_sys::{fd::BorrowedFd, fs};
 
 /// Holes of this many blocks are filled when a mapping is made through which somebody may store: 64
 /// MiB. The kernel answers a store that it has no page for with SIGBUS; larger holes are rather
@@ -43,13 +45,13 @@ impl Core {
         }
         let directory = self.directory_of_files()?;
         let made = directory.create(of)?;
-        let moved = self.copy_out(of, made.raw()).or_else(|error| {
+        let moved = self.copy_out(of, made.borrow()).or_else(|error| {
             match error.errno() == Errno::ENOSPC && self.give_back(1)? {
-                true => self.copy_out(of, made.raw()),
+                true => self.copy_out(of, made.borrow()),
                 false => Err(error),
             }
         });
-        if let Err(error) = moved.and_then(|()| self.switch(of, made.raw())) {
+        if let Err(error) = moved.and_then(|()| self.switch(of, made.borrow())) {
             if !of.is_external() {
                 let _ = host::remove_at(directory.fd(), super::name_of(of).as_bytes());
             }
@@ -62,13 +64,14 @@ impl Core {
 
     /// Writes all of the content to `to`: data where there are data, holes where there are holes,
     /// and what was set aside is set aside.
-    fn copy_out(&self, of: &Inode<'_>, to: i32) -> Result<()> {
+    fn copy_out(&self, of: &Inode<'_>, to: BorrowedFd<'_>) -> Result<()> {
         let size = of.get(inode::SIZE);
-        files::within_limit(size, || host::set_size(to, size))?;
+        files::within_limit(size, || fs::ftruncate(to, size))?;
         if of.is_inline() {
             let content = of.inline().part(0, size as usize).shared();
             if of.get(inode::INTENT) == inode::WRITTEN || !content.is_zero() {
-                files::within_limit(size, || host::write_shared(to, content, 0))?;
+                let bytes = content.to_vec();
+                files::within_limit(size, || host::write(to, &bytes, 0).1)?;
             }
         } else {
             self.copy_blocks(of, to, size)?;
@@ -76,7 +79,7 @@ impl Core {
         Ok(host::set_mtime(to, unpack_time(of.get(inode::MTIME)))?)
     }
 
-    fn copy_blocks(&self, of: &Inode<'_>, to: i32, size: u64) -> Result<()> {
+    fn copy_blocks(&self, of: &Inode<'_>, to: BorrowedFd<'_>, size: u64) -> Result<()> {
         let root = of.get(inode::ROOT);
         let end = reach(split(root).1);
         let mut steps = of.get(inode::BLOCKS).saturating_add(1);
@@ -100,43 +103,30 @@ impl Core {
         Ok(())
     }
 
-    fn copy_run(&self, first: u64, blocks: u64, to: i32, at: u64, size: u64) -> Result<()> {
+    fn copy_run(
+        &self,
+        first: u64,
+        blocks: u64,
+        to: BorrowedFd<'_>,
+        at: u64,
+        size: u64,
+    ) -> Result<()> {
         let length = (blocks * BLOCK).min(size.saturating_sub(at));
         // What a damaged image says is beyond its end is not copied.
         self.image.block(first + blocks - 1)?;
-        let copy = || {
-            let from = (self.image.fd(), first * BLOCK);
-            match host::copy(from, (to, at), length) == length {
-                true => Ok(()),
-                false => Err(Errno::EIO),
-            }
-        };
-        if files::within_limit(at + length, copy).is_ok() {
-            return Ok(());
-        }
-        // Where the kernel does not, or a filter forbids it: through this process's memory, and
-        // with the reason if that fails, too.
-        let mut done = 0;
-        while done < blocks {
-            let span = self.image.span(first + done, blocks - done)?.shared();
-            let offset = at + done * BLOCK;
-            let bytes = span.part(0, size.saturating_sub(offset) as usize);
-            let end = offset + bytes.len() as u64;
-            files::within_limit(end, || host::write_shared(to, bytes, offset))?;
-            done += span.len() as u64 / BLOCK;
-        }
-        Ok(())
+        let from = (self.image.fd(), first * BLOCK);
+        let copy = || host::copy(from, (to, at), length);
+        Ok(files::within_limit(at + length, copy)?)
     }
 
     /// Says that the content lies in `file`.
-    fn switch(&self, of: &Inode<'_>, file: i32) -> Result<()> {
-        let blocks = host::status(file)?.blocks;
-        let mut change = self.change()?;
-        change.free_reserve(of)?;
-        change.charge(of, blocks)?;
-        change.set_state(of, flag::EXTERNAL, 0)?;
-        change.commit();
-        Ok(())
+    fn switch(&self, of: &Inode<'_>, file: BorrowedFd<'_>) -> Result<()> {
+        let blocks = status(file)?.blocks;
+        self.transact(|change| {
+            change.free_reserve(of)?;
+            change.charge(of, blocks)?;
+            change.set_state(of, flag::EXTERNAL, 0)
+        })
     }
 
     /// Gives the blocks of the image back that a file has no more use for.
@@ -145,9 +135,7 @@ impl Core {
         if of.get(inode::ROOT) == 0 {
             return Ok(());
         }
-        let mut change = self.change()?;
-        change.unmap(of.at(inode::ROOT), 0, u64::MAX, Some(of.at(inode::BLOCKS)))?;
-        change.commit();
+        self.transact(|change| change.unmap_content(of, 0, u64::MAX))?;
         if blocks >= LONG {
             self.give_back(LONG)?;
         }
@@ -156,7 +144,12 @@ impl Core {
 
     /// Sets space aside for stores to `range` through a mapping: `ENOMEM` where there is none, for
     /// holes that are not large.
-    pub fn reserve_external(&self, of: &Inode<'_>, fd: i32, range: (u64, u64)) -> Result<()> {
+    pub fn reserve_external(
+        &self,
+        of: &Inode<'_>,
+        fd: BorrowedFd<'_>,
+        range: (u64, u64),
+    ) -> Result<()> {
         let size = of.get(inode::SIZE);
         let start = range.0.min(size) / BLOCK * BLOCK;
         let end = range.0.saturating_add(range.1).min(size);

@@ -1,11 +1,14 @@
 //! Whether a file system is consistent: everything is walked, and what does not fit is named.
 
-use super::{
+use crate::memory::{
+    blocks::{Run, bitmap_word},
     core::{Core, Inode, split},
     directory::records,
+    external::name_of,
+    kernel_files::status_at,
     layout::{self, BLOCK, GROUP, UNWRITTEN, flag, header, inode, slot},
     map::{DEEPEST, block_of, reach},
-    prepare,
+    prepare, returned,
 };
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +26,7 @@ const MOST: usize = 100;
 /// dead processes left was cleared away, and returns all that is inconsistent. Nobody else may
 /// change it meanwhile.
 pub fn check(path: &[u8]) -> Result<Vec<String>> {
-    let core = prepare::join_for_check(path)?;
+    let core = prepare::joined(path)?;
     core.bury_dead()?;
     core.remove_dangling()?;
     let _lock = core.lock()?;
@@ -256,8 +259,7 @@ impl Check<'_> {
         }
         let mut count = 1;
         for entry in 0..1024 {
-            let place = block_of(at) * BLOCK + entry * 4;
-            let pointer = self.core.image.half(place)?.load(Acquire);
+            let pointer = self.core.image.entry(block_of(at), entry)?.load(Acquire);
             if pointer != 0 {
                 let index = base + entry * reach(depth - 1);
                 count += self.below(pointer, depth - 1, index, owner, end)?;
@@ -365,5 +367,45 @@ impl Check<'_> {
         }
         self.equal("free blocks", self.core.header(header::FREE)?, free);
         Ok(())
+    }
+}
+
+impl Core {
+    /// Whether the bitmap says that `block` is in use.
+    fn is_marked(&self, block: u64) -> Result<bool> {
+        let word = self.image.word(bitmap_word(block))?.load(Acquire);
+        Ok(word >> (block % 64) & 1 != 0)
+    }
+
+    /// The runs that were given back, and the block that lists them.
+    fn returned(&self) -> Result<(u32, Vec<Run>)> {
+        let (list, entries) = split(self.header(header::RETURNED_LIST)?);
+        let mut runs = Vec::new();
+        if list != 0 {
+            let words = self.image.words(
+                u64::from(list) * BLOCK,
+                entries.min(returned::ENTRIES).into(),
+            )?;
+            for word in words {
+                runs.push(Run::of(word.load(Acquire)));
+            }
+        }
+        Ok((list, runs))
+    }
+
+    /// What is wrong with the file of `of`.
+    fn check_external(&self, of: &Inode<'_>) -> Option<String> {
+        let found = self
+            .directory_of_files()
+            .and_then(|it| Ok(status_at(it.fd(), name_of(of).as_bytes())?));
+        match found {
+            Err(error) => Some(format!("its own file: {error}")),
+            Ok(found) if found.size != of.get(inode::SIZE) => Some(format!(
+                "its own file has {} bytes, not {}",
+                found.size,
+                of.get(inode::SIZE)
+            )),
+            Ok(_) => None,
+        }
     }
 }

@@ -1,0 +1,5 @@
+//! What tests ask of a file system in memory.
+
+mod check;
+
+pub use check::check;
