@@ -113,10 +113,25 @@ fn write_zeroes(fd: BorrowedFd<'_>, offset: u64, length: u64) -> Result<(), Errn
     let mut done = 0;
     while done < length {
         let count = (length - done).min(4096);
-        super::kernel_files::write(fd, &[0; 4096][..count as usize], offset + done).1?;
+        write(fd, &[0; 4096][..count as usize], offset + done).1?;
         done += count;
     }
     Ok(())
+}
+
+/// pwrite(2) of `bytes`: how many were written, and why not all.
+pub fn write(fd: impl AsFd, bytes: &[u8], offset: u64) -> (usize, Result<(), Errno>) {
+    let mut done = 0;
+    while done < bytes.len() {
+        let offset = offset + done as u64;
+        match fs::pwrite(&fd, &bytes[done..], offset) {
+            Ok(0) => return (done, Err(Errno::ENOSPC)),
+            Ok(count) => done += count,
+            Err(Errno::EINTR) => {}
+            Err(errno) => return (done, Err(errno)),
+        }
+    }
+    (done, Ok(()))
 }
 
 /// Maps `length` bytes from `offset` on, shared, and keeps them out of core files. Pages past the

@@ -38,21 +38,6 @@ pub fn remove_at(directory: impl AsFd, name: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// pwrite(2) of `bytes`: how many were written, and why not all.
-pub fn write(fd: impl AsFd, bytes: &[u8], offset: u64) -> (usize, Result<(), Errno>) {
-    let mut done = 0;
-    while done < bytes.len() {
-        let offset = offset + done as u64;
-        match fs::pwrite(&fd, &bytes[done..], offset) {
-            Ok(0) => return (done, Err(Errno::ENOSPC)),
-            Ok(count) => done += count,
-            Err(Errno::EINTR) => {}
-            Err(errno) => return (done, Err(errno)),
-        }
-    }
-    (done, Ok(()))
-}
-
 /// A file and an offset in it.
 pub type Spot<'a> = (BorrowedFd<'a>, u64);
 
@@ -77,7 +62,7 @@ pub fn copy(from: Spot<'_>, to: Spot<'_>, length: u64) -> Result<(), Errno> {
         if count == 0 {
             return Err(Errno::EIO);
         }
-        write(to.0, &piece[..count], to.1 + done).1?;
+        files::write(to.0, &piece[..count], to.1 + done).1?;
         done += count as u64;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The file system: nodes in, the kernel's calls out.
 
 use super::attributes::{self, Target, attributes};
+use super::file::{DescriptorFile, unhindered};
 use super::holds::Holds;
 use super::kernel::{self, Link, Name, proc_needed};
 use super::nodes::{Nodes, Place};
@@ -8,7 +9,6 @@ use super::object::Object;
 use super::options::Options;
 use super::watch::{WATCHED, Watch};
 use crate::descriptor::{Keeper, KeptFd, NodeBook, OwnedFd};
-use crate::descriptor_file::{DescriptorFile, unhindered};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use culvert::{
     Access, Attributes, Backing, Caller, Capabilities, DirectorySink, Entry, Errno, Error, File,

@@ -20,7 +20,7 @@ pub(super) use linux::{
 };
 
 /// A name with the NUL that the kernel wants.
-pub(crate) struct Name([u8; 256]);
+pub(super) struct Name([u8; 256]);
 
 impl Name {
     /// `ENAMETOOLONG` above 255 bytes, `EINVAL` for what is no single component.
@@ -125,7 +125,7 @@ pub(super) fn reopen(fd: impl AsFd, flags: u32) -> Result<OwnedFd> {
 /// Another descriptor on the description of `fd`, at a high number if possible: to move it there
 /// later, by another dup and a close, would drop the record locks that the process may have on the
 /// file (fcntl(2)).
-pub(crate) fn duplicate(fd: impl AsFd) -> Result<OwnedFd> {
+pub(super) fn duplicate(fd: impl AsFd) -> Result<OwnedFd> {
     const HIGH: i32 = 256;
     Ok(fd::duplicate(&fd, HIGH).or_else(|_| fd::duplicate(&fd, 0))?)
 }
@@ -146,7 +146,7 @@ pub(super) fn proc_needed<T, E: Into<Error>>(result: core::result::Result<T, E>)
 }
 
 /// statx(2): of `name` in `fd`, not followed, or of `fd` itself.
-pub(crate) fn status(fd: impl AsFd, name: Option<&Name>) -> Result<linux::statx> {
+pub(super) fn status(fd: impl AsFd, name: Option<&Name>) -> Result<linux::statx> {
     status_with(fd, name, linux::STATX_BASIC_STATS | linux::STATX_BTIME)
 }
 
@@ -220,7 +220,7 @@ pub(super) fn access(fd: impl AsFd, mode: u32) -> Result<()> {
 }
 
 /// lseek(2).
-pub(crate) fn seek(fd: impl AsFd, offset: u64, whence: u32) -> Result<u64> {
+pub(super) fn seek(fd: impl AsFd, offset: u64, whence: u32) -> Result<u64> {
     Ok(fs::seek(fd, offset as i64, whence)?)
 }
 

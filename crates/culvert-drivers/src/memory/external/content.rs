@@ -100,11 +100,11 @@ impl Core {
                 }
             };
             let piece = &buffer[..taken];
-            let (mut written, mut result) = host::write(fd, piece, at);
+            let (mut written, mut result) = files::write(fd, piece, at);
             if result == Err(Errno::ENOSPC) && !tidied {
                 tidied = true;
                 if self.give_back(1)? {
-                    let (more, again) = host::write(fd, &piece[written..], at + written as u64);
+                    let (more, again) = files::write(fd, &piece[written..], at + written as u64);
                     (written, result) = (written + more, again);
                 }
             }

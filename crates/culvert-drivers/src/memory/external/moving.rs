@@ -71,7 +71,7 @@ impl Core {
             let content = of.inline().part(0, size as usize).shared();
             if of.get(inode::INTENT) == inode::WRITTEN || !content.is_zero() {
                 let bytes = content.to_vec();
-                files::within_limit(size, || host::write(to, &bytes, 0).1)?;
+                files::within_limit(size, || files::write(to, &bytes, 0).1)?;
             }
         } else {
             self.copy_blocks(of, to, size)?;
