@@ -3,10 +3,10 @@
 use crate::{
     delivery::alternate,
     quiesce,
+    signal::set_mask,
     thread::{self, OUTSIDE, ThreadBlock},
 };
 use core::sync::atomic::Ordering::Relaxed;
-use culvert_sys::{nr, syscall};
 
 /// The block of the calling thread, whose GS base is the program's (wasm2c's compiled modules, as
 /// in Firefox, set it by `wrgsbase`, which nobody sees).
@@ -16,7 +16,7 @@ fn by_fs_base() -> Option<&'static ThreadBlock> {
         thread::all().filter(|block| fs != 0 && block.is_used() && block.fs.load(Relaxed) == fs);
     let block = found.next()?;
     // Not of two, as processes that share memory may have.
-    (found.next().is_none() && block.state().load(Relaxed) == OUTSIDE).then_some(block)
+    (found.next().is_none() && block.frame.state.load(Relaxed) == OUTSIDE).then_some(block)
 }
 
 /// Finds a block for a thread that the engine has not seen yet: one that was there before it, or
@@ -26,46 +26,33 @@ pub(crate) extern "C" fn adopt() -> usize {
     let base = thread::gs_base();
     if base != 0 {
         if let Some(block) = thread::own() {
-            return (block.state().load(Relaxed) == OUTSIDE) as usize;
+            return (block.frame.state.load(Relaxed) == OUTSIDE) as usize;
         }
         let Some(block) = by_fs_base() else {
             return 0;
         };
         // Locks of ours outside hooks would be counted in the program's memory.
         culvert_sys::waits::end();
-        // SAFETY: the thread's own block. A signal handler that comes in between finds a consistent
-        // one, too: its first hook gives the base back.
-        unsafe { (*block.frame.get()).claimed_gs = base };
-        thread::set_gs_base(core::ptr::from_ref(block) as usize);
+        // A signal handler that comes in between finds a consistent block, too: its first hook gives
+        // the base back.
+        block.frame.claimed_gs.set(base);
+        thread::set_gs_base(block.address());
         return 1;
     }
-    let everything = !0u64;
-    let mut mask = 0u64;
-    // SAFETY: masks of ours; signals wait, so that no handler of this thread comes here a second
-    // time meanwhile.
-    unsafe {
-        let _ = syscall::call(
-            nr::RT_SIGPROCMASK,
-            [
-                2,
-                (&raw const everything) as usize,
-                (&raw mut mask) as usize,
-                8,
-            ],
-        );
-        let block = if thread::gs_base() == 0 {
-            // Not by its FS base: a thread that found no memory for a block may have its maker's.
-            quiesce::before_thread(false);
-            thread::take()
-        } else {
-            thread::own()
-        };
-        if let Some(block) = block {
-            block.fs.store(thread::fs_base(), Relaxed);
-            alternate::adopt_alternate_stack(block);
-            thread::set_gs_base(core::ptr::from_ref(block) as usize);
-        }
-        let _ = syscall::call(nr::RT_SIGPROCMASK, [2, (&raw const mask) as usize, 0, 8]);
-        block.is_some() as usize
+    // Signals wait, so that no handler of this thread comes here a second time meanwhile.
+    let mask = set_mask(!0);
+    let block = if thread::gs_base() == 0 {
+        // Not by its FS base: a thread that found no memory for a block may have its maker's.
+        quiesce::before_thread(false);
+        thread::take()
+    } else {
+        thread::own()
+    };
+    if let Some(block) = block {
+        block.fs.store(thread::fs_base(), Relaxed);
+        alternate::adopt_alternate_stack(block);
+        thread::set_gs_base(block.address());
     }
+    set_mask(mask);
+    block.is_some() as usize
 }

@@ -73,7 +73,7 @@ pub fn file(bytes: &[u8]) -> Result<Analysis, &'static str> {
         linkage,
         build_id: image.build_id().map(Vec::from),
         functions: functions.count(),
-        frames: image.claims_frames(),
+        frames: image.frame_header().is_some(),
         sites,
         pairs,
         unknown,

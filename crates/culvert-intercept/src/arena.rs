@@ -4,7 +4,11 @@ use crate::maps::{Mapping, Name};
 use alloc::vec::Vec;
 use culvert_sys::PAGE64;
 use culvert_sys::fd::memfd_create;
-use culvert_sys::{Errno, OwnedFd, fs, nr, raw::general as linux, syscall};
+use culvert_sys::flags::Protection;
+use culvert_sys::memory::{self, Of};
+use culvert_sys::{Errno, OwnedFd, fs, raw::general as linux};
+
+const EXECUTABLE: Protection = Protection::READ.union(Protection::EXEC);
 
 /// Displacements reach 2 GiB; a MiB is left for stubs, jumps and rounding.
 const REACH: u64 = (1 << 31) - (1 << 20);
@@ -30,7 +34,7 @@ pub fn executable(
 ) -> Result<u64, Errno> {
     let size = size.next_multiple_of(PAGE64);
     let mut result = Err(Errno::ENOMEM);
-    for address in candidates(mappings, object, size, current_break()) {
+    for address in candidates(mappings, object, size, memory::program_break().unwrap_or(0)) {
         result = map_and_fill(address, size, &mut write);
         match result {
             Ok(()) => {
@@ -58,12 +62,6 @@ fn stub_mapping(start: u64, size: u64) -> Mapping {
         file: (0, 0),
         name: Name::Other,
     }
-}
-
-/// brk(2) with an impossible address tells the current one.
-fn current_break() -> u64 {
-    // SAFETY: changes nothing.
-    unsafe { syscall::call(nr::BRK, [0]) }.map_or(0, |address| address as u64)
 }
 
 /// Addresses for `size` bytes in gaps, the nearest first.
@@ -120,54 +118,38 @@ fn map_and_fill(
     size: u64,
     write: &mut impl FnMut(u64, &mut [u8]) -> usize,
 ) -> Result<(), Errno> {
-    let protection = (linux::PROT_READ | linux::PROT_WRITE) as usize;
-    map(
+    let fresh = map_at(
         address,
+        Of::Nothing,
         size,
-        protection,
-        linux::MAP_PRIVATE | linux::MAP_ANONYMOUS,
-        -1,
+        Protection::READ | Protection::WRITE,
     )?;
     // SAFETY: mapped a moment ago, ours alone, and no slice when it changes below.
-    let memory = unsafe { core::slice::from_raw_parts_mut(address as *mut u8, size as usize) };
-    let used = write(address, memory);
-    let protection = (linux::PROT_READ | linux::PROT_EXEC) as usize;
-    // SAFETY: nobody else knows the memory.
-    if unsafe { syscall::call(nr::MPROTECT, [address as usize, size as usize, protection]) }.is_ok()
-    {
+    let bytes = unsafe { core::slice::from_raw_parts_mut(fresh.start(), fresh.len()) };
+    let used = write(address, bytes);
+    if fresh.protect(EXECUTABLE.bits() as usize).is_ok() {
+        fresh.leak();
         return Ok(());
     }
-    let file = memory_file(memory.get(..used).unwrap_or_default());
-    unmap(address, size);
-    map(address, size, protection, linux::MAP_PRIVATE, file?.raw())
+    let file = memory_file(bytes.get(..used).unwrap_or_default());
+    drop(fresh);
+    map_at(address, Of::Private(file?.borrow(), 0), size, EXECUTABLE).map(|file| {
+        file.leak();
+    })
 }
 
-fn map(address: u64, size: u64, protection: usize, flags: u32, file: i32) -> Result<(), Errno> {
-    let flags = (flags | linux::MAP_FIXED_NOREPLACE) as usize;
-    // SAFETY: replaces nothing; kernels before 4.17 take the address as a hint.
-    let mapped = unsafe {
-        syscall::call(
-            nr::MMAP,
-            [
-                address as usize,
-                size as usize,
-                protection,
-                flags,
-                file as usize,
-                0,
-            ],
-        )?
-    };
-    if mapped as u64 == address {
-        return Ok(());
+/// A mapping at `address` and nowhere else.
+fn map_at(
+    address: u64,
+    of: Of<'_>,
+    size: u64,
+    rights: Protection,
+) -> Result<memory::Mapping, Errno> {
+    let mapped = memory::Mapping::near(address as usize, of, size as usize, rights)?;
+    if mapped.address() as u64 != address {
+        return Err(Errno::EEXIST);
     }
-    unmap(mapped as u64, size);
-    Err(Errno::EEXIST)
-}
-
-fn unmap(address: u64, size: u64) {
-    // SAFETY: mapped above, and nobody else knows it.
-    let _ = unsafe { syscall::call(nr::MUNMAP, [address as usize, size as usize]) };
+    Ok(mapped)
 }
 
 /// An executable memory file (memfd_create(2)) with these contents.
@@ -237,35 +219,23 @@ mod tests {
         .unwrap();
         assert!(address.abs_diff(here) < 1 << 31);
         assert!(mappings.is_sorted_by_key(|mapping| mapping.start));
-        // SAFETY: a function of the C ABI was written there.
-        let seven: extern "C" fn() -> u32 = unsafe { core::mem::transmute(address as usize) };
-        assert_eq!(seven(), 7);
+        assert_eq!(call(address), 7);
 
         let file = memory_file(&SEVEN).unwrap();
         let other = *candidates(&mappings, (here, here + 1), PAGE64, 0)
             .first()
             .unwrap();
-        map(
-            other,
-            PAGE64,
-            (linux::PROT_READ | linux::PROT_EXEC) as usize,
-            linux::MAP_PRIVATE,
-            file.raw(),
-        )
-        .unwrap();
+        let mapped = map_at(other, Of::Private(file.borrow(), 0), PAGE64, EXECUTABLE).unwrap();
         drop(file);
-        // SAFETY: as above.
-        let seven: extern "C" fn() -> u32 = unsafe { core::mem::transmute(other as usize) };
-        assert_eq!(seven(), 7);
-        assert_eq!(
-            map(
-                other,
-                PAGE64,
-                0,
-                linux::MAP_PRIVATE | linux::MAP_ANONYMOUS,
-                -1
-            ),
-            Err(Errno::EEXIST)
-        );
+        assert_eq!(call(other), 7);
+        let again = map_at(other, Of::Nothing, PAGE64, Protection::empty());
+        assert_eq!(again.map(drop), Err(Errno::EEXIST));
+        drop(mapped);
+    }
+
+    fn call(address: u64) -> u32 {
+        // SAFETY: a function of the C ABI was written there.
+        let function: extern "C" fn() -> u32 = unsafe { core::mem::transmute(address as usize) };
+        function()
     }
 }

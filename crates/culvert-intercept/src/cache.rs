@@ -15,14 +15,11 @@
 use crate::elf::{Image, array, long, word};
 use crate::functions::Functions;
 use crate::sites::{self, JUMP, Kind, MOVED, REGION, SYSCALL, Site};
-use alloc::ffi::CString;
-use alloc::vec::Vec;
+use alloc::{ffi::CString, vec::Vec};
 use core::ffi::CStr;
-use culvert_sys::Errno;
-use culvert_sys::OwnedFd;
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::OFlags;
-use culvert_sys::fs;
+use culvert_sys::{Errno, fs, trust};
 
 const MAGIC: [u8; 8] = *b"culvsit2";
 const HEADER: usize = 8 + 4 + 8 + 8 + 1 + 64;
@@ -61,19 +58,13 @@ impl Key {
 
     /// `directory/<build-id in hexadecimal><ending>`.
     fn path(&self, directory: &[u8], ending: &[u8]) -> CString {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut path =
-            Vec::with_capacity(directory.len() + 2 * self.build_id.len() + ending.len() + 2);
-        path.extend_from_slice(directory);
-        path.push(b'/');
-        path.extend(self.build_id.iter().flat_map(|byte| {
-            [
-                DIGITS[usize::from(byte >> 4)],
-                DIGITS[usize::from(byte & 15)],
-            ]
-        }));
-        path.extend_from_slice(ending);
-        CString::new(path).unwrap_or_default()
+        let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
+        let digits = self
+            .build_id
+            .iter()
+            .flat_map(|byte| [digit(byte >> 4), digit(*byte)]);
+        let name: Vec<u8> = digits.collect();
+        CString::new([directory, b"/", &name, ending].concat()).unwrap_or_default()
     }
 }
 
@@ -107,11 +98,8 @@ pub fn load<T>(
     mut wanted: impl FnMut(u64, u64, i32) -> Option<T>,
 ) -> Option<Vec<(Site, T)>> {
     directories.iter().find_map(|directory| {
-        decode(
-            &read_trusted(&key.path(directory, b".sites"))?,
-            key,
-            &mut wanted,
-        )
+        let contents = read_trusted(&key.path(directory, b".sites"))?;
+        decode(&contents, key, &mut wanted)
     })
 }
 
@@ -156,14 +144,9 @@ fn encode(key: &Key, sites: &[Site]) -> Option<Vec<u8>> {
     contents.extend_from_slice(&u32::try_from(sites.len()).ok()?.to_le_bytes());
     contents.extend_from_slice(&key.shape.to_le_bytes());
     contents.extend_from_slice(&[0; 8]);
-    let mut build_id = [0; 65];
-    let id = core::iter::once(u8::try_from(key.build_id.len()).ok()?)
-        .chain(key.build_id.iter().copied());
-    build_id
-        .iter_mut()
-        .zip(id)
-        .for_each(|(place, byte)| *place = byte);
-    contents.extend_from_slice(&build_id);
+    contents.push(u8::try_from(key.build_id.len()).ok()?);
+    contents.extend_from_slice(&key.build_id);
+    contents.resize(HEADER, 0);
     for site in sites {
         if site.kind == Kind::Mov && site.number < 0 {
             return None; // a mov of what is no number
@@ -219,18 +202,11 @@ fn decode<T>(
 
 /// A site from its parts; `body` is empty for [`Kind::Mov`].
 fn decode_site(address: u64, number: i32, kind: Kind, before: u8, body: &[u8]) -> Option<Site> {
-    let mut site = Site {
-        address,
-        number,
-        kind,
-        before,
-        length: JUMP as u8,
-        island: 0,
-        bytes: [0; REGION],
-        pieces: [0; MOVED],
-    };
+    let mut site = Site::new(address, number, kind);
+    site.before = before;
     if kind == Kind::Mov {
         // mov $number,%eax
+        site.length = JUMP as u8;
         let [a, b, c, d] = number.to_le_bytes();
         *site.bytes.first_chunk_mut::<JUMP>()? = [0xb8, a, b, c, d];
         *site.pieces.first_mut()? = JUMP as u8;
@@ -274,15 +250,13 @@ fn is_sound(site: &Site) -> bool {
 fn read_trusted(path: &CStr) -> Option<Vec<u8>> {
     let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = fs::openat(CWD, path, flags, 0).ok()?;
-    let mut contents = Vec::with_capacity(size_if_trusted(&file)?);
+    let size = usize::try_from(trust::kept(file.raw()).ok()?.st_size).ok()?;
+    if size > HEADER + MOST * (HEAD + BODY) {
+        return None;
+    }
+    let mut contents = Vec::with_capacity(size);
     fs::read_more(&file, &mut contents).ok()?;
     Some(contents)
-}
-
-fn size_if_trusted(file: &OwnedFd) -> Option<usize> {
-    let found = culvert_sys::trust::kept(file.raw()).ok()?;
-    let size = usize::try_from(found.st_size).ok()?;
-    (size <= HEADER + MOST * (HEAD + BODY)).then_some(size)
 }
 
 fn write_atomically(directory: &[u8], key: &Key, contents: &[u8]) -> Result<(), Errno> {

@@ -3,7 +3,7 @@
 
 use crate::elf::{Image, Piece};
 use crate::functions::Functions;
-use crate::sites::{JUMP, Kind, MOVED, REGION, SYSCALL, Site, offset};
+use crate::sites::{JUMP, Kind, MOVED, SYSCALL, Site};
 use culvert_sys::nr;
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
@@ -44,8 +44,7 @@ impl Surroundings<'_> {
     }
 
     fn bytes(&self, address: u64, length: usize) -> Option<&[u8]> {
-        let start = offset(self.piece, address)?;
-        self.piece.bytes.get(start..start.checked_add(length)?)
+        self.piece.tail(address)?.get(..length)
     }
 
     /// The instruction as an entry of [`Site::pieces`], when it does the same from another place.
@@ -137,16 +136,7 @@ impl Surroundings<'_> {
 
     fn site(&self, call: usize, kind: Kind) -> Option<Site> {
         let instruction = self.instructions.get(call)?;
-        Some(Site {
-            address: instruction.ip(),
-            number: self.number(call),
-            kind,
-            before: 0,
-            length: 0,
-            island: 0,
-            bytes: [0; REGION],
-            pieces: [0; MOVED],
-        })
+        Some(Site::new(instruction.ip(), self.number(call), kind))
     }
 
     /// Instruction `call` as a [`Kind::Mov`] site: `b8 imm32 0f 05`, entered only at the mov.
@@ -258,9 +248,7 @@ impl Surroundings<'_> {
             if inside.is_some_and(|function| function != self.function) {
                 return false;
             }
-            let text = offset(self.piece, at)
-                .and_then(|start| self.piece.bytes.get(start..))
-                .unwrap_or_default();
+            let text = self.piece.tail(at).unwrap_or_default();
             let instruction = Decoder::with_ip(64, text, at, DecoderOptions::NONE).decode();
             if !matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
                 || self.entered(at, instruction.next_ip())

@@ -5,6 +5,9 @@
 pub struct CloneFlags(pub u64);
 
 impl CloneFlags {
+    /// Those of vfork: CLONE_VM and CLONE_VFORK.
+    pub(crate) const VFORK: Self = Self(0x4100);
+
     const fn has(self, bit: u64) -> bool {
         self.0 & bit != 0
     }

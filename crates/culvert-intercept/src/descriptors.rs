@@ -5,6 +5,8 @@
 //! only enter a descriptor as [`FOREIGN`] when that holds for all numbers that share its byte.
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use culvert_sys::flags::Protection;
+use culvert_sys::memory::{Mapping, Of};
 use culvert_sys::{Errno, nr, syscall};
 
 /// Nobody has looked yet: the call is offered to the handler.
@@ -55,49 +57,32 @@ pub fn of_class(class: u8) -> impl Iterator<Item = i32> {
         .map(|(fd, _)| fd)
 }
 
-const MAP_SHARED: usize = 1;
-const MAP_PRIVATE: usize = 2;
-
 /// The table is one with that of the children that are made from here on, as their descriptors are.
 ///
 /// - `ENOMEM`: there is no room for it.
 pub fn share() -> Result<(), Errno> {
-    move_to(MAP_SHARED)
+    move_to(Of::SharedNothing)
 }
 
 /// The opposite, for the child: what it is told is this process's alone.
 ///
 /// - `ENOMEM`: as [`share`].
 pub fn separate() -> Result<(), Errno> {
-    move_to(MAP_PRIVATE)
+    move_to(Of::Nothing)
 }
 
 /// Puts fresh pages in the table's place, with what it says. Not while other threads change it.
-fn move_to(kind: usize) -> Result<(), Errno> {
-    const READ_WRITE: usize = 3;
-    const MAP_ANONYMOUS: usize = 0x20;
+fn move_to(kind: Of<'_>) -> Result<(), Errno> {
     const MREMAP_MAYMOVE_FIXED: usize = 3;
-    let place = TABLE.0.as_ptr() as usize;
+    let place = TABLE.0.as_ptr();
+    let fresh = Mapping::new(kind, SIZE, Protection::READ | Protection::WRITE)?;
+    let (from, to) = (fresh.address(), place as usize);
     // SAFETY: new pages, which nobody knows, and then the table's own, which are replaced at one
     // stroke by equal ones.
     unsafe {
-        let fresh = syscall::call(
-            nr::MMAP,
-            [
-                culvert_sys::place::hint(SIZE),
-                SIZE,
-                READ_WRITE,
-                kind | MAP_ANONYMOUS,
-                usize::MAX,
-                0,
-            ],
-        )?;
-        core::ptr::copy_nonoverlapping(place as *const u8, fresh as *mut u8, SIZE);
-        let moved = syscall::call(nr::MREMAP, [fresh, SIZE, SIZE, MREMAP_MAYMOVE_FIXED, place]);
-        if let Err(error) = moved {
-            let _ = syscall::call(nr::MUNMAP, [fresh, SIZE]);
-            return Err(error);
-        }
+        core::ptr::copy_nonoverlapping(place.cast(), fresh.start(), SIZE);
+        syscall::call(nr::MREMAP, [from, SIZE, SIZE, MREMAP_MAYMOVE_FIXED, to])?;
     }
+    fresh.leak();
     Ok(())
 }

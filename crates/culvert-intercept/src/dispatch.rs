@@ -6,7 +6,7 @@ use crate::{
     delivery::{alternate, mask},
     descriptors, filters, interest, quiesce,
     signal::set_mask,
-    thread::{self, Restart, ThreadBlock, Wait},
+    thread::{self, Restart, ThreadBlock, Wait, Word},
     verdict::{self, Verdict, restart},
     wait,
 };
@@ -15,48 +15,47 @@ use culvert_sys::{Errno, nr, syscall};
 
 /// Called by the entry, on the hook stack. Leaves in the frame what the way out needs and returns
 /// which one.
-pub(crate) extern "C" fn dispatch(block: &'static ThreadBlock) -> usize {
-    // SAFETY: the thread's own frame; the handler gets a reference to the call in it and nothing
-    // else.
-    let frame = unsafe { &mut *block.frame.get() };
-    if frame.alternate_held != 0 {
+pub(crate) extern "C" fn dispatch(block: &'static ThreadBlock, call: &mut Call) -> usize {
+    let frame = &block.frame;
+    if frame.alternate_held.get() != 0 {
         alternate::take_away(block);
     }
     if quiesce::is_forking() {
         quiesce::wait(block);
     }
     let record = frame.record();
-    let number = frame.call.number;
-    frame.number = number;
-    frame.refused = 0;
-    frame.wait = Wait::None;
-    frame.program_gs = core::mem::take(&mut frame.claimed_gs);
-    if !block.filters.load(Relaxed).is_null() && filters::refuse(block, &frame.call, record) {
-        frame.result = number as isize;
-        frame.resume = record.forward;
+    let number = call.number;
+    frame.number.set(number);
+    frame.refused.set(0);
+    frame.wait.set(Wait::None as usize);
+    frame.program_gs.set(frame.claimed_gs.get());
+    frame.claimed_gs.set(0);
+    if block.filters.is_some() && filters::refuse(block, call, record) {
+        frame.result.set(number);
+        frame.resume.set(record.forward);
         return verdict::LEAVE;
     }
-    let verdict = if record.number < 0 && !is_offered(&frame.call) {
+    let verdict = if record.number < 0 && !is_offered(call) {
         Verdict::Outcome(Outcome::Forward)
     } else if interest::is_own(number) {
-        own(block, &mut frame.call)
+        own(block, call)
     } else {
-        Verdict::Outcome((config().handler)(&mut frame.call))
+        Verdict::Outcome((config().handler)(call))
     };
     match verdict {
         Verdict::Outcome(Outcome::Return(value)) => {
-            frame.result = value;
-            frame.resume = record.resume;
+            frame.result.set(value as usize);
+            frame.resume.set(record.resume);
         }
         Verdict::Outcome(Outcome::Forward) => {
-            if frame.call.number != number || differ(&frame.call.args, &frame.saved) {
-                frame.resume = record.resume;
+            if call.number != number || differ(&call.args, &frame.saved) {
+                frame.resume.set(record.resume);
                 return verdict::EXECUTE;
             }
-            frame.result = number as isize;
-            frame.resume = record.forward;
+            frame.result.set(number);
+            frame.resume.set(record.forward);
         }
-        Verdict::Outcome(Outcome::Restart) if frame.wait == Wait::Preceded => {
+        Verdict::Outcome(Outcome::Restart) if frame.wait.get() == Wait::Preceded as usize => {
             restart(block, Restart::Always);
         }
         Verdict::Outcome(Outcome::Restart) => restart(block, Restart::Allowed),
@@ -69,10 +68,10 @@ pub(crate) extern "C" fn dispatch(block: &'static ThreadBlock) -> usize {
 
 /// In registers, not by memcmp: this is on every forwarded call's way.
 #[inline]
-fn differ(one: &[usize; 6], other: &[usize; 6]) -> bool {
+fn differ(one: &[usize; 6], other: &[Word; 6]) -> bool {
     one.iter()
         .zip(other)
-        .fold(0, |bits, (one, other)| bits | (one ^ other))
+        .fold(0, |bits, (one, other)| bits | (one ^ other.get()))
         != 0
 }
 
@@ -174,19 +173,19 @@ fn arch_prctl(block: &ThreadBlock, call: &Call) -> Verdict {
     const ARCH_GET_GS: usize = 0x1004;
     /// `TASK_SIZE_MAX` (arch/x86/include/asm/page_64.h), beyond which the kernel says EPERM.
     const LIMIT: usize = (1 << 47) - 4096;
-    // SAFETY: the thread's own frame, in a hook.
-    let frame = unsafe { &mut *block.frame.get() };
+    let frame = &block.frame;
     let done = match call.args[0] as u32 as usize {
         ARCH_SET_GS if call.args[1] >= LIMIT => Err(Errno::EPERM),
         ARCH_SET_GS => {
             if call.args[1] != 0 {
                 culvert_sys::waits::end();
             }
-            frame.program_gs = call.args[1];
+            frame.program_gs.set(call.args[1]);
             Ok(())
         }
         ARCH_GET_GS => {
-            crate::user::write(call.args[1], &frame.program_gs).map_err(|_| Errno::EFAULT)
+            let base = frame.program_gs.get();
+            crate::user::write(call.args[1], &base).map_err(|_| Errno::EFAULT)
         }
         ARCH_SET_FS => {
             block.fs.store(call.args[1], Relaxed);

@@ -7,7 +7,6 @@
 //!
 //! Sources: System V ABI (gABI) chapters 4 and 5, x86-64 psABI.
 
-use crate::frames::Frames;
 use alloc::vec::Vec;
 
 /// PT_LOAD.
@@ -44,6 +43,19 @@ pub struct Piece<'a> {
     pub bytes: &'a [u8],
     /// Whether the program runs them.
     pub executable: bool,
+}
+
+impl<'a> Piece<'a> {
+    /// The bytes from `address` on, if there are any.
+    pub fn tail(&self, address: u64) -> Option<&'a [u8]> {
+        let offset = usize::try_from(address.checked_sub(self.address)?).ok()?;
+        self.bytes.get(offset..).filter(|tail| !tail.is_empty())
+    }
+
+    /// The first address behind it.
+    pub fn end(&self) -> u64 {
+        self.address + self.bytes.len() as u64
+    }
 }
 
 /// An ELF object, or as much of it as can be seen.
@@ -169,10 +181,7 @@ impl<'a> Image<'a> {
 
     /// The bytes from `address` to the end of its piece.
     pub fn tail(&self, address: u64) -> Option<&'a [u8]> {
-        self.pieces.iter().find_map(|piece| {
-            let offset = usize::try_from(address.checked_sub(piece.address)?).ok()?;
-            piece.bytes.get(offset..).filter(|tail| !tail.is_empty())
-        })
+        self.pieces.iter().find_map(|piece| piece.tail(address))
     }
 
     /// `length` bytes at `address`.
@@ -182,11 +191,7 @@ impl<'a> Image<'a> {
 
     /// The executable piece that holds `address`.
     pub fn code_at(&self, address: u64) -> Option<Piece<'a>> {
-        let holds = |piece: &&Piece<'a>| {
-            piece.executable
-                && address >= piece.address
-                && address - piece.address < piece.bytes.len() as u64
-        };
+        let holds = |piece: &&Piece<'a>| piece.executable && piece.tail(address).is_some();
         self.pieces.iter().find(holds).copied()
     }
 
@@ -290,15 +295,9 @@ impl<'a> Image<'a> {
         functions
     }
 
-    /// The functions that have frame descriptions, through `.eh_frame_hdr`.
-    pub fn frames(&self) -> Option<Frames<'a>> {
-        let header = self.first(FRAME_HEADER)?;
-        Frames::new(self, header.address)
-    }
-
-    /// Whether the object says that it has `.eh_frame_hdr`, seen or not.
-    pub fn claims_frames(&self) -> bool {
-        self.first(FRAME_HEADER).is_some()
+    /// The address of `.eh_frame_hdr`, seen or not.
+    pub fn frame_header(&self) -> Option<u64> {
+        self.first(FRAME_HEADER).map(|header| header.address)
     }
 }
 

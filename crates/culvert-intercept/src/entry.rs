@@ -120,6 +120,7 @@ culvert_entry_inside:
     movaps [rcx + {VECTORS} + 16 * \i], xmm\i
     .endr
     mov rdi, rcx
+    lea rsi, [rcx + {CALL}]
     call {dispatch}
     test eax, eax
     jnz 6f

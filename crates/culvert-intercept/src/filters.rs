@@ -16,8 +16,8 @@ use crate::{
     thread::{self, ThreadBlock},
 };
 use alloc::boxed::Box;
-use core::sync::atomic::Ordering::*;
-use culvert_sys::{sync::Mutex, syscall};
+use culvert_sys::sync::Mutex;
+use culvert_sys::syscall::{self, Gate};
 
 /// Chains are read and written under it where several threads are concerned.
 static CHANGES: Mutex<()> = Mutex::new(());
@@ -27,15 +27,16 @@ impl Filter {
     pub fn installed(mut self, everywhere: bool) {
         let block = thread::current();
         let _changes = CHANGES.lock();
-        self.previous = block.filters.load(Relaxed);
+        self.previous = block.filters.get();
         // Kept for ever, as others may be evaluating it.
-        let chain = Box::into_raw(Box::new(self));
-        block.filters.store(chain, Release);
-        syscall::ask_first(permit);
+        let chain: Option<&Self> = Some(Box::leak(Box::new(self)));
+        block.filters.set(chain);
+        static PERMIT: Gate = permit;
+        syscall::ask_first(&PERMIT);
         if !block.is_vfork_child() && (everywhere || thread::used() == 1) {
-            COMMON.store(chain, Release);
+            COMMON.set(chain);
             for other in thread::all().filter(|other| other.is_used()) {
-                other.filters.store(chain, Release);
+                other.filters.set(chain);
             }
         }
     }
@@ -44,22 +45,21 @@ impl Filter {
 /// A new thread has the filters of its maker.
 pub(crate) fn inherit(block: &ThreadBlock, child: &ThreadBlock) {
     let _changes = CHANGES.lock();
-    child.filters.store(block.filters.load(Relaxed), Release);
+    child.filters.set(block.filters.get());
 }
 
 /// Whether the kernel will refuse this call of the thread's, without ever executing it.
 #[cold]
 pub(crate) fn refuse(block: &ThreadBlock, call: &Call, record: &SiteRecord) -> bool {
-    refused(block.filters.load(Acquire), call, record.behind())
+    refused(block.filters.get(), call, record.behind())
 }
 
 /// Whether the filters of the calling thread allow a call of the engine's own, or of the
 /// embedder's.
 fn permit(number: usize, args: &[usize; 6]) -> bool {
-    let filters = |block: &ThreadBlock| block.filters.load(Acquire);
     let call = Call {
         number,
         args: *args,
     };
-    thread::own().is_none_or(|block| !refused(filters(block), &call, 0))
+    thread::own().is_none_or(|block| !refused(block.filters.get(), &call, 0))
 }

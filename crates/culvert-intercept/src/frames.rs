@@ -17,9 +17,10 @@ pub struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// LSB 5.0, 10.6.2: version 1, encodings of the pointer to `.eh_frame`, of the count and of the
-    /// table, then those.
-    pub(crate) fn new(image: &Image<'a>, base: u64) -> Option<Self> {
+    /// Those of an object. LSB 5.0, 10.6.2: version 1, encodings of the pointer to `.eh_frame`, of
+    /// the count and of the table, then those.
+    pub fn of(image: &Image<'a>) -> Option<Self> {
+        let base = image.frame_header()?;
         let bytes = image.tail(base)?;
         // DW_EH_PE_udata4 count and a DW_EH_PE_datarel|sdata4 table: what every linker writes.
         let [1, pointer, 0x03, 0x3b] = array(bytes, 0)? else {

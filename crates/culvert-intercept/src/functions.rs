@@ -36,17 +36,14 @@ impl<'a> Functions<'a> {
         for index in 0..listed.len() {
             let next = listed.get(index + 1).map(|(start, _)| *start);
             let (start, size) = listed[index];
-            let end = match image.code_at(start) {
-                Some(piece) => piece.address + piece.bytes.len() as u64,
-                None => start,
-            };
+            let end = image.code_at(start).map_or(start, |piece| piece.end());
             listed[index].1 = if size != 0 {
                 (start + size).min(end)
             } else {
                 next.unwrap_or(end).min(end)
             };
         }
-        let frames = image.frames();
+        let frames = Frames::of(image);
         Self { frames, listed }
     }
 
@@ -256,10 +253,7 @@ fn go_text(image: &Image<'_>, said: u64, offsets: &[u64]) -> Option<u64> {
     const STEP: usize = 16;
     const FURTHEST: u64 = 1 << 14; // C code that was linked before
     let code = image.pieces.iter().find(|piece| piece.executable)?;
-    let byte = |address: Option<u64>| {
-        code.bytes
-            .get(usize::try_from(address?.checked_sub(code.address)?).ok()?)
-    };
+    let byte = |address: Option<u64>| code.tail(address?)?.first();
     let begins = |address: &u64| {
         byte(address.checked_sub(1)) == Some(&0xcc)
             && byte(Some(*address)).is_some_and(|byte| *byte != 0xcc)

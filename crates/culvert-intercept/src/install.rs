@@ -3,7 +3,8 @@
 use crate::{
     config::{self, Config, config},
     delivery::{alternate, mask},
-    descriptors, interest, labels, patch,
+    descriptors, interest, labels,
+    patch::{self, Patched, Settings},
     signal::actions,
     thread,
 };
@@ -45,29 +46,9 @@ pub unsafe fn install(config: Config) -> Result<(), Error> {
     unsafe { config::configure(config) };
     let block = thread::take_first();
     alternate::adopt_alternate_stack(block);
-    thread::set_gs_base(core::ptr::from_ref(block) as usize);
+    thread::set_gs_base(block.address());
     actions::install();
-    if config.patch {
-        patch_everything()
-    } else {
-        Ok(())
-    }
-}
-
-fn settings() -> patch::Settings {
-    patch::Settings {
-        entry: labels::entry(),
-        interest: interest::of,
-        numbers: interest::TABLE.as_ptr() as usize,
-        descriptors: descriptors::TABLE.0.as_ptr() as usize,
-        own: labels::entry(),
-        cache_directories: config().cache_directories,
-    }
-}
-
-fn patch_everything() -> Result<(), Error> {
-    // SAFETY: `install` runs in the only thread, in our own code.
-    let patched = unsafe { patch::all_mapped(&settings()) };
+    let patched = patch(0, usize::MAX);
     if let (0, Some(what)) = (patched.objects, patched.failed) {
         // No call would be intercepted.
         let errno = Errno::ENOENT;
@@ -78,10 +59,28 @@ fn patch_everything() -> Result<(), Error> {
 }
 
 /// Says in the log what was not patched.
-fn report(patched: patch::Patched) {
+fn report(patched: Patched) {
     if let Some(reason) = patched.failed {
         (config().log)(reason.as_bytes());
     }
+}
+
+/// Patches what `start..start + length` touches.
+fn patch(start: usize, length: usize) -> Patched {
+    if !config().patch {
+        return Patched::default();
+    }
+    let settings = Settings {
+        entry: labels::entry(),
+        interest: interest::of,
+        numbers: interest::TABLE.as_ptr() as usize,
+        descriptors: descriptors::TABLE.0.as_ptr() as usize,
+        own: labels::entry(),
+        cache_directories: config().cache_directories,
+    };
+    // SAFETY: nobody runs the code. `install` runs in the only thread, in our own; and the system
+    // call that has mapped it has not returned.
+    unsafe { patch::range(&settings, start, length) }
 }
 
 /// AT_HWCAP2 bit 1 (`HWCAP2_FSGSBASE`).
@@ -92,10 +91,7 @@ fn has_gs_base() -> bool {
 
 /// Patches what a handler itself has mapped executable.
 pub fn code_mapped(start: usize, length: usize) {
-    if config().patch {
-        // SAFETY: nobody runs the code before the system call that mapped it returns.
-        report(unsafe { patch::range(&settings(), start, length) });
-    }
+    report(patch(start, length));
 }
 
 /// To be called inside a hook right before an execve that replaces the program: makes real in the

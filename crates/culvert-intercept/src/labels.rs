@@ -61,4 +61,26 @@ labels! {
     clone_child_end = culvert_clone_child_end;
     /// Where a signal before the clone goes on.
     clone_retry = culvert_clone_retry;
+    /// From here to the system-call instruction of a wait ...
+    wait_test = culvert_wait_test;
+    /// ... which is this one, the signal handler lets a thread go on ...
+    wait_call = culvert_wait_call;
+    /// ... here.
+    wait_interrupted = culvert_wait_interrupted;
+    /// A copy of few bytes, from here to ...
+    copy_short = culvert_user_short;
+    /// ... the beginning of the exact copy.
+    copy_exact = culvert_user_exact;
+    /// Its string instruction, from here ...
+    copy_move = culvert_user_move;
+    /// ... to here.
+    copy_left = culvert_user_left;
+    /// That which writes zeroes, from here ...
+    zero_store = culvert_user_store;
+    /// ... to here.
+    zero_unset = culvert_user_unset;
+    /// The search for the end of a string, from here ...
+    string_scan = culvert_user_scan;
+    /// ... to here.
+    string_scanned = culvert_user_scanned;
 }

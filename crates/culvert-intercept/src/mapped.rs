@@ -8,14 +8,10 @@
 use crate::elf::{Image, LOAD, ProgramHeader};
 use crate::maps::Mapping;
 use core::ffi::CStr;
-use culvert_sys::PAGE64;
 use culvert_sys::fd::CWD;
-use culvert_sys::flags::OFlags;
-use culvert_sys::flags::Protection;
-use culvert_sys::fs;
-use culvert_sys::memory;
-use culvert_sys::memory::Of;
-use culvert_sys::{Errno, nr, syscall};
+use culvert_sys::flags::{OFlags, Protection};
+use culvert_sys::memory::{self, Advice, Of};
+use culvert_sys::{Errno, PAGE, PAGE64, fs};
 
 /// Why there is no [`image`] when no mapping shows the ELF header.
 pub const NO_BEGINNING: &str = "the file's first page is not mapped";
@@ -36,11 +32,13 @@ pub unsafe fn image<'a>(mappings: &[Mapping], code: &Mapping) -> Result<Image<'a
     let first = below
         .or_else(|| mappings.iter().find(begins))
         .ok_or(NO_BEGINNING)?;
-    if !readable(first.start) {
-        return Err("the file is empty");
-    }
-    // SAFETY: readable, as just tried.
-    let first = unsafe { core::slice::from_raw_parts(first.start as *const u8, PAGE64 as usize) };
+    let bytes = |start: u64, length: u64| {
+        // SAFETY: readable by the caller's promise, but for pages behind the end of the file, and
+        // the last one is tried.
+        readable(start + length - 1)
+            .then(|| unsafe { core::slice::from_raw_parts(start as *const u8, length as usize) })
+    };
+    let first = bytes(first.start, PAGE64).ok_or("the file is empty")?;
 
     let (_, _, headers) = crate::elf::header(first)?;
     let holds_code = |header: &&ProgramHeader| {
@@ -90,12 +88,7 @@ pub unsafe fn image<'a>(mappings: &[Mapping], code: &Mapping) -> Result<Image<'a
         if from >= to {
             return None;
         }
-        let start = source.start + (from - source.offset);
-        let length = usize::try_from(to - from).ok()?;
-        // SAFETY: readable by the caller's promise, but for pages behind the end of the file, and
-        // the last one is tried.
-        let bytes = readable(start + (to - from) - 1)
-            .then(|| unsafe { core::slice::from_raw_parts(start as *const u8, length) })?;
+        let bytes = bytes(source.start + (from - source.offset), to - from)?;
         Some((header.address.checked_add(from - header.offset)?, bytes))
     };
     Image::new(first, |_| bias, visible)
@@ -126,18 +119,8 @@ fn device(number: u64) -> u64 {
 /// Whether the page of `address`, which is mapped, can be read; behind the end of a file that would
 /// be SIGBUS.
 fn readable(address: u64) -> bool {
-    const POPULATE_READ: usize = 22; // MADV_POPULATE_READ, madvise(2), Linux 5.14
-    // SAFETY: only brings the page in.
-    let result = unsafe {
-        syscall::call(
-            nr::MADVISE,
-            [
-                (address & !(PAGE64 - 1)) as usize,
-                PAGE64 as usize,
-                POPULATE_READ,
-            ],
-        )
-    };
+    let page = (address & !(PAGE64 - 1)) as *mut u8;
+    let result = memory::advise(page, PAGE, Advice::POPULATE_READ);
     // Others (EINVAL: an older kernel; a seccomp filter's choice) say nothing about the page.
     !matches!(result, Err(Errno::EFAULT | Errno::EIO | Errno::ENOMEM))
 }

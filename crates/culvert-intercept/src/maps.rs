@@ -2,7 +2,7 @@
 //! libc.
 
 use alloc::vec::Vec;
-use culvert_sys::{Errno, OwnedFd, fd::CWD, flags::OFlags, fs, nr, syscall};
+use culvert_sys::{Errno, OwnedFd, fd::CWD, flags::OFlags, fs, memory};
 
 /// A line of `/proc/self/maps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,6 @@ pub struct Mapping {
 pub enum Name {
     /// `[stack]`: grows down.
     Stack,
-    /// `[heap]`: grows up, by brk(2).
-    Heap,
     /// `[vdso]`, `[vvar]` and what else the kernel put there.
     Kernel,
     /// A path, or nothing.
@@ -59,13 +57,8 @@ pub struct View {
 impl View {
     /// All mappings.
     pub fn all() -> Result<Self, Errno> {
-        let text = contents(&MapsFile::open()?)?;
-        let mappings = text
-            .split(|byte| *byte == b'\n')
-            .filter_map(parse)
-            .collect();
         Ok(Self {
-            mappings,
+            mappings: lines(|mapping, _| Some(mapping))?,
             complete: true,
         })
     }
@@ -132,34 +125,10 @@ impl MapsFile {
         fs::openat(CWD, c"/proc/self/maps", OFlags::CLOEXEC, 0).map(Self)
     }
 
-    /// PROCMAP_QUERY (`include/uapi/linux/fs.h`, `struct procmap_query`): the mapping that holds
-    /// `address`; ENOENT when there is none.
+    /// The mapping that holds `address`; ENOENT when there is none.
     fn query(&self, address: u64, flags: u64) -> Result<Mapping, Errno> {
-        const PROCMAP_QUERY: usize = 0xc068_6611;
-        // Size, flags and address in; start, end, permissions, page size, offset, inode and device
-        // out; no name and no build-id wanted.
-        let mut query = [0u64; 13];
-        query[..3].copy_from_slice(&[size_of::<[u64; 13]>() as u64, flags, address]);
-        let arguments = [
-            self.0.raw() as usize,
-            PROCMAP_QUERY,
-            query.as_mut_ptr() as usize,
-        ];
-        // SAFETY: the kernel reads and writes that many bytes.
-        unsafe { syscall::call(nr::IOCTL, arguments) }?;
-        let [
-            _,
-            _,
-            _,
-            start,
-            end,
-            permissions,
-            _,
-            offset,
-            inode,
-            device,
-            ..,
-        ] = query;
+        let [start, end, permissions, _, offset, inode, device] =
+            memory::query(&self.0, address, flags)?;
         Ok(Mapping {
             start,
             end,
@@ -202,42 +171,40 @@ impl MapsFile {
 /// The path of the file that is mapped at `start`, with a NUL, as the kernel tells it. It may lead
 /// elsewhere by now.
 pub fn path(start: u64) -> Option<Vec<u8>> {
-    let text = contents(&MapsFile::open().ok()?).ok()?;
-    let line = text
-        .split(|byte| *byte == b'\n')
-        .find(|line| parse(line).is_some_and(|mapping| mapping.start == start))?;
-    let path = line.get(line.iter().position(|byte| *byte == b'/')?..)?;
-    let mut path = Vec::from(path);
-    path.push(0);
-    Some(path)
+    let here = |mapping: Mapping, path: &[u8]| {
+        (mapping.start == start && !path.is_empty()).then(|| [path, b"\0"].concat())
+    };
+    lines(here).ok()?.pop()
 }
 
 /// The shared mappings of files that `start..end` touches, and the files' paths (without a NUL) as
 /// the kernel tells them.
 pub fn shared_between(start: u64, end: u64) -> Result<Vec<(Mapping, Vec<u8>)>, Errno> {
-    let text = contents(&MapsFile::open()?)?;
-    let lines = text.split(|byte| *byte == b'\n');
-    let found = lines.filter_map(|line| {
-        let mapping = parse(line)?;
+    lines(|mapping, path| {
         let wanted = mapping.shared && mapping.start < end && mapping.end > start;
-        let path = line.get(line.iter().position(|byte| *byte == b'/')?..)?;
-        wanted.then(|| (mapping, Vec::from(path)))
-    });
-    Ok(found.collect())
+        (wanted && !path.is_empty()).then(|| (mapping, Vec::from(path)))
+    })
 }
 
-/// The contents of a file whose size nobody knows before.
-fn contents(file: &MapsFile) -> Result<Vec<u8>, Errno> {
+/// What `each` makes of the mappings and the paths of their files.
+fn lines<T>(mut each: impl FnMut(Mapping, &[u8]) -> Option<T>) -> Result<Vec<T>, Errno> {
     const AT_ONCE: usize = 1 << 15; // the kernel gives at most a page or what it has ready
+    let file = MapsFile::open()?;
     let mut text = Vec::with_capacity(AT_ONCE);
     loop {
         text.reserve(AT_ONCE / 4);
         match fs::read_more(&file.0, &mut text) {
-            Ok(0) => return Ok(text),
+            Ok(0) => break,
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno),
         }
     }
+    let lines = text.split(|byte| *byte == b'\n');
+    let found = lines.filter_map(|line| {
+        let path = line.iter().position(|byte| *byte == b'/');
+        each(parse(line)?, path.map_or(b"", |at| &line[at..]))
+    });
+    Ok(found.collect())
 }
 
 /// `start-end perms offset major:minor inode   path`, numbers hexadecimal but for the inode.
@@ -252,7 +219,6 @@ fn parse(line: &[u8]) -> Option<Mapping> {
     let inode = number(fields.next()?, 10)?;
     let name = match fields.next().unwrap_or_default().trim_ascii() {
         b"[stack]" => Name::Stack,
-        b"[heap]" => Name::Heap,
         name if name.starts_with(b"[v") => Name::Kernel, // [vdso], [vvar], [vvar_vclock], [vsyscall]
         _ => Name::Other,
     };
@@ -277,7 +243,7 @@ fn number(digits: &[u8], radix: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use culvert_sys::PAGE;
+    use culvert_sys::{BorrowedFd, PAGE, flags::Protection};
 
     #[test]
     fn a_line_is_understood() {
@@ -331,12 +297,9 @@ mod tests {
         use std::os::fd::AsRawFd;
         let program = std::fs::canonicalize("/proc/self/exe").unwrap();
         let file = std::fs::File::open(&program).unwrap();
-        let [read, shared] = [1, 1];
-        let fd = file.as_raw_fd() as usize;
-        // SAFETY: a new mapping.
-        let start =
-            unsafe { syscall::call(nr::MMAP, [0, 2 * PAGE, read, shared, fd, PAGE]) }.unwrap();
-        let at = start as u64;
+        let of = memory::Of::Shared(BorrowedFd::number(file.as_raw_fd()), PAGE as u64);
+        let mapped = memory::Mapping::near(0, of, 2 * PAGE, Protection::READ).unwrap();
+        let at = mapped.address() as u64;
         let (mapping, path) = shared_between(at + 1, at + 2).unwrap().remove(0);
         assert_eq!((mapping.start, mapping.offset), (at, PAGE as u64));
         assert_eq!(path, program.to_str().unwrap().as_bytes());

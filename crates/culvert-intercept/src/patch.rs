@@ -1,6 +1,7 @@
 //! Rewriting the sites of mapped objects.
 
 use crate::elf::Image;
+use crate::frames::Frames;
 use crate::maps::{Mapping, Name, View};
 use crate::sites::{JUMP, Kind, SYSCALL, Site};
 use crate::stub::{self, Edit, Tables};
@@ -10,7 +11,7 @@ use crate::{
     mapped, maps, registry, sites, write,
 };
 use alloc::vec::Vec;
-use culvert_sys::{Errno, nr, sync::Mutex};
+use culvert_sys::{nr, plain::Packed, sync::Mutex};
 
 /// What patching has to know of the engine.
 #[derive(Clone, Copy, Debug)]
@@ -66,31 +67,22 @@ impl Patched {
     }
 }
 
-/// Patches all executable mappings of files but the engine's own, as at the start of a program.
+/// Patches the executable mappings of files that `start..start + length` touches, but the engine's
+/// own, as after an mmap or mprotect. What is patched already stays as it is. All there are for the
+/// largest length, as at the start of a program.
 ///
 /// # Safety
 /// No other thread runs code that is patched, and the memory is mapped as `/proc/self/maps` says
 /// until this returns.
-pub unsafe fn all_mapped(settings: &Settings) -> Patched {
-    // SAFETY: the caller's promise.
-    unsafe { touched(settings, View::all(), 0, u64::MAX) }
-}
-
-/// Patches the executable mappings of files that `start..start + length` touches, as after an mmap
-/// or mprotect. What is patched already stays as it is.
-///
-/// # Safety
-/// As [`all_mapped`].
 pub unsafe fn range(settings: &Settings, start: usize, length: usize) -> Patched {
-    let end = start.saturating_add(length) as u64;
-    // SAFETY: the caller's promise.
-    unsafe { touched(settings, View::around(start as u64, end), start as u64, end) }
-}
-
-unsafe fn touched(settings: &Settings, view: Result<View, Errno>, start: u64, end: u64) -> Patched {
     // Two threads may map the same code, and nothing is to be patched twice.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock();
+    let (start, end) = (start as u64, start.saturating_add(length) as u64);
+    let view = match length {
+        usize::MAX => View::all(),
+        _ => View::around(start, end),
+    };
     let mut sum = Patched::default();
     let Ok(mut view) = view else {
         sum.failed = Some("/proc/self/maps cannot be read");
@@ -106,8 +98,13 @@ unsafe fn touched(settings: &Settings, view: Result<View, Errno>, start: u64, en
         codes.retain(|code| Some(code.file) != own);
     }
     for code in codes {
+        let mut result = Patched {
+            objects: 1,
+            ..Patched::default()
+        };
         // SAFETY: the caller's promise.
-        sum.add(unsafe { object(settings, &mut view, &code) });
+        result.failed = unsafe { object(settings, &mut view, &code, &mut result) }.err();
+        sum.add(result);
     }
     sum
 }
@@ -115,21 +112,8 @@ unsafe fn touched(settings: &Settings, view: Result<View, Errno>, start: u64, en
 /// Patches one executable mapping of a file.
 ///
 /// # Safety
-/// As [`all_mapped`].
-unsafe fn object(settings: &Settings, view: &mut View, code: &Mapping) -> Patched {
-    let mut result = Patched {
-        objects: 1,
-        ..Patched::default()
-    };
-    // SAFETY: the caller's promise.
-    match unsafe { try_object(settings, view, code, &mut result) } {
-        Ok(()) => {}
-        Err(reason) => result.failed = Some(reason),
-    }
-    result
-}
-
-unsafe fn try_object(
+/// As [`range`].
+unsafe fn object(
     settings: &Settings,
     view: &mut View,
     code: &Mapping,
@@ -142,11 +126,11 @@ unsafe fn try_object(
         return Err("mapped for execution only");
     }
     // SAFETY: the caller's promise; what is written is only read as code before it is written.
-    let image = match unsafe { mapped::image(&view.mappings, code) } {
+    let look = |view: &View| unsafe { mapped::image(&view.mappings, code) };
+    let image = match look(view) {
         Err(mapped::NO_BEGINNING) if !view.complete => {
             view.complete().map_err(|_| mapped::NO_BEGINNING)?;
-            // SAFETY: as above.
-            unsafe { mapped::image(&view.mappings, code)? }
+            look(view)?
         }
         other => other?,
     };
@@ -189,10 +173,6 @@ unsafe fn try_object(
 
     // From here on nothing refers to the image: its bytes are about to change.
     drop(image);
-    let traps = chunk.traps.iter().map(|(address, index)| {
-        let record = Chunk::HEADER + index * size_of::<SiteRecord>();
-        (*address, base as usize + record)
-    });
     // First, as the handler of SIGILL looks there; an entry whose changes are not made is forgotten
     // later.
     let edits = registry::add(
@@ -200,7 +180,7 @@ unsafe fn try_object(
         (base, size as u64),
         (base as usize + Chunk::HEADER, chunk.sites.len()),
         core::mem::take(&mut chunk.edits),
-        traps,
+        core::mem::take(&mut chunk.traps),
     );
     // SAFETY: the regions were compared above and lie in `code`, which is private; the stubs they
     // lead to are complete.
@@ -293,7 +273,7 @@ fn sites_of(
         && loads.zip(whole).all(|(load, piece)| {
             load.address == piece.address && load.file_size == piece.bytes.len() as u64
         })
-        && (image.frames().is_some() || !image.claims_frames());
+        && (image.frame_header().is_none() || Frames::of(image).is_some());
     if let Some(key) = key.filter(|_| complete) {
         cache::store(settings.cache_directories, &key, &found.sites);
     }
@@ -387,7 +367,7 @@ impl Chunk {
                 continue;
             };
             put(chunk.used, stub.code());
-            put(record, &bytes_of(&stub.record));
+            put(record, stub.record.bytes());
             chunk.used += stub.code().len();
             if site.kind == Kind::Trap {
                 chunk.traps.push((edit.address as usize, index));
@@ -399,25 +379,4 @@ impl Chunk {
         chunk.edits.sort_unstable_by_key(|edit| edit.address);
         chunk
     }
-}
-
-/// A record as it lies in memory.
-fn bytes_of(record: &SiteRecord) -> [u8; size_of::<SiteRecord>()] {
-    let mut bytes = [0; size_of::<SiteRecord>()];
-    let SiteRecord {
-        resume,
-        forward,
-        instruction,
-        restart,
-        number,
-    } = *record;
-    for (place, address) in bytes
-        .chunks_exact_mut(8)
-        .zip([resume, forward, instruction, restart])
-    {
-        place.copy_from_slice(&address.to_le_bytes());
-    }
-    let place = core::mem::offset_of!(SiteRecord, number);
-    bytes[place..place + 4].copy_from_slice(&number.to_le_bytes());
-    bytes
 }

@@ -10,14 +10,16 @@ use crate::config::config;
 use crate::thread::{self, INSIDE, ThreadBlock};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*, compiler_fence};
+use culvert_sys::flags::OFlags;
+use culvert_sys::process::{self, membarrier};
 use culvert_sys::{
-    nr, sync, syscall,
+    fs, sync,
     waits::{self, Seam},
 };
 
-const MEMBARRIER_CMD_GLOBAL: usize = 1;
-const MEMBARRIER_CMD_PRIVATE_EXPEDITED: usize = 8;
-const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: usize = 16;
+const MEMBARRIER_CMD_GLOBAL: u32 = 1;
+const MEMBARRIER_CMD_PRIVATE_EXPEDITED: u32 = 8;
+const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: u32 = 16;
 
 /// How long a fork waits for a hook of another thread: nanoseconds of sleep.
 const PATIENCE: u64 = 10_000_000_000;
@@ -83,7 +85,7 @@ fn leave() -> bool {
     let block = thread::current();
     let may = multi_threaded()
         && block.holds.load(Relaxed) == 0
-        && block.state().load(Relaxed) == INSIDE
+        && block.frame.state.load(Relaxed) == INSIDE
         && block.waits.load(Relaxed) == 0;
     if may {
         block.away.store(1, Release);
@@ -139,11 +141,6 @@ pub fn forked_beside_others() -> bool {
     BESIDE.load(Relaxed)
 }
 
-fn membarrier(command: usize) -> Result<usize, culvert_sys::Errno> {
-    // SAFETY: numbers only.
-    unsafe { syscall::call(nr::MEMBARRIER, [command, 0, 0]) }
-}
-
 /// Returns when the calling thread is the only one inside a hook but for `others`; these wait from
 /// now on at the beginning of theirs. A thread that does not leave its hook is waited for
 /// patiently, then no longer.
@@ -192,7 +189,7 @@ fn is_left(block: &ThreadBlock, own: &ThreadBlock, others: Others, patience: &mu
     let mut nanoseconds = 0;
     while !core::ptr::eq(block, own)
         && block.is_used()
-        && block.state().load(Acquire) == INSIDE
+        && block.frame.state.load(Acquire) == INSIDE
         && block.waits.load(Acquire) == 0
         && (others == Others::Outside || block.away.load(Acquire) == 0)
     {
@@ -208,7 +205,7 @@ fn is_left(block: &ThreadBlock, own: &ThreadBlock, others: Others, patience: &mu
 }
 
 fn pause(nanoseconds: u64) {
-    let _ = culvert_sys::process::nanosleep(nanoseconds);
+    let _ = process::nanosleep(nanoseconds);
 }
 
 /// Lets the others go on.
@@ -249,15 +246,7 @@ pub fn is_last_thread() -> bool {
         return true;
     }
     // A thread that has never been in a hook has no block: the kernel says how many there are.
-    let mut found = core::mem::MaybeUninit::<culvert_sys::raw::general::stat>::zeroed();
-    let path = c"/proc/self/task".as_ptr() as usize;
-    // SAFETY: the path ends in NUL; the kernel fills the structure, which is plain data.
-    let links = unsafe {
-        match syscall::call(nr::STAT, [path, found.as_mut_ptr() as usize]) {
-            Ok(_) => found.assume_init().st_nlink,
-            Err(_) => return false,
-        }
-    };
+    let links = fs::stat(c"/proc/self/task").map_or(0, |found| found.st_nlink);
     // `.`, `..` and one for each (`proc_task_getattr`, fs/proc/base.c). The first counts until the
     // process ends.
     links == 3 || links == 4 && first_has_ended()
@@ -266,19 +255,10 @@ pub fn is_last_thread() -> bool {
 /// Whether the thread that the process began with has ended by itself: it is a zombie then, until
 /// the last one ends (`/proc/self/stat`, proc(5)).
 fn first_has_ended() -> bool {
-    const O_CLOEXEC: usize = 0o2000000;
-    let path = c"/proc/self/stat".as_ptr() as usize;
     let mut text = [0u8; 128];
-    // SAFETY: the path ends in NUL; the kernel writes at most the length into the array; the
-    // descriptor is closed by who has opened it.
-    let length = unsafe {
-        let Ok(fd) = syscall::call(nr::OPEN, [path, O_CLOEXEC, 0]) else {
-            return false;
-        };
-        let read = syscall::call(nr::READ, [fd, text.as_mut_ptr() as usize, text.len()]);
-        let _ = syscall::call(nr::CLOSE, [fd]);
-        read.unwrap_or(0)
-    };
+    let length = fs::open(c"/proc/self/stat", OFlags::CLOEXEC, 0)
+        .and_then(|file| fs::read(&file, &mut text))
+        .unwrap_or(0);
     // The name, in brackets, has 15 bytes at most, any among them.
     let line = text.get(..length).unwrap_or_default();
     let end = line.iter().rposition(|&byte| byte == b')');
@@ -315,7 +295,7 @@ mod tests {
         assert!(!is_left(&other, &own, Others::Away, &mut patience));
         // Who waits where a fork may go on, or has left, is not waited for.
         stuck.waits.store(1, SeqCst);
-        other.state().store(OUTSIDE, SeqCst);
+        other.frame.state.store(OUTSIDE, SeqCst);
         for others in [Others::Away, Others::Outside] {
             assert!(is_left(&stuck, &own, others, &mut patience));
             assert!(is_left(&other, &own, others, &mut patience));

@@ -4,8 +4,8 @@ use crate::SiteRecord;
 use crate::stub::Edit;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
+use core::sync::atomic::{AtomicBool, Ordering::*};
+use culvert_sys::sync::AtomicRef;
 
 /// A patched mapping.
 struct Entry {
@@ -17,11 +17,11 @@ struct Entry {
     records: (usize, usize),
     /// What was changed, by address.
     edits: &'static [Edit],
-    /// `ud2` sites: address, and address of the record.
+    /// `ud2` sites: address, and index of the record.
     traps: Box<[(usize, usize)]>,
     /// Set when something else was mapped there.
     gone: AtomicBool,
-    next: *const Entry,
+    next: AtomicRef<Entry>,
 }
 
 impl Entry {
@@ -33,18 +33,10 @@ impl Entry {
     }
 }
 
-static FIRST: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
+static FIRST: AtomicRef<Entry> = AtomicRef::new();
 
 fn entries() -> impl Iterator<Item = &'static Entry> {
-    // SAFETY: entries are never freed nor changed but for `gone`; the pointer was published with
-    // release.
-    let mut next = unsafe { FIRST.load(Acquire).cast_const().as_ref() };
-    core::iter::from_fn(move || {
-        let entry = next?;
-        // SAFETY: as above.
-        next = unsafe { entry.next.as_ref() };
-        Some(entry)
-    })
+    core::iter::successors(FIRST.get(), |entry| entry.next.get())
 }
 
 /// Records that `edits`, which are returned, are made in `start..end`, leading to `size` bytes of
@@ -54,26 +46,20 @@ pub(crate) fn add(
     (stubs, size): (u64, u64),
     (records, count): (usize, usize),
     edits: Vec<Edit>,
-    traps: impl Iterator<Item = (usize, usize)>,
+    traps: Vec<(usize, usize)>,
 ) -> &'static [Edit] {
     let edits: &'static [Edit] = Box::leak(edits.into());
-    let entry = Box::leak(Box::new(Entry {
+    let entry: &'static Entry = Box::leak(Box::new(Entry {
         code: (start, end),
         stubs: (stubs, stubs + size),
         records: (records, count),
         edits,
-        traps: traps.collect(),
+        traps: traps.into(),
         gone: AtomicBool::new(false),
-        next: ptr::null(),
+        next: AtomicRef::new(),
     }));
-    let mut first = FIRST.load(Acquire);
-    loop {
-        entry.next = first;
-        match FIRST.compare_exchange_weak(first, entry, AcqRel, Acquire) {
-            Ok(_) => return edits,
-            Err(other) => first = other,
-        }
-    }
+    FIRST.push(entry, &entry.next);
+    edits
 }
 
 /// Whether the code mapped at `start..end` carries our changes already (a second mprotect, say).
@@ -102,12 +88,11 @@ pub(crate) fn is_patched<'a>(
 
 /// The record of the `ud2` site at `address`, for the handler of SIGILL. Safe in signal handlers.
 pub fn trap_site(address: usize) -> Option<&'static SiteRecord> {
-    let mut traps = entries()
-        .filter(|entry| !entry.gone.load(Acquire))
-        .flat_map(|entry| entry.traps.iter());
-    let (_, record) = traps.find(|(site, _)| *site == address)?;
-    // SAFETY: records live in the stubs' memory, which is never unmapped.
-    unsafe { (*record as *const SiteRecord).as_ref() }
+    let mut here = entries().filter(|entry| !entry.gone.load(Acquire));
+    here.find_map(|entry| {
+        let (_, index) = entry.traps.iter().find(|(site, _)| *site == address)?;
+        entry.records().get(*index)
+    })
 }
 
 /// Whether `address` is in a stub. Safe in signal handlers.

@@ -6,17 +6,19 @@
 
 use alloc::vec::Vec;
 use core::arch::x86_64::{
-    __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128,
+    __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x,
     _mm_set1_epi8,
 };
 
+#[target_feature(enable = "sse2")]
 fn load(bytes: &[u8; 16]) -> __m128i {
-    // SAFETY: 16 readable bytes; the instruction allows any alignment, and SSE2 is part of x86-64.
-    unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+    let value = u128::from_le_bytes(*bytes);
+    _mm_set_epi64x((value >> 64) as i64, value as i64)
 }
 
 /// Calls `each` with all positions at which `wanted`, given 16 bytes and the 16 that follow one
 /// later, sets bits. Never with the last position.
+#[target_feature(enable = "sse2")]
 fn positions(
     text: &[u8],
     wanted: impl Fn(__m128i, __m128i) -> __m128i,
@@ -27,8 +29,7 @@ fn positions(
         let (Some(here), Some(next)) = (window.first_chunk(), window.last_chunk()) else {
             break;
         };
-        // SAFETY: SSE2 is part of x86-64.
-        let mut bits = unsafe { _mm_movemask_epi8(wanted(load(here), load(next))) };
+        let mut bits = _mm_movemask_epi8(wanted(load(here), load(next)));
         while bits != 0 {
             each(start + bits.trailing_zeros() as usize);
             bits &= bits - 1;
@@ -39,8 +40,7 @@ fn positions(
     let mut padded = [0; 17];
     padded[..rest.len()].copy_from_slice(rest);
     if let (Some(here), Some(next)) = (padded.first_chunk(), padded.last_chunk()) {
-        // SAFETY: SSE2 is part of x86-64.
-        let bits = unsafe { _mm_movemask_epi8(wanted(load(here), load(next))) };
+        let bits = _mm_movemask_epi8(wanted(load(here), load(next)));
         (0..rest.len().saturating_sub(1))
             .filter(|bit| bits & (1 << bit) != 0)
             .for_each(|bit| each(start + bit));
@@ -49,37 +49,44 @@ fn positions(
 
 /// The offsets of all byte pairs 0f 05.
 pub fn pairs(text: &[u8]) -> Vec<usize> {
+    #[target_feature(enable = "sse2")]
+    fn scan(text: &[u8], each: impl FnMut(usize)) {
+        let wanted = |here, next| {
+            _mm_and_si128(
+                _mm_cmpeq_epi8(here, _mm_set1_epi8(0x0f)),
+                _mm_cmpeq_epi8(next, _mm_set1_epi8(0x05)),
+            )
+        };
+        positions(text, wanted, each);
+    }
     let mut found = Vec::new();
     // SAFETY: SSE2 is part of x86-64.
-    let wanted = |here, next| unsafe {
-        _mm_and_si128(
-            _mm_cmpeq_epi8(here, _mm_set1_epi8(0x0f)),
-            _mm_cmpeq_epi8(next, _mm_set1_epi8(0x05)),
-        )
-    };
-    positions(text, wanted, |offset| found.push(offset));
+    unsafe { scan(text, |offset| found.push(offset)) };
     found
 }
 
 /// Where jumps and calls with a 4-byte displacement may lead: e8 (call), e9 (jmp), 0f 80 to 0f 8f
 /// (jcc). Calls `each` with the offset in `text`, which may lie outside.
 pub fn branches(text: &[u8], mut each: impl FnMut(i64)) {
-    // SAFETY: SSE2 is part of x86-64.
-    let wanted = |here, next| unsafe {
-        let long = _mm_cmpeq_epi8(
-            _mm_and_si128(here, _mm_set1_epi8(!1)),
-            _mm_set1_epi8(0xe8_u8 as i8),
-        );
-        let two = _mm_cmpeq_epi8(
-            _mm_and_si128(next, _mm_set1_epi8(0xf0_u8 as i8)),
-            _mm_set1_epi8(0x80_u8 as i8),
-        );
-        _mm_or_si128(
-            long,
-            _mm_and_si128(_mm_cmpeq_epi8(here, _mm_set1_epi8(0x0f)), two),
-        )
-    };
-    positions(text, wanted, |offset| {
+    #[target_feature(enable = "sse2")]
+    fn scan(text: &[u8], each: impl FnMut(usize)) {
+        let wanted = |here, next| {
+            let long = _mm_cmpeq_epi8(
+                _mm_and_si128(here, _mm_set1_epi8(!1)),
+                _mm_set1_epi8(0xe8_u8 as i8),
+            );
+            let two = _mm_cmpeq_epi8(
+                _mm_and_si128(next, _mm_set1_epi8(0xf0_u8 as i8)),
+                _mm_set1_epi8(0x80_u8 as i8),
+            );
+            _mm_or_si128(
+                long,
+                _mm_and_si128(_mm_cmpeq_epi8(here, _mm_set1_epi8(0x0f)), two),
+            )
+        };
+        positions(text, wanted, each);
+    }
+    let at = |offset| {
         let field = if text.get(offset) == Some(&0x0f) {
             offset + 2
         } else {
@@ -88,7 +95,9 @@ pub fn branches(text: &[u8], mut each: impl FnMut(i64)) {
         if let Some(displacement) = crate::elf::word(text, field) {
             each((field + 4) as i64 + i64::from(displacement as i32));
         }
-    });
+    };
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe { scan(text, at) };
 }
 
 #[cfg(test)]

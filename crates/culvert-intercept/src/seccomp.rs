@@ -2,10 +2,8 @@
 
 use crate::{Call, user};
 use alloc::{vec, vec::Vec};
-use core::{
-    ptr::null_mut,
-    sync::atomic::{AtomicPtr, Ordering::*},
-};
+use core::iter;
+use culvert_sys::sync::AtomicRef;
 
 /// `struct sock_filter` (include/uapi/linux/filter.h).
 #[repr(C)]
@@ -37,7 +35,7 @@ const LONGEST: usize = 4096;
 pub struct Filter {
     program: Program,
     /// The one that was installed before it.
-    pub(crate) previous: *mut Self,
+    pub(crate) previous: Option<&'static Self>,
 }
 
 #[derive(Debug)]
@@ -48,16 +46,17 @@ enum Program {
 }
 
 /// Where a thread's chain begins.
-pub(crate) type Chain = AtomicPtr<Filter>;
+pub(crate) type Chain = AtomicRef<Filter>;
 
 /// The chain that all threads have in common: that of threads which are found without a block.
-pub(crate) static COMMON: Chain = Chain::new(null_mut());
+pub(crate) static COMMON: Chain = Chain::new();
+
 impl Filter {
     /// SECCOMP_MODE_STRICT: read, write, exit and the return from a signal handler.
     pub fn strict() -> Self {
         Self {
             program: Program::Strict,
-            previous: null_mut(),
+            previous: None,
         }
     }
 
@@ -75,7 +74,7 @@ impl Filter {
         }
         Some(Self {
             program: Program::Instructions(program),
-            previous: null_mut(),
+            previous: None,
         })
     }
 
@@ -88,30 +87,20 @@ impl Filter {
     }
 }
 
-/// Those of a thread that nobody has seen being made.
-pub(crate) fn common() -> *mut Filter {
-    COMMON.load(Acquire)
-}
-
 /// What tracers and supervisors are asked (SECCOMP_RET_TRACE, SECCOMP_RET_USER_NOTIF) is not
 /// refused: they may let the kernel execute it.
-pub(crate) fn refused(chain: *mut Filter, call: &Call, instruction: usize) -> bool {
+pub(crate) fn refused(chain: Option<&'static Filter>, call: &Call, instruction: usize) -> bool {
     let mut data: Data = [0; 16];
     data[0] = call.number as u32;
     data[1] = AUDIT_ARCH_X86_64;
-    let longs = core::iter::once(&instruction).chain(&call.args);
+    let longs = iter::once(&instruction).chain(&call.args);
     for (place, value) in data[2..].chunks_exact_mut(2).zip(longs) {
         place.copy_from_slice(&[*value as u32, (*value >> 32) as u32]);
     }
-    let mut action = RET_ALLOW;
-    // SAFETY: filters are never freed.
-    let mut next = unsafe { chain.as_ref() };
-    while let Some(filter) = next {
-        action = action.min(filter.evaluate(&data));
-        // SAFETY: as above.
-        next = unsafe { filter.previous.as_ref() };
-    }
-    action <= RET_ERRNO
+    iter::successors(chain, |filter| filter.previous)
+        .map(|filter| filter.evaluate(&data))
+        .min()
+        .is_some_and(|action| action <= RET_ERRNO)
 }
 
 /// Runs a filter that the kernel has accepted (`seccomp_check_filter`, kernel/seccomp.c;
@@ -202,9 +191,9 @@ mod tests {
         ];
         let filter = Filter {
             program: Program::Instructions(program.to_vec()),
-            previous: null_mut(),
+            previous: None,
         };
-        let chain = Box::into_raw(Box::new(filter));
+        let chain: Option<&Filter> = Some(Box::leak(Box::new(filter)));
         for (number, flags, expected) in [(257, 0o101, true), (257, 1, false), (2, 0o100, false)] {
             let call = Call {
                 number,
@@ -250,11 +239,12 @@ mod tests {
     #[test]
     fn the_strictest_of_a_chain_decides() {
         let chain = |actions: &[u32]| {
-            actions.iter().fold(null_mut(), |previous, action| {
-                Box::into_raw(Box::new(Filter {
+            actions.iter().fold(None, |previous, action| {
+                let filter = Filter {
                     program: Program::Instructions(vec![instruction(0x06, 0, 0, *action)]),
                     previous,
-                }))
+                };
+                Some(&*Box::leak(Box::new(filter)))
             })
         };
         const KILL_PROCESS: u32 = 0x8000_0000;

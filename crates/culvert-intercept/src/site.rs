@@ -1,5 +1,7 @@
 //! What a stub hands to the entry: one record for each patched system-call site.
 
+use culvert_sys::plain::{Packed, Plain};
+
 /// A patched system-call site. A stub enters the engine with its address in r11.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +16,13 @@ pub struct SiteRecord {
     /// The first byte of the patched sequence: executing from here makes the call again.
     pub restart: usize,
     /// The number, where it is part of the instructions; else -1.
-    pub number: i32,
+    pub number: i64,
 }
+
+// SAFETY: numbers.
+unsafe impl Plain for SiteRecord {}
+// SAFETY: words, and nothing between them.
+unsafe impl Packed for SiteRecord {}
 
 impl SiteRecord {
     /// Behind the program's own instruction: where the kernel says that the call came from.

@@ -90,6 +90,20 @@ pub struct Site {
 }
 
 impl Site {
+    /// One without a region yet.
+    pub(crate) fn new(address: u64, number: i32, kind: Kind) -> Self {
+        Self {
+            address,
+            number,
+            kind,
+            before: 0,
+            length: 0,
+            island: 0,
+            bytes: [0; REGION],
+            pieces: [0; MOVED],
+        }
+    }
+
     /// The link-time address of the region.
     pub fn start(&self) -> u64 {
         self.address.wrapping_sub(self.before.into())
@@ -138,7 +152,7 @@ pub fn find(image: &Image<'_>, functions: &Functions<'_>) -> Found {
             if address < after {
                 continue;
             }
-            let limit = piece.address + piece.bytes.len() as u64;
+            let limit = piece.end();
             let function = functions
                 .containing(image, address)
                 .map(|(start, end)| (start, end, end));
@@ -271,11 +285,8 @@ impl Finder {
 
     fn decode(&mut self, piece: &Piece<'_>, start: u64, end: u64) {
         self.instructions.clear();
-        let text = offset(piece, start).and_then(|from| {
-            piece
-                .bytes
-                .get(from..from + usize::try_from(end.checked_sub(start)?).ok()?)
-        });
+        let length = usize::try_from(end.saturating_sub(start)).unwrap_or(0);
+        let text = piece.tail(start).and_then(|tail| tail.get(..length));
         let mut decoder =
             Decoder::with_ip(64, text.unwrap_or_default(), start, DecoderOptions::NONE);
         while decoder.can_decode() {
@@ -374,8 +385,4 @@ fn jump_table(
             .map(|entry| long(entry, 0).unwrap_or(0).wrapping_sub(image.bias));
         targets.extend(decoded.take(ENTRIES).filter(inside));
     }
-}
-
-pub(crate) fn offset(piece: &Piece<'_>, address: u64) -> Option<usize> {
-    usize::try_from(address.checked_sub(piece.address)?).ok()
 }

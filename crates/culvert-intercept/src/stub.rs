@@ -295,7 +295,7 @@ fn write(
         forward: forward as usize,
         instruction: syscall as usize,
         restart: restart as usize,
-        number: site.number,
+        number: site.number.into(),
     })
 }
 

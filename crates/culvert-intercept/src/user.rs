@@ -6,8 +6,9 @@
 //! `__ex_table`). A non-canonical address raises a general protection fault, which arrives as
 //! SIGSEGV with si_addr 0, and ends the same way.
 
+use crate::labels;
 use core::arch::global_asm;
-use core::mem::MaybeUninit;
+use core::ptr::{from_mut, from_ref};
 use culvert_sys::plain::Plain;
 use culvert_sys::{Shared, SharedMut};
 
@@ -205,64 +206,46 @@ unsafe extern "C" {
     fn culvert_user_take(dst: usize, src: usize, length: usize, fault: *mut usize) -> usize;
     fn culvert_user_zero(dst: usize, length: usize) -> usize;
     fn culvert_user_string(dst: usize, src: usize, capacity: usize) -> isize;
-    static culvert_user_short: u8;
-    static culvert_user_exact: u8;
-    static culvert_user_move: u8;
-    static culvert_user_left: u8;
-    static culvert_user_store: u8;
-    static culvert_user_unset: u8;
-    static culvert_user_scan: u8;
-    static culvert_user_scanned: u8;
 }
 
 /// Where to go on after a fault at `rip`, when that lies in one of the routines above. The fault
 /// address is to be put into rdx.
 pub(crate) fn landing(rip: usize) -> Option<usize> {
-    let short = (&raw const culvert_user_short) as usize;
-    let exact = (&raw const culvert_user_exact) as usize;
-    let copy = (&raw const culvert_user_move) as usize;
-    let left = (&raw const culvert_user_left) as usize;
-    let store = (&raw const culvert_user_store) as usize;
-    let unset = (&raw const culvert_user_unset) as usize;
-    let scan = (&raw const culvert_user_scan) as usize;
-    let scanned = (&raw const culvert_user_scanned) as usize;
-    if (short..exact).contains(&rip) {
-        Some(exact)
-    } else if (copy..left).contains(&rip) {
-        Some(left)
-    } else if (store..unset).contains(&rip) {
-        Some(unset)
-    } else if (scan..scanned).contains(&rip) {
-        Some(scanned)
-    } else {
-        None
-    }
+    use labels::*;
+    let table = [
+        (copy_short()..copy_exact(), copy_exact()),
+        (copy_move()..copy_left(), copy_left()),
+        (zero_store()..zero_unset(), zero_unset()),
+        (string_scan()..string_scanned(), string_scanned()),
+    ];
+    let mut here = table.into_iter().filter(|(range, _)| range.contains(&rip));
+    here.next().map(|(_, landing)| landing)
 }
 
 /// Whether the fault handler for `rip` may change rdx: everywhere but in the exact restart of a
 /// short copy, which still needs its length.
 pub(crate) fn landing_takes_address(landing: usize) -> bool {
-    landing == (&raw const culvert_user_left) as usize
+    landing == labels::copy_left()
 }
 
 /// Addresses from here on are the kernel's (the upper half; `TASK_SIZE_MAX` is below it with four
 /// and with five levels of page tables).
 const USER_END: usize = 1 << 63;
 
-fn in_user_half(address: usize, length: usize) -> bool {
-    address
-        .checked_add(length)
-        .is_some_and(|end| end <= USER_END)
+/// Refuses what lies there.
+fn check(address: usize, length: usize) -> Result<(), CopyError> {
+    match address.checked_add(length) {
+        Some(end) if end <= USER_END => Ok(()),
+        _ => Err(CopyError {
+            address,
+            side: Side::User,
+            done: 0,
+        }),
+    }
 }
 
 fn copy(dst: usize, src: usize, length: usize, user: usize) -> Result<(), CopyError> {
-    if !in_user_half(user, length) {
-        return Err(CopyError {
-            address: user,
-            side: Side::User,
-            done: 0,
-        });
-    }
+    check(user, length)?;
     let mut address = 0;
     // SAFETY: a fault on either side ends the routine early; what is written is the caller's
     // buffer, or the program's memory on its own behalf.
@@ -312,13 +295,7 @@ pub fn copy_out_shared(dst: usize, src: Shared<'_>) -> Result<(), CopyError> {
 
 /// Writes `length` zero bytes to the program's address `dst`.
 pub fn zero_out(dst: usize, length: usize) -> Result<(), CopyError> {
-    if !in_user_half(dst, length) {
-        return Err(CopyError {
-            address: dst,
-            side: Side::User,
-            done: 0,
-        });
-    }
+    check(dst, length)?;
     // SAFETY: as in `copy`.
     let left = unsafe { culvert_user_zero(dst, length) };
     if left == 0 {
@@ -336,21 +313,15 @@ pub fn zero_out(dst: usize, length: usize) -> Result<(), CopyError> {
 /// Reads a value from the program's address `src`, which need not be aligned.
 #[inline]
 pub fn read<T: Plain>(src: usize) -> Result<T, Fault> {
-    let mut value = MaybeUninit::<T>::uninit();
-    copy(value.as_mut_ptr() as usize, src, size_of::<T>(), src)?;
-    // SAFETY: all bytes were written, and any bytes do.
-    Ok(unsafe { value.assume_init() })
+    let mut value = T::zeroed();
+    copy(from_mut(&mut value) as usize, src, size_of::<T>(), src)?;
+    Ok(value)
 }
 
 /// Writes `value` to the program's address `dst`, which need not be aligned.
 #[inline]
 pub fn write<T: Copy>(dst: usize, value: &T) -> Result<(), Fault> {
-    Ok(copy(
-        dst,
-        core::ptr::from_ref(value) as usize,
-        size_of::<T>(),
-        dst,
-    )?)
+    Ok(copy(dst, from_ref(value) as usize, size_of::<T>(), dst)?)
 }
 
 /// Reads the NUL-terminated string at the program's address `src` into `buffer` and returns its

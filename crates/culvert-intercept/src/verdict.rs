@@ -30,9 +30,8 @@ pub(crate) enum Verdict {
 
 /// Makes the way out lead to the site again; `deliver` may change that to EINTR.
 pub(crate) fn restart(block: &ThreadBlock, restart: Restart) {
-    // SAFETY: the thread's own frame.
-    let frame = unsafe { &mut *block.frame.get() };
-    frame.restart = restart;
-    frame.resume = frame.record().restart;
-    frame.result = frame.number as isize;
+    let frame = &block.frame;
+    frame.restart.set(restart as usize);
+    frame.resume.set(frame.record().restart);
+    frame.result.set(frame.number.get());
 }

@@ -1,5 +1,6 @@
 //! Blocking system calls inside a hook, ended by signals as they would be natively.
 
+use crate::labels;
 use crate::thread::{Frame, SIGNALS, ThreadBlock, Wait, current};
 use core::{
     arch::global_asm,
@@ -65,33 +66,28 @@ culvert_wait_interrupted:
 
 unsafe extern "C" {
     fn culvert_wait(number: usize, args: *const [usize; 6], interrupted: *mut u32) -> isize;
-    static culvert_wait_test: u8;
-    static culvert_wait_call: u8;
-    static culvert_wait_interrupted: u8;
 }
 
 /// Where a signal handler makes the thread go on that it has interrupted at `rip`, before the
 /// system call or when it is to be made again, and whether the call had begun: `rcx` tells.
 pub(crate) fn landing(rip: usize, rcx: usize) -> Option<(usize, bool)> {
     const SYSCALL_LENGTH: usize = 2;
-    let test = (&raw const culvert_wait_test) as usize;
-    let call = (&raw const culvert_wait_call) as usize;
+    let call = labels::wait_call();
     let begun = rcx == call + SYSCALL_LENGTH;
-    (test..=call)
+    (labels::wait_test()..=call)
         .contains(&rip)
-        .then_some(((&raw const culvert_wait_interrupted) as usize, begun))
+        .then_some((labels::wait_interrupted(), begun))
 }
 
 /// Whether a signal that the program would see waits for the end of this hook. For what waits by
 /// itself, in small steps.
 pub fn pending() -> bool {
-    current().pending().load(Relaxed) & SIGNALS != 0
+    current().frame.pending.load(Relaxed) & SIGNALS != 0
 }
 
 /// A wait of this hook has begun: what ends it from here on is an interrupted call.
 pub(crate) fn begins(block: &ThreadBlock) {
-    // SAFETY: the thread's own frame, written by itself and its handlers; the value is plain.
-    unsafe { (*block.frame.get()).wait = Wait::Begun };
+    block.frame.wait.set(Wait::Begun as usize);
 }
 
 /// Executes system call `number`; a signal that the program would see, pending before or arriving
@@ -120,10 +116,8 @@ pub unsafe fn interruptible(number: usize, args: [usize; 6]) -> Result<isize, In
         begins(block);
         return Ok(result);
     }
-    // SAFETY: as in `begins`.
-    let wait = unsafe { &mut (*block.frame.get()).wait };
-    if *wait == Wait::None {
-        *wait = Wait::Preceded;
+    if block.frame.wait.get() == Wait::None as usize {
+        block.frame.wait.set(Wait::Preceded as usize);
     }
     Err(Interrupted)
 }

@@ -2,12 +2,11 @@
 
 use crate::maps::Mapping;
 use crate::stub::Edit;
-use alloc::vec::Vec;
-use culvert_sys::PAGE64;
+use crate::user::{self, CopyError};
+use alloc::{vec, vec::Vec};
 use culvert_sys::fd::CWD;
-use culvert_sys::flags::OFlags;
-use culvert_sys::fs;
-use culvert_sys::{Errno, nr, raw::general as linux, syscall};
+use culvert_sys::flags::{OFlags, Protection};
+use culvert_sys::{PAGE64, fs, memory};
 
 /// Makes all of `edits`, sorted by address and without overlaps, in the mapping `code`; those that
 /// reach out of it are refused with all others.
@@ -25,46 +24,33 @@ pub unsafe fn apply(code: &Mapping, edits: &[Edit]) -> Result<(), &'static str> 
     if !edits.iter().all(inside) {
         return Err("sites outside of the mapping");
     }
-    // SAFETY: the caller's promise, and all edits are inside.
-    unsafe { store(code, edits).or_else(|_| through_memory_file(edits)) }
-}
-
-unsafe fn store(code: &Mapping, edits: &[Edit]) -> Result<(), Errno> {
-    let own = linux::PROT_EXEC | if code.readable { linux::PROT_READ } else { 0 };
+    let readable = [Protection::empty(), Protection::READ][usize::from(code.readable)];
+    let own = Protection::EXEC | readable;
     let (start, length) = (code.start as usize, (code.end - code.start) as usize);
     // All of the mapping at once, so that it is not split. Always with PROT_EXEC: a refusal then
     // comes before anything has changed.
-    let protect = |protection: u32| {
-        // SAFETY: adds a right for now, or takes it away again.
-        unsafe { syscall::call(nr::MPROTECT, [start, length, protection as usize]) }
-    };
-    if !code.writable {
-        protect(own | linux::PROT_READ | linux::PROT_WRITE)?;
+    // SAFETY: adds a right for now, or takes it away again.
+    let protect = |rights| unsafe { memory::protect(start, length, rights) };
+    if !code.writable && protect(own | Protection::READ | Protection::WRITE).is_err() {
+        return through_memory_file(edits);
     }
-    for edit in edits {
-        // SAFETY: inside of the mapping, which is writable.
-        unsafe {
-            core::ptr::copy_nonoverlapping(
-                edit.bytes().as_ptr(),
-                edit.address as *mut u8,
-                edit.bytes().len(),
-            )
-        };
-    }
+    let store = |edit: &Edit| user::copy_out(edit.address as usize, edit.bytes());
+    let stored = edits.iter().try_for_each(store);
     if !code.writable {
         // A failure leaves the code writable, which is no reason to give up: it is complete.
         let _ = protect(own);
     }
-    Ok(())
+    stored.map_err(|_| GONE)
 }
 
-unsafe fn through_memory_file(edits: &[Edit]) -> Result<(), &'static str> {
+const GONE: &str = "the code is not mapped any more";
+
+fn through_memory_file(edits: &[Edit]) -> Result<(), &'static str> {
     let file = fs::openat(CWD, c"/proc/self/mem", OFlags::RDWR | OFlags::CLOEXEC, 0);
     let file = file.map_err(|_| "neither mprotect nor /proc/self/mem may change code")?;
     for run in runs(edits) {
-        // SAFETY: the run is inside of the mapping, which can be read.
-        let bytes = unsafe { run.contents() };
         // The same bytes, but for the edits.
+        let bytes = run.contents().map_err(|_| GONE)?;
         if fs::pwrite(&file, &bytes, run.start) != Ok(bytes.len()) {
             // What has been written stays: each site is complete in itself.
             return Err("the kernel refuses to change code");
@@ -82,22 +68,16 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Memory from `start` to `end` with the edits made.
-    ///
-    /// # Safety
-    /// It can be read and nobody writes it.
-    unsafe fn contents(&self) -> Vec<u8> {
-        // SAFETY: the caller's promise.
-        let mut bytes = unsafe {
-            core::slice::from_raw_parts(self.start as *const u8, (self.end - self.start) as usize)
-        }
-        .to_vec();
+    fn contents(&self) -> Result<Vec<u8>, CopyError> {
+        let mut bytes = vec![0; (self.end - self.start) as usize];
+        user::copy_in(&mut bytes, self.start as usize)?;
         for edit in self.edits {
             let offset = (edit.address - self.start) as usize;
             if let Some(place) = bytes.get_mut(offset..offset + edit.bytes().len()) {
                 place.copy_from_slice(edit.bytes());
             }
         }
-        bytes
+        Ok(bytes)
     }
 }
 

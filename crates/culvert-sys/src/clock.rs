@@ -1,13 +1,12 @@
 //! The time of day without a system call: from the kernel's own code in every process (vdso(7)).
 
-use crate::{nr, syscall};
+use crate::process;
 use core::ffi::CStr;
+use linux_raw_sys::auxvec::AT_SYSINFO_EHDR;
+use linux_raw_sys::general::{CLOCK_REALTIME, CLOCK_REALTIME_COARSE};
 
 /// `clock_gettime` as the vDSO has it.
 type GetTime = unsafe extern "C" fn(i32, *mut [i64; 2]) -> i32;
-
-const CLOCK_REALTIME: i32 = 0;
-const CLOCK_REALTIME_COARSE: i32 = 5;
 
 /// The time of day.
 #[derive(Clone, Copy)]
@@ -16,9 +15,10 @@ pub struct Clock(Option<GetTime>);
 impl Clock {
     /// The clock of this process; by system calls where the vDSO cannot be found.
     pub fn new() -> Self {
+        let vdso = process::auxiliary(AT_SYSINFO_EHDR as usize).filter(|&base| base != 0);
         // SAFETY: the address is the kernel's own word for where the vDSO is mapped, for as long as
         // the process lives.
-        Self(vdso().and_then(|base| unsafe { find(base, c"__vdso_clock_gettime") }))
+        Self(vdso.and_then(|base| unsafe { find(base as *const u8, c"__vdso_clock_gettime") }))
     }
 
     /// Seconds since the epoch, and nanoseconds within the second (CLOCK_REALTIME).
@@ -35,17 +35,16 @@ impl Clock {
     }
 
     #[inline]
-    fn read(&self, clock: i32) -> [i64; 2] {
+    fn read(&self, clock: u32) -> [i64; 2] {
         let mut time = [0; 2];
-        // SAFETY: both fill the `struct timespec`, two words, that we own.
-        unsafe {
-            match self.0 {
-                Some(get) => {
-                    get(clock, &raw mut time);
-                }
-                None => {
-                    let arguments = [clock as usize, (&raw mut time) as usize];
-                    let _ = syscall::call(nr::CLOCK_GETTIME, arguments);
+        match self.0 {
+            // SAFETY: it fills the `struct timespec`, two words, that we own.
+            Some(get) => unsafe {
+                get(clock as i32, &raw mut time);
+            },
+            None => {
+                if let Ok(now) = process::clock_gettime(clock) {
+                    time = [now.tv_sec, now.tv_nsec];
                 }
             }
         }
@@ -57,13 +56,6 @@ impl Default for Clock {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// Where the vDSO is mapped: AT_SYSINFO_EHDR of the auxiliary vector (getauxval(3)).
-fn vdso() -> Option<*const u8> {
-    const AT_SYSINFO_EHDR: usize = 33;
-    let found = crate::process::auxiliary(AT_SYSINFO_EHDR)?;
-    (found != 0).then_some(found as *const u8)
 }
 
 /// # Safety

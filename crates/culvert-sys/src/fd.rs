@@ -10,8 +10,8 @@
 //! which a descriptor is open is mapped as well, its bytes are memory that others change. To close a
 //! number twice is a mistake all the same; the types are there to prevent it.
 
+use crate::Errno;
 use crate::table::{Answer, Word, calls};
-use crate::{Errno, nr, syscall};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use linux_raw_sys::general as linux;
@@ -43,8 +43,7 @@ impl OwnedFd {
     /// close(2), with what the kernel has to say: a network file system tells of writes that failed
     /// late.
     pub fn close(self) -> Result<(), Errno> {
-        // SAFETY: the descriptor is this value's alone, which ends here.
-        unsafe { syscall::call(nr::CLOSE, [self.into_raw() as usize]) }.map(drop)
+        close(self.into_raw())
     }
 
     /// It, for a call.
@@ -57,8 +56,7 @@ impl OwnedFd {
 impl Drop for OwnedFd {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the descriptor is this value's alone.
-        let _ = unsafe { syscall::call(nr::CLOSE, [self.0 as usize]) };
+        let _ = close(self.0);
     }
 }
 
@@ -180,6 +178,7 @@ impl Word for LockCommand {
 }
 
 calls! {
+    fn close(number: i32) -> () = CLOSE[number];
     /// dup3(2): what `number` was is closed.
     pub fn replace(from: impl AsFd, number: i32, flags: u32) -> () = DUP3[from.as_fd(), number, flags];
     /// fcntl(2) with a number.

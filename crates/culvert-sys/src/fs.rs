@@ -1,12 +1,13 @@
 //! Calls on files and their names.
 
+use crate::Errno;
 use crate::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::flags::{AtFlags, OFlags, RenameFlags, Resolve};
 use crate::plain::filled;
-use crate::table::{Word, calls};
-use crate::{Errno, nr, syscall, waits};
+use crate::table::calls;
 use alloc::vec::Vec;
 use core::ffi::CStr;
+use core::mem::MaybeUninit;
 use core::ptr::{from_mut, from_ref, null};
 use linux_raw_sys::general as linux;
 
@@ -59,9 +60,6 @@ calls! {
     /// splice(2) of a file from `at` on into a pipe; `at` is moved on.
     pub fn splice_from(file: impl AsFd, at: &mut u64, to: impl AsFd, length: usize, flags: u32)
         -> usize = SPLICE[file.as_fd(), from_mut(at), to.as_fd(), 0, length, flags];
-    /// ioctl(2), `FICLONE`: shares all of a file.
-    pub fn clone_file(to: impl AsFd, from: impl AsFd) -> ()
-        = IOCTL[to.as_fd(), linux_raw_sys::ioctl::FICLONE, from.as_fd()];
 
     /// fchmod(2).
     pub fn fchmod(fd: impl AsFd, mode: u32) -> () = FCHMOD[fd.as_fd(), mode];
@@ -175,7 +173,7 @@ calls! {
 }
 
 /// The same calls where they may wait long, as for a network or another process: other threads may
-/// fork meanwhile ([`waits`]).
+/// fork meanwhile ([`crate::waits`]).
 pub mod waiting {
     use super::*;
 
@@ -201,6 +199,8 @@ pub mod waiting {
     }
 
     calls! { waiting:
+        fn entries(fd: BorrowedFd<'_>, into: &mut [MaybeUninit<u8>]) -> usize
+            = GETDENTS64[fd, into.as_mut_ptr(), into.len()];
         fn write_vector(fd: BorrowedFd<'_>, vector: &[usize; 2], flags: u32) -> usize
             = PWRITEV2[fd, from_ref(vector), 1usize, usize::MAX, usize::MAX, flags];
     }
@@ -214,17 +214,7 @@ pub mod waiting {
     /// getdents64(2) into the room that `into` has; what was in it is gone.
     pub fn getdents64(fd: impl AsFd, into: &mut Vec<u8>) -> Result<(), Errno> {
         into.clear();
-        let arguments = [
-            fd.as_fd().word(),
-            into.as_mut_ptr() as usize,
-            into.capacity(),
-        ];
-        // SAFETY: the kernel writes at most the capacity, and says how much, which is initialised.
-        unsafe {
-            let length = waits::call(nr::GETDENTS64, arguments)?;
-            into.set_len(length.min(into.capacity()));
-        }
-        Ok(())
+        append_by(into, |room| entries(fd.as_fd(), room)).map(drop)
     }
 
     /// statx(2); without a path that of the descriptor itself.
@@ -299,6 +289,10 @@ pub fn statfs(path: &CStr) -> Result<StatFs, Errno> {
 }
 
 calls! {
+    fn read_into(fd: BorrowedFd<'_>, into: &mut [MaybeUninit<u8>]) -> usize
+        = READ[fd, into.as_mut_ptr(), into.len()];
+    fn target_into(directory: BorrowedFd<'_>, path: &CStr, into: &mut [MaybeUninit<u8>]) -> usize
+        = READLINKAT[directory, path.as_ptr(), into.as_mut_ptr(), into.len()];
     fn utimes(directory: BorrowedFd<'_>, path: *const core::ffi::c_char, times: *const Times, flags: AtFlags)
         -> () = UTIMENSAT[directory, path, times, flags];
     /// openat2(2), Linux 5.6, as the caller says how.
@@ -322,17 +316,22 @@ pub fn utimensat(
     )
 }
 
+/// Lets `fill`, a call of the kernel that says how many bytes it has written, write into the room
+/// that `into` has behind its end.
+fn append_by(
+    into: &mut Vec<u8>,
+    fill: impl FnOnce(&mut [MaybeUninit<u8>]) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let room = into.spare_capacity_mut();
+    let count = fill(room)?.min(room.len());
+    // SAFETY: there is room for as many bytes, and the kernel has written them.
+    unsafe { into.set_len(into.len() + count) };
+    Ok(count)
+}
+
 /// read(2) into the room that `into` has behind its end: how many bytes were added.
 pub fn read_more(fd: impl AsFd, into: &mut Vec<u8>) -> Result<usize, Errno> {
-    let room = into.spare_capacity_mut();
-    let arguments = [fd.as_fd().word(), room.as_mut_ptr() as usize, room.len()];
-    // SAFETY: the kernel writes at most what there is room for, and says how much, which is
-    // initialised.
-    unsafe {
-        let count = syscall::call(nr::READ, arguments)?;
-        into.set_len(into.len() + count);
-        Ok(count)
-    }
+    append_by(into, |room| read_into(fd.as_fd(), room))
 }
 
 /// openat2(2), Linux 5.6.
@@ -354,12 +353,8 @@ pub fn openat2(
 /// The target of a symbolic link (readlinkat(2)), at most 4095 bytes.
 pub fn read_link(directory: impl AsFd, path: &CStr) -> Result<Vec<u8>, Errno> {
     let mut target: Vec<u8> = Vec::with_capacity(4096);
-    let (room, most) = (target.as_mut_ptr() as usize, target.capacity());
-    let arguments = [directory.as_fd().word(), path.as_ptr() as usize, room, most];
-    // SAFETY: the kernel writes at most the capacity, and says how much, which is initialised.
-    unsafe {
-        let length = syscall::call(nr::READLINKAT, arguments)?;
-        target.set_len(length.min(most));
-    }
+    append_by(&mut target, |room| {
+        target_into(directory.as_fd(), path, room)
+    })?;
     Ok(target)
 }

@@ -1,10 +1,10 @@
 //! Requests of ioctl(2) of which it is known what they touch.
 
+use crate::Errno;
 use crate::fd::{AsFd, BorrowedFd};
-use crate::table::Word;
-use crate::{Errno, nr, syscall};
+use crate::table::calls;
 
-crate::table::calls! {
+calls! {
     /// `NS_GET_NSTYPE` (ioctl_nsfs(2)): which namespace it is, as a flag of clone(2).
     pub fn kind_of_namespace(fd: BorrowedFd<'_>) -> usize = IOCTL[fd, 0xb703u32];
 }
@@ -38,8 +38,12 @@ impl OwnSize {
         if argument.len() < self.size() {
             return Err(Errno::EINVAL);
         }
-        let address = argument.as_mut_ptr() as usize;
-        // SAFETY: the request touches no more of the argument than its size, which is there.
-        unsafe { syscall::call(nr::IOCTL, [fd.as_fd().word(), self.0 as usize, address]) }
+        request(fd.as_fd(), self.0, argument)
     }
+}
+
+calls! {
+    /// Touches no more of the argument than its size, which is there.
+    fn request(fd: BorrowedFd<'_>, number: u32, argument: &mut [u8]) -> usize
+        = IOCTL[fd, number, argument.as_mut_ptr()];
 }

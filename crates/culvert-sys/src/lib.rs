@@ -4,18 +4,19 @@
 //! through the program's malloc, nothing touches `errno`, nothing calls libc, so nothing can
 //! re-enter the hook.
 //!
-//! Calls are typed: [`fs`], [`fd`], [`net`], [`process`] and [`memory`] need no `unsafe` where they are
-//! called. They are our own and not rustix's, whose Linux back end is as free of libc, because each
-//! call has to pass one place: the gate of [`syscall::ask_first`] stops what a seccomp filter of
-//! the program's would punish, and [`waits`] lets other threads fork beside a call that waits.
-//! Under rustix even the close(2) of a dropped descriptor would pass by both. And crates that the
-//! command uses with their feature `std` (rustix, bitflags) cannot be in the library: a build of
-//! the workspace gives them one set of features.
+//! Calls are typed: [`fs`], [`fd`], [`net`], [`process`], [`signal`] and [`memory`] need hardly any
+//! `unsafe` where they are called. They are our own and not rustix's, whose Linux back end is as
+//! free of libc, because each call has to pass one place: the gate of [`syscall::ask_first`] stops
+//! what a seccomp filter of the program's would punish, and [`waits`] lets other threads fork beside
+//! a call that waits. Under rustix even the close(2) of a dropped descriptor would pass by both. And
+//! crates that the command uses with their feature `std` (rustix, bitflags) cannot be in the
+//! library: a build of the workspace gives them one set of features.
 #![no_std]
 
 extern crate alloc;
 
 mod abort;
+mod atomic_ref;
 pub mod clock;
 pub mod errno;
 pub mod fd;
@@ -31,6 +32,7 @@ pub mod place;
 pub mod plain;
 pub mod process;
 pub mod shared;
+pub mod signal;
 pub mod sync;
 pub mod syscall;
 pub mod table;

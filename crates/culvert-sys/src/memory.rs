@@ -102,9 +102,7 @@ impl Mapping {
 
     /// mprotect(2) of all of it.
     pub fn protect(&self, protection: usize) -> Result<(), Errno> {
-        // SAFETY: the mapping is this value's alone; who reaches for its bytes answers for that.
-        unsafe { syscall::call(nr::MPROTECT, [self.start as usize, self.length, protection]) }
-            .map(drop)
+        mprotect(self.address(), self.length, protection)
     }
 
     /// Leaves it there for good: its first byte.
@@ -121,6 +119,11 @@ impl Mapping {
     /// It was left by that, `length` bytes long, and nobody reaches it any more.
     pub const unsafe fn from_leaked(start: *mut u8, length: usize) -> Self {
         Self { start, length }
+    }
+
+    /// Takes all rights to its first `length` bytes away.
+    pub fn guard(&self, length: usize) -> Result<(), Errno> {
+        mprotect(self.address(), length.min(self.length), 0)
     }
 
     /// madvise(2) of all of it, with advice that changes no byte that is there.
@@ -195,6 +198,25 @@ impl Drop for Mapping {
     }
 }
 
+/// `PROCMAP_QUERY` of `/proc/PID/maps` (Linux 6.11) for `address`: start, end, permissions, page
+/// size, offset, inode and device.
+pub fn query(maps: impl AsFd, address: u64, flags: u64) -> Result<[u64; 7], Errno> {
+    // `struct procmap_query`, which ends with where name and build-id go: nowhere.
+    let mut query = [0; 13];
+    query[..3].copy_from_slice(&[size_of::<[u64; 13]>() as u64, flags, address]);
+    query_into(maps.as_fd(), &mut query)?;
+    let [_, _, _, found @ .., _, _, _] = query;
+    Ok(found)
+}
+
+/// mprotect(2).
+///
+/// # Safety
+/// Nobody reads, writes or runs what this forbids.
+pub unsafe fn protect(start: usize, length: usize, protection: Protection) -> Result<(), Errno> {
+    mprotect(start, length, protection.word())
+}
+
 /// Advice of madvise(2) that changes no byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Advice(u32);
@@ -204,13 +226,19 @@ impl Advice {
     pub const DONTDUMP: Self = Self(linux::MADV_DONTDUMP);
     /// `MADV_DONTFORK`: children of fork do not get it.
     pub const DONTFORK: Self = Self(linux::MADV_DONTFORK);
+    /// `MADV_POPULATE_READ`, Linux 5.14.
+    pub const POPULATE_READ: Self = Self(linux::MADV_POPULATE_READ);
     /// `MADV_POPULATE_WRITE`, Linux 5.14.
     pub const POPULATE_WRITE: Self = Self(linux::MADV_POPULATE_WRITE);
-    /// `MADV_WILLNEED`.
-    pub const WILLNEED: Self = Self(linux::MADV_WILLNEED);
 }
 
 calls! {
+    fn mprotect(start: usize, length: usize, protection: usize) -> ()
+        = MPROTECT[start, length, protection];
+    /// The end of the heap: brk(2) with an impossible address.
+    pub fn program_break() -> u64 = BRK[0];
+    fn query_into(maps: BorrowedFd<'_>, query: &mut [u64; 13]) -> ()
+        = IOCTL[maps, 0xc068_6611u32, query.as_mut_ptr()];
     /// madvise(2), with advice that changes no byte that is there.
     pub fn advise(start: *mut u8, length: usize, advice: Advice) -> ()
         = MADVISE[start, length, advice.0];

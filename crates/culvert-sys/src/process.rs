@@ -9,49 +9,36 @@ use core::ptr::{from_mut, from_ref, null};
 use linux_raw_sys::general as linux;
 
 macro_rules! infallible {
-    ($($(#[$note:meta])* $name:ident = $number:ident;)*) => { $(
+    ($($(#[$note:meta])* $name:ident($($argument:ident)?) = $number:ident;)*) => { $(
         $(#[$note])*
         #[inline]
-        pub fn $name() -> u32 {
-            // SAFETY: has no arguments, touches no memory and cannot fail.
-            unsafe { syscall::raw(nr::$number, [0; 6]) as u32 }
+        pub fn $name($($argument: u32)?) -> u32 {
+            // SAFETY: takes a number at most and touches no memory. It never fails, at worst
+            // nothing changes.
+            unsafe { syscall::raw(nr::$number, syscall::six([$($argument as usize)?])) as u32 }
         }
     )* };
 }
 
 infallible! {
     /// getpid(2).
-    getpid = GETPID;
+    getpid() = GETPID;
     /// gettid(2).
-    gettid = GETTID;
+    gettid() = GETTID;
     /// geteuid(2).
-    geteuid = GETEUID;
+    geteuid() = GETEUID;
     /// getegid(2).
-    getegid = GETEGID;
+    getegid() = GETEGID;
     /// getuid(2).
-    getuid = GETUID;
+    getuid() = GETUID;
     /// getgid(2).
-    getgid = GETGID;
-}
-
-macro_rules! exchanges {
-    ($($(#[$note:meta])* $name:ident = $number:ident;)*) => { $(
-        $(#[$note])*
-        #[inline]
-        pub fn $name(new: u32) -> u32 {
-            // SAFETY: takes a number, touches no memory; it never fails, at worst nothing changes.
-            unsafe { syscall::raw(nr::$number, [new as usize, 0, 0, 0, 0, 0]) as u32 }
-        }
-    )* };
-}
-
-exchanges! {
+    getgid() = GETGID;
     /// umask(2): the mask before.
-    umask = UMASK;
+    umask(new) = UMASK;
     /// setfsuid(2), of this thread: who it was before.
-    setfsuid = SETFSUID;
+    setfsuid(new) = SETFSUID;
     /// setfsgid(2), of this thread: what it was before.
-    setfsgid = SETFSGID;
+    setfsgid(new) = SETFSGID;
 }
 
 /// Soft and hard limit (`struct rlimit64`), `u64::MAX` for none.
@@ -99,6 +86,9 @@ calls! {
     fn sleep(time: *const linux::timespec, left: *mut linux::timespec) -> () = NANOSLEEP[time, left];
     fn vector_into(option: u32, into: *mut u8, length: usize) -> usize
         = PRCTL[option, into, length, 0, 0];
+    fn end(status: i32) -> () = EXIT_GROUP[status];
+    /// membarrier(2).
+    pub fn membarrier(command: u32) -> () = MEMBARRIER[command, 0, 0];
     fn number_option(option: u32, argument: usize) -> usize = PRCTL[option, argument, 0, 0, 0];
 }
 
@@ -146,14 +136,6 @@ pub fn clock_gettime(which: u32) -> Result<linux::timespec, Errno> {
 pub fn sigprocmask(how: u32, set: u64) -> Result<u64, Errno> {
     let mut old = 0;
     signals(how, &raw const set, &raw mut old)?;
-    Ok(old)
-}
-
-/// The signals that this thread has blocked (rt_sigprocmask(2)).
-#[inline]
-pub fn blocked_signals() -> Result<u64, Errno> {
-    let mut old = 0;
-    signals(linux::SIG_BLOCK, null(), &raw mut old)?;
     Ok(old)
 }
 
@@ -240,8 +222,7 @@ pub fn sysinfo() -> Result<SysInfo, Errno> {
 /// exit_group(2).
 pub fn exit_group(status: i32) -> ! {
     loop {
-        // SAFETY: ends this process; there is nothing to come back to.
-        unsafe { syscall::raw(nr::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };
+        let _ = end(status);
     }
 }
 

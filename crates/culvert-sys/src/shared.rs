@@ -6,7 +6,7 @@
 //! address and a length, and bytes leave and enter it by instructions that the compiler knows
 //! nothing of, or volatile. Words that several processes decide by are atomics, each of one size.
 
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
 use core::{arch::asm, marker::PhantomData};
 
 /// A stretch of memory that is read while others may write it.
@@ -67,8 +67,11 @@ impl<'a> Shared<'a> {
         };
         let rest = self.length - start;
         let length = if length < rest { length } else { rest };
-        // SAFETY: it ends where the whole does.
-        unsafe { Self::new(self.start.add(start), length) }
+        Self {
+            start: self.start.wrapping_add(start),
+            length,
+            mapped: PhantomData,
+        }
     }
 
     /// Copies as many bytes as both have; how many.
@@ -82,12 +85,8 @@ impl<'a> Shared<'a> {
 
     /// All bytes, as they are now.
     pub fn to_vec(self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.length);
-        // SAFETY: there is room for as many, and then they are there.
-        unsafe {
-            copy(bytes.as_mut_ptr(), self.start, self.length);
-            bytes.set_len(self.length);
-        }
+        let mut bytes = vec![0; self.length];
+        self.copy_to(&mut bytes);
         bytes
     }
 
@@ -112,8 +111,11 @@ impl<'a> SharedMut<'a> {
     /// As [`Shared::new`], and they are writable.
     #[inline]
     pub const unsafe fn new(start: *mut u8, length: usize) -> Self {
-        // SAFETY: as the caller says.
-        Self(unsafe { Shared::new(start, length) })
+        Self(Shared {
+            start,
+            length,
+            mapped: PhantomData,
+        })
     }
 
     /// The same for reading.
@@ -181,15 +183,23 @@ impl<'a> SharedMut<'a> {
 
 impl<'a> From<&'a [u8]> for Shared<'a> {
     fn from(bytes: &'a [u8]) -> Self {
-        // SAFETY: readable for as long, and only read.
-        unsafe { Self::new(bytes.as_ptr(), bytes.len()) }
+        Self {
+            start: bytes.as_ptr(),
+            length: bytes.len(),
+            mapped: PhantomData,
+        }
     }
 }
 
 impl<'a> From<&'a mut [u8]> for SharedMut<'a> {
     fn from(bytes: &'a mut [u8]) -> Self {
-        // SAFETY: the caller's alone for as long, and the reference is given away.
-        unsafe { Self::new(bytes.as_mut_ptr(), bytes.len()) }
+        // The caller's alone for as long, and the reference is given away.
+        let (start, length) = (bytes.as_mut_ptr(), bytes.len());
+        Self(Shared {
+            start,
+            length,
+            mapped: PhantomData,
+        })
     }
 }
 
@@ -202,11 +212,12 @@ const SHORT: usize = 128;
 /// They are readable from `from` on and writable from `to` on.
 #[inline]
 unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
-    if count <= SHORT {
-        let words = count / 8 * 8;
-        for at in (0..words).step_by(8) {
-            // SAFETY: as the caller says, which need not be aligned.
-            unsafe {
+    // SAFETY: as the caller says. Words need not be aligned. The direction flag is clear in Rust
+    // code.
+    unsafe {
+        if count <= SHORT {
+            let words = count / 8 * 8;
+            for at in (0..words).step_by(8) {
                 asm!(
                     "mov {word}, [{from}]",
                     "mov [{to}], {word}",
@@ -216,15 +227,11 @@ unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
                     options(nostack, preserves_flags),
                 );
             }
+            for at in words..count {
+                to.add(at).write_volatile(from.add(at).read_volatile());
+            }
+            return;
         }
-        for at in words..count {
-            // SAFETY: as the caller says.
-            unsafe { to.add(at).write_volatile(from.add(at).read_volatile()) };
-        }
-        return;
-    }
-    // SAFETY: as the caller says; the direction flag is clear in Rust code.
-    unsafe {
         asm!(
             "rep movsb",
             inout("rcx") count => _,

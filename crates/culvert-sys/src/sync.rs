@@ -4,11 +4,11 @@
 //! thread be inside a hook while the process forks, but those that wait there with no lock held
 //! ([`waits`]): so no lock is ever copied held.
 
+pub use crate::atomic_ref::AtomicRef;
 use crate::table::calls;
 use crate::{Errno, waits};
-use core::marker::PhantomData;
-use core::ptr::{from_ref, null, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+use core::ptr::null;
+use core::sync::atomic::{AtomicU32, Ordering::*};
 use linux_raw_sys::general as linux;
 
 /// A three-state futex lock: 0 free, 1 held, 2 held with waiters (Drepper, "Futexes are tricky",
@@ -132,64 +132,6 @@ pub unsafe fn release_of_another<T>(lock: &Mutex<T>) {
 pub type Mutex<T> = lock_api::Mutex<RawFutex, T>;
 /// The guard of a [`Mutex`].
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFutex, T>;
-
-/// An `Option<&'static T>` that is read and replaced at once, without a lock.
-pub struct AtomicRef<T: 'static>(AtomicPtr<T>, PhantomData<&'static T>);
-
-impl<T> AtomicRef<T> {
-    /// None.
-    pub const fn new() -> Self {
-        Self(AtomicPtr::new(null_mut()), PhantomData)
-    }
-
-    #[inline]
-    fn pointer(value: Option<&'static T>) -> *mut T {
-        value.map_or(null_mut(), |value| from_ref(value).cast_mut())
-    }
-
-    #[inline]
-    fn reference(pointer: *mut T) -> Option<&'static T> {
-        // SAFETY: null, or made of such a reference: nothing else is stored.
-        unsafe { pointer.as_ref() }
-    }
-
-    /// What was stored last.
-    #[inline]
-    pub fn get(&self) -> Option<&'static T> {
-        Self::reference(self.0.load(Acquire))
-    }
-
-    /// Whether there is any, without looking at it.
-    #[inline]
-    pub fn is_some(&self) -> bool {
-        !self.0.load(Relaxed).is_null()
-    }
-
-    /// Stores `value`.
-    pub fn set(&self, value: Option<&'static T>) {
-        self.0.store(Self::pointer(value), Release);
-    }
-
-    /// Stores `value`: what was there.
-    pub fn replace(&self, value: Option<&'static T>) -> Option<&'static T> {
-        Self::reference(self.0.swap(Self::pointer(value), AcqRel))
-    }
-
-    /// Stores `value` if there is none; else what somebody was faster to store.
-    pub fn set_first(&self, value: &'static T) -> Result<(), &'static T> {
-        let new = Self::pointer(Some(value));
-        match self.0.compare_exchange(null_mut(), new, AcqRel, Acquire) {
-            Ok(_) => Ok(()),
-            Err(first) => Err(Self::reference(first).unwrap_or(value)),
-        }
-    }
-}
-
-impl<T> Default for AtomicRef<T> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// A value made on first use, once.
 pub struct OnceCell<T> {

@@ -1,38 +1,31 @@
 //! The system-call instruction (syscall(2); x86-64 ABI: number in rax, arguments in rdi, rsi, rdx,
 //! r10, r8, r9; rcx and r11 are lost).
 
-use crate::Errno;
-use core::{
-    arch::asm,
-    ptr::null_mut,
-    sync::atomic::{AtomicPtr, Ordering::*},
-};
+use crate::{Errno, atomic_ref::AtomicRef};
+use core::arch::asm;
 
 /// Says whether a call may be made at all.
 pub type Gate = fn(usize, &[usize; 6]) -> bool;
 
-static GATE: AtomicPtr<()> = AtomicPtr::new(null_mut());
+static GATE: AtomicRef<Gate> = AtomicRef::new();
 
 /// From here on only what `gate` allows reaches the kernel; the rest is ENOSYS. Under a seccomp
 /// filter of the program's a call that it never made would end it, or raise a signal that it does
 /// not expect.
-pub fn ask_first(gate: Gate) {
-    GATE.store(gate as *mut (), Release);
+pub fn ask_first(gate: &'static Gate) {
+    GATE.set(Some(gate));
 }
 
 /// Whether the gate, if there is one, stops a call.
 #[inline(always)]
 pub fn is_stopped(number: usize, args: &[usize; 6]) -> bool {
-    let gate = GATE.load(Relaxed);
-    !gate.is_null() && asked(gate, number, args)
+    GATE.is_some() && asked(number, args)
 }
 
 #[cold]
 #[inline(never)]
-fn asked(gate: *mut (), number: usize, args: &[usize; 6]) -> bool {
-    // SAFETY: `ask_first` has stored a function of this type.
-    let gate: Gate = unsafe { core::mem::transmute(gate) };
-    !gate(number, args)
+fn asked(number: usize, args: &[usize; 6]) -> bool {
+    GATE.get().is_some_and(|gate| !gate(number, args))
 }
 
 /// Executes system call `number` with six arguments and returns what the kernel left in rax.
@@ -61,12 +54,18 @@ pub unsafe fn raw(number: usize, args: [usize; 6]) -> isize {
 /// As [`raw`].
 #[inline(always)]
 pub unsafe fn call<const N: usize>(number: usize, args: [usize; N]) -> Result<usize, Errno> {
+    // SAFETY: the caller's promise.
+    Errno::check(unsafe { raw(number, six(args)) })
+}
+
+/// The arguments, and zeroes for those that the call does not have.
+#[inline(always)]
+pub(crate) fn six<const N: usize>(args: [usize; N]) -> [usize; 6] {
     let mut six = [0; 6];
     let mut i = 0;
     while i < N {
         six[i] = args[i];
         i += 1;
     }
-    // SAFETY: the caller's promise.
-    Errno::check(unsafe { raw(number, six) })
+    six
 }

@@ -86,11 +86,6 @@ impl Opened {
         self.fd.raw()
     }
 
-    /// The descriptor alone.
-    pub fn into_fd(self) -> OwnedFd {
-        self.fd
-    }
-
     /// Gives up ownership: the caller closes it.
     pub fn release(self) -> i32 {
         self.fd.into_raw()

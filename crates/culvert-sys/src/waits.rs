@@ -6,10 +6,9 @@
 //! holds, in its block of the engine, which the GS base leads to: each `sync::Mutex` by itself,
 //! other locks by a [`Holding`] beside them.
 
-use crate::{Errno, syscall};
+use crate::{Errno, atomic_ref::AtomicRef, syscall};
 use core::arch::asm;
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
 /// What a thread does around a call that may wait.
 pub struct Seam {
@@ -20,7 +19,7 @@ pub struct Seam {
     pub come_back: fn(),
 }
 
-static SEAM: AtomicPtr<Seam> = AtomicPtr::new(null_mut());
+static SEAM: AtomicRef<Seam> = AtomicRef::new();
 
 /// Where a thread's count lies, from its GS base on. 0: nobody counts.
 static PLACE: AtomicUsize = AtomicUsize::new(0);
@@ -37,14 +36,14 @@ static ENDED: AtomicBool = AtomicBool::new(false);
 pub unsafe fn begin(seam: &'static Seam, place: usize) {
     if !ENDED.load(Relaxed) {
         PLACE.store(place, Relaxed);
-        SEAM.store(core::ptr::from_ref(seam).cast_mut(), Release);
+        SEAM.set(Some(seam));
     }
 }
 
 /// No thread counts any more, nor leaves.
 pub fn end() {
     ENDED.store(true, Relaxed);
-    SEAM.store(null_mut(), Relaxed);
+    SEAM.set(None);
     PLACE.store(0, Relaxed);
 }
 
@@ -94,8 +93,7 @@ impl Drop for Holding {
 /// As [`syscall::call`]. Whatever lock the caller holds is counted.
 #[inline]
 pub unsafe fn call<const N: usize>(number: usize, args: [usize; N]) -> Result<usize, Errno> {
-    // SAFETY: null, or a reference that `begin` was given.
-    let seam = unsafe { SEAM.load(Acquire).as_ref() }.filter(|seam| (seam.leave)());
+    let seam = SEAM.get().filter(|seam| (seam.leave)());
     // SAFETY: the caller's promise.
     let answer = unsafe { syscall::call(number, args) };
     if let Some(seam) = seam {

@@ -3,32 +3,18 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 use culvert_sys::PAGE;
-use culvert_sys::{nr, place, sync::Mutex, syscall};
+use culvert_sys::flags::Protection;
+use culvert_sys::memory::{Mapping, Of};
+use culvert_sys::{nr, sync::Mutex, syscall};
 use dlmalloc::{Allocator, Dlmalloc};
 
 struct Pages;
 
-const PROT_READ_WRITE: usize = 3;
-const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
-
 // SAFETY: whole pages from the kernel, given back whole or in part.
 unsafe impl Allocator for Pages {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
-        // SAFETY: a new anonymous mapping, wherever there is room.
-        match unsafe {
-            syscall::call(
-                nr::MMAP,
-                [
-                    place::hint(size),
-                    size,
-                    PROT_READ_WRITE,
-                    MAP_PRIVATE_ANONYMOUS,
-                    usize::MAX,
-                    0,
-                ],
-            )
-        } {
-            Ok(address) => (address as *mut u8, size, 0),
+        match Mapping::new(Of::Nothing, size, Protection::READ | Protection::WRITE) {
+            Ok(pages) => (pages.leak(), size, 0),
             Err(_) => match reserve::take(size) {
                 Some(address) => (address, size, 0),
                 None => (core::ptr::null_mut(), 0, 0),
@@ -55,11 +41,7 @@ unsafe impl Allocator for Pages {
     }
 
     fn free(&self, address: *mut u8, size: usize) -> bool {
-        if reserve::has(address) {
-            return false;
-        }
-        // SAFETY: dlmalloc owns the mapping.
-        unsafe { syscall::call(nr::MUNMAP, [address as usize, size]) }.is_ok()
+        self.free_part(address, size, 0)
     }
 
     fn can_release_part(&self, _flags: u32) -> bool {
@@ -100,8 +82,7 @@ mod reserve {
         let size = size.checked_next_multiple_of(PAGE)?;
         let more = |taken: usize| taken.checked_add(size).filter(|&end| end <= SIZE);
         let at = TAKEN.fetch_update(Relaxed, Relaxed, more).ok()?;
-        // SAFETY: within the memory.
-        Some(unsafe { MEMORY.0.get().cast::<u8>().add(at) })
+        Some(MEMORY.0.get().cast::<u8>().wrapping_add(at))
     }
 
     /// Whether `address` lies in it.

@@ -42,12 +42,12 @@ pub unsafe extern "C" fn la_version(version: u32) -> u32 {
 pub unsafe extern "C" fn la_objopen(map: *const LinkMap, namespace: isize, _: *mut usize) -> u32 {
     const LM_ID_BASE: isize = 0;
     // SAFETY: ld.so's promise.
-    unsafe { library_names::object(map) };
-    if namespace == LM_ID_BASE {
-        // SAFETY: ld.so's promise.
-        unsafe { static_tls::object(map) };
-        // SAFETY: ld.so's promise.
-        unsafe { debugger::object(map) };
+    unsafe {
+        library_names::object(map);
+        if namespace == LM_ID_BASE {
+            static_tls::object(map);
+            debugger::object(map);
+        }
     }
     // No symbol's binding is asked for.
     0

@@ -5,46 +5,54 @@
 //! (it calls read() from a handler, say), a second signal would overwrite the frames of the first.
 //! For the duration of such a hook the alternate stack is taken from the kernel.
 
-use super::context::AlternateStack;
 use crate::{
     signal::set_mask,
-    thread::{ALTERNATE_STACK, ThreadBlock},
+    thread::{ALTERNATE_STACK, Frame, ThreadBlock},
     user,
 };
 use core::sync::atomic::Ordering::Relaxed;
-use culvert_sys::{nr, syscall};
+use culvert_sys::signal::{self, AlternateStack};
 
 const SS_DISABLE: i32 = 2;
 const SS_ONSTACK: i32 = 1;
 /// The kernel itself takes the stack away while a handler runs on it.
 const SS_AUTODISARM: i32 = i32::MIN;
 
-// SAFETY: numbers.
-unsafe impl culvert_sys::plain::Plain for AlternateStack {}
+const NONE: AlternateStack = AlternateStack {
+    base: 0,
+    flags: SS_DISABLE,
+    size: 0,
+};
 
 fn get() -> AlternateStack {
-    let mut stack = AlternateStack {
-        base: 0,
-        flags: SS_DISABLE,
-        size: 0,
-    };
-    // SAFETY: writes the structure.
-    let _ = unsafe { syscall::call(nr::SIGALTSTACK, [0, (&raw mut stack) as usize]) };
-    stack
+    signal::alternate_stack().unwrap_or(NONE)
 }
 
-pub(crate) fn set(stack: &AlternateStack) {
-    // SAFETY: reads the structure.
-    let _ = unsafe { syscall::call(nr::SIGALTSTACK, [core::ptr::from_ref(stack) as usize, 0]) };
+fn set(stack: &AlternateStack) {
+    // SAFETY: none, or the one that the program has set.
+    let _ = unsafe { signal::set_alternate_stack(stack) };
+}
+
+/// The stack that [`take_away`] has taken.
+pub(crate) fn taken(frame: &Frame) -> AlternateStack {
+    AlternateStack {
+        base: frame.alternate_base.get(),
+        flags: frame.alternate_flags.get() as i32,
+        size: frame.alternate_size.get(),
+    }
+}
+
+/// Gives it back to the kernel.
+pub(crate) fn give_back(frame: &Frame) {
+    set(&taken(frame));
 }
 
 fn remember(block: &ThreadBlock, stack: &AlternateStack) {
     let used = stack.flags & (SS_DISABLE | SS_AUTODISARM) == 0;
-    // SAFETY: the thread's own frame, in a hook of its own or before its first.
-    let frame = unsafe { &mut *block.frame.get() };
-    frame.alternate_base = stack.base;
-    frame.alternate_size = if used { stack.size } else { 0 };
-    frame.alternate_flags = 0;
+    block.frame.alternate_base.set(stack.base);
+    let size = if used { stack.size } else { 0 };
+    block.frame.alternate_size.set(size);
+    block.frame.alternate_flags.set(0);
 }
 
 /// For a thread that had a stack before the engine knew it.
@@ -55,9 +63,9 @@ pub(crate) fn adopt_alternate_stack(block: &ThreadBlock) {
 /// The program calls sigaltstack(`new`): remember it. The call itself is executed natively, as the
 /// kernel looks at the stack pointer.
 pub(crate) fn note(block: &ThreadBlock, new: usize) {
-    // SAFETY: the thread's own frame.
-    let frame = unsafe { &*block.frame.get() };
-    if new == 0 || frame.rsp.wrapping_sub(frame.alternate_base) < frame.alternate_size {
+    let frame = &block.frame;
+    let offset = frame.rsp.get().wrapping_sub(frame.alternate_base.get());
+    if new == 0 || offset < frame.alternate_size.get() {
         return; // a question, or EPERM
     }
     if let Ok(stack) = user::read::<AlternateStack>(new) {
@@ -69,21 +77,17 @@ pub(crate) fn note(block: &ThreadBlock, new: usize) {
 /// then let signals in again.
 #[cold]
 pub(crate) fn take_away(block: &ThreadBlock) {
-    // SAFETY: the thread's own frame.
-    let frame = unsafe { &mut *block.frame.get() };
-    frame.alternate_held = 0;
+    let frame = &block.frame;
+    frame.alternate_held.set(0);
     let stack = get();
-    let is_on = frame.rsp.wrapping_sub(stack.base) < stack.size;
+    let is_on = frame.rsp.get().wrapping_sub(stack.base) < stack.size;
     if stack.flags & (SS_DISABLE | SS_AUTODISARM) == 0 && is_on {
-        set(&AlternateStack {
-            base: 0,
-            flags: SS_DISABLE,
-            size: 0,
-        });
-        frame.alternate_base = stack.base;
-        frame.alternate_size = stack.size;
-        frame.alternate_flags = stack.flags & !(SS_ONSTACK | SS_DISABLE);
-        block.pending().fetch_or(ALTERNATE_STACK, Relaxed);
+        set(&NONE);
+        frame.alternate_base.set(stack.base);
+        frame.alternate_size.set(stack.size);
+        let flags = stack.flags & !(SS_ONSTACK | SS_DISABLE);
+        frame.alternate_flags.set(flags as usize);
+        frame.pending.fetch_or(ALTERNATE_STACK, Relaxed);
     }
-    set_mask(frame.alternate_mask);
+    set_mask(frame.alternate_mask.get() as u64);
 }

@@ -1,20 +1,13 @@
 //! The interrupted registers as the kernel lays them on the stack (`struct ucontext`, `struct
 //! sigcontext_64` of `arch/x86/include/uapi/asm/sigcontext.h`).
 
+use super::alternate;
 use crate::{
     labels,
-    thread::{self, ALTERNATE_STACK, OUTSIDE, ThreadBlock},
+    thread::{self, ALTERNATE_STACK, OUTSIDE, ThreadBlock, Word},
 };
 use core::sync::atomic::Ordering::Relaxed;
-
-/// `stack_t`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct AlternateStack {
-    pub base: usize,
-    pub flags: i32,
-    pub size: usize,
-}
+use culvert_sys::signal::AlternateStack;
 
 /// `struct ucontext` up to the signal mask.
 #[repr(C)]
@@ -56,7 +49,7 @@ const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
 /// ([`BOUNDARY`](crate::thread::BOUNDARY)).
 pub(crate) enum Boundary {
     /// The call is done; rax is this.
-    Done(isize),
+    Done(usize),
     /// The call has not happened: it is made again after the handler.
     Before,
 }
@@ -66,13 +59,12 @@ pub(crate) enum Boundary {
 pub(crate) fn boundary(block: &ThreadBlock, context: &Context) -> Option<Boundary> {
     let rip = context.rip;
     if (labels::boundary_done()..labels::boundary_end()).contains(&rip) {
-        // SAFETY: the frame of the thread that was interrupted.
-        Some(Boundary::Done(unsafe { (*block.frame.get()).result }))
+        Some(Boundary::Done(block.frame.result.get()))
     } else if (labels::execute()..=labels::execute_call()).contains(&rip) {
         Some(Boundary::Before)
     } else if (labels::execute_call()..labels::execute_end()).contains(&rip) {
         // rax is untouched until the state changes.
-        Some(Boundary::Done(context.rax as isize))
+        Some(Boundary::Done(context.rax))
     } else {
         None
     }
@@ -80,8 +72,7 @@ pub(crate) fn boundary(block: &ThreadBlock, context: &Context) -> Option<Boundar
 
 /// Makes the context that of the program, and the thread one that is outside.
 pub(crate) fn leave(block: &ThreadBlock, context: &mut Context, boundary: &Boundary) {
-    // SAFETY: the thread itself was interrupted, so its frame is not in use.
-    let frame = unsafe { &mut *block.frame.get() };
+    let frame = &block.frame;
     [
         context.rdi,
         context.rsi,
@@ -89,34 +80,30 @@ pub(crate) fn leave(block: &ThreadBlock, context: &mut Context, boundary: &Bound
         context.r10,
         context.r8,
         context.r9,
-    ] = frame.saved;
+    ] = frame.saved.each_ref().map(Word::get);
     let trap = context.eflags & labels::TRAP_FLAG;
-    context.eflags = (frame.rflags & !0x9d5) | trap | arithmetic_flags(frame.flags);
+    context.eflags = (frame.rflags.get() & !0x9d5) | trap | arithmetic_flags(frame.flags.get());
     let record = frame.record();
     match boundary {
         Boundary::Done(result) => {
-            context.rax = *result as usize;
-            context.rip = frame.resume;
+            context.rax = *result;
+            context.rip = frame.resume.get();
         }
         Boundary::Before => {
-            context.rax = frame.number;
+            context.rax = frame.number.get();
             context.rip = record.restart;
         }
     }
     context.rcx = context.rip;
     context.r11 = context.eflags;
-    if block.pending().load(Relaxed) & ALTERNATE_STACK != 0 {
+    if frame.pending.load(Relaxed) & ALTERNATE_STACK != 0 {
         // rt_sigreturn gives it back.
-        context.stack = AlternateStack {
-            base: frame.alternate_base,
-            flags: frame.alternate_flags,
-            size: frame.alternate_size,
-        };
-        block.pending().fetch_and(!ALTERNATE_STACK, Relaxed);
+        context.stack = alternate::taken(frame);
+        frame.pending.fetch_and(!ALTERNATE_STACK, Relaxed);
     }
-    block.state().store(OUTSIDE, Relaxed);
-    if frame.program_gs != 0 {
-        thread::set_gs_base(frame.program_gs);
+    frame.state.store(OUTSIDE, Relaxed);
+    if frame.program_gs.get() != 0 {
+        thread::set_gs_base(frame.program_gs.get());
     }
 }
 

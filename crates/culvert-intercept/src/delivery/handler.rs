@@ -9,15 +9,16 @@ use crate::{
     labels, registry,
     signal::{
         ASYNCHRONOUS, NEEDED, SIGILL,
-        actions::{self, Action, Disposition},
+        actions::{self, Disposition},
         bit,
         information::Information,
         raise,
     },
-    thread::{self, BOUNDARY, INSIDE, NO_BLOCK, OUTSIDE, SIGNALS, ThreadBlock},
+    thread::{self, BOUNDARY, INSIDE, OUTSIDE, SIGNALS, ThreadBlock},
     user, wait,
 };
 use core::{arch::global_asm, sync::atomic::Ordering::Relaxed};
+use culvert_sys::signal::Action;
 
 global_asm!(
     r#"
@@ -68,7 +69,7 @@ extern "C" fn on_signal(
     let block = interrupted(context);
     let refusal = refused::is_refusal(signal, information);
     if let Some(block) = block {
-        if fault && block.state().load(Relaxed) != OUTSIDE {
+        if fault && block.frame.state.load(Relaxed) != OUTSIDE {
             // A defect of ours or of a driver: let it be seen.
             (config().log)(b"a defect: a fault inside a hook; the process ends");
             actions::fall_to_default(signal);
@@ -76,9 +77,9 @@ extern "C" fn on_signal(
         }
         if parent_after_clone(context) {
             // What a vfork child has left in the block.
-            block.state().store(INSIDE, Relaxed);
+            block.frame.state.store(INSIDE, Relaxed);
         }
-        match block.state().load(Relaxed) {
+        match block.frame.state.load(Relaxed) {
             OUTSIDE => context::step_out(context),
             BOUNDARY => match context::boundary(block, context) {
                 Some(boundary) => {
@@ -113,7 +114,7 @@ fn fix_up(signal: usize, information: &Information, context: &mut Context) -> bo
     }
     if let Some(landing) = user::landing(context.rip) {
         if user::landing_takes_address(landing) {
-            context.rdx = information.address;
+            context.rdx = information.address();
         }
         context.rip = landing;
         return true;
@@ -137,11 +138,7 @@ fn interrupted(context: &Context) -> Option<&'static ThreadBlock> {
     }
     if (labels::clone_after()..labels::clone_child_end()).contains(&context.rip) && context.rax == 0
     {
-        if context.r9 & NO_BLOCK != 0 {
-            return None;
-        }
-        // SAFETY: `clone::begin` has put it there.
-        return Some(unsafe { &*(context.r9 as *const ThreadBlock) });
+        return thread::at(context.r9);
     }
     thread::own()
 }
@@ -165,19 +162,13 @@ fn inside(
 /// A signal inside a hook: for later. Everything asynchronous is blocked from the return of this
 /// handler on.
 fn record(block: &ThreadBlock, information: &Information, context: &mut Context) {
-    // SAFETY: only handlers of this thread write here; the values are plain.
-    unsafe {
-        (*block.recorded.get()).add(information);
-        let mask = &raw mut (*block.frame.get()).mask;
-        // A handler that interrupted another handler sees a larger mask, so the intersection of all
-        // is the program's own.
-        *mask = if block.pending().load(Relaxed) & SIGNALS == 0 {
-            context.mask
-        } else {
-            *mask & context.mask
-        };
-    }
-    block.pending().fetch_or(SIGNALS, Relaxed);
+    block.recorded.add(information);
+    // A handler that interrupted another handler sees a larger mask, so the intersection of all is
+    // the program's own.
+    let first = block.frame.pending.load(Relaxed) & SIGNALS == 0;
+    let others = if first { !0 } else { block.frame.mask.get() };
+    block.frame.mask.set(others & context.mask as usize);
+    block.frame.pending.fetch_or(SIGNALS, Relaxed);
     context.mask |= ASYNCHRONOUS;
     let rip = context.rip;
     if (labels::exit()..labels::exit_done()).contains(&rip)
@@ -203,7 +194,7 @@ fn after_boundary(
     context: &mut Context,
 ) -> usize {
     let handler = run(Some(block), signal, information, context, false);
-    if block.pending().load(Relaxed) & SIGNALS != 0 {
+    if block.frame.pending.load(Relaxed) & SIGNALS != 0 {
         deliver::on_top(block);
     }
     handler
@@ -216,7 +207,7 @@ fn run(
     context: &mut Context,
     fault: bool,
 ) -> usize {
-    let table = block.map_or_else(actions::of_threads_without_blocks, ThreadBlock::actions);
+    let table = block.map_or_else(actions::of_process, ThreadBlock::actions);
     let Action { handler, flags, .. } = table.get(signal);
     let needed = bit(signal) & NEEDED != 0;
     if needed && block.is_some_and(|block| mask::is_blocked(block, signal)) {

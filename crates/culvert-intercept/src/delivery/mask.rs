@@ -3,17 +3,16 @@
 
 use crate::{
     Outcome,
-    signal::{NEEDED, SIGBUS, SIGILL, SIGSEGV, bit, information::Information, raise},
-    thread::ThreadBlock,
+    signal::{
+        NEEDED, SIG_BLOCK, SIG_SETMASK, SIG_UNBLOCK, SIGBUS, SIGILL, SIGSEGV, bit,
+        information::Information, raise,
+    },
+    thread::{ThreadBlock, Word},
     user,
     verdict::Verdict,
     wait,
 };
 use culvert_sys::{Errno, nr};
-
-const SIG_BLOCK: usize = 0;
-const SIG_UNBLOCK: usize = 1;
-const SIG_SETMASK: usize = 2;
 
 pub(crate) fn is_blocked(block: &ThreadBlock, signal: usize) -> bool {
     block.needed.blocked() & bit(signal) != 0
@@ -40,23 +39,15 @@ fn set_blocked(block: &ThreadBlock, blocked: u64) {
 /// rt_sigprocmask. Masks without the needed signals go to the kernel as they are.
 pub(crate) fn sigprocmask(block: &ThreadBlock, args: &[usize; 6]) -> Verdict {
     let [how, set, old, size, ..] = *args;
-    let new = if set == 0 {
-        None
-    } else {
-        user::read::<u64>(set).ok()
-    };
+    let new = (set != 0).then(|| user::read::<u64>(set).ok()).flatten();
     let blocked = block.needed.blocked();
     let plain = blocked == 0 && new.is_none_or(|new| new & NEEDED == 0);
-    if plain || size != 8 || set != 0 && (new.is_none() || how as u32 as usize > SIG_SETMASK) {
+    if plain || size != 8 || set != 0 && (new.is_none() || how as u32 > SIG_SETMASK) {
         return Verdict::Outcome(Outcome::Forward);
     }
     let real = new.unwrap_or(0) & !NEEDED;
     let mut before = 0u64;
-    let real_at = if set == 0 {
-        0
-    } else {
-        (&raw const real) as usize
-    };
+    let real_at = new.map_or(0, |_| (&raw const real) as usize);
     // Not after a signal was recorded: the mask is not the program's then.
     // SAFETY: two masks of ours.
     let done = unsafe {
@@ -72,7 +63,7 @@ pub(crate) fn sigprocmask(block: &ThreadBlock, args: &[usize; 6]) -> Verdict {
         let new = new & NEEDED;
         set_blocked(
             block,
-            match how as u32 as usize {
+            match how as u32 {
                 SIG_BLOCK => blocked | new,
                 SIG_UNBLOCK => blocked & !new,
                 _ => new,
@@ -87,8 +78,8 @@ pub(crate) fn sigprocmask(block: &ThreadBlock, args: &[usize; 6]) -> Verdict {
 
 /// Replaces the temporary mask of a call by one without the needed signals, if it has any.
 pub(crate) fn lend(block: &ThreadBlock, number: usize, args: &mut [usize; 6]) {
-    // SAFETY: the thread's own; the kernel reads it before the thread comes here again.
-    let lent = unsafe { &mut *block.lent.get() };
+    // The kernel reads it before the thread comes here again.
+    let lent = &block.lent;
     let (position, size) = match number {
         nr::RT_SIGSUSPEND => (0, args[1]),
         nr::PPOLL => (3, args[4]),
@@ -98,8 +89,8 @@ pub(crate) fn lend(block: &ThreadBlock, number: usize, args: &mut [usize; 6]) {
             if let Ok([mask, size]) = user::read::<[usize; 2]>(args[5])
                 && let Some(mask) = stripped(lent, mask, size)
             {
-                lent[0] = mask as u64;
-                lent[1] = 8;
+                lent[0].set(mask);
+                lent[1].set(8);
                 args[5] = lent.as_ptr() as usize;
             }
             return;
@@ -110,7 +101,7 @@ pub(crate) fn lend(block: &ThreadBlock, number: usize, args: &mut [usize; 6]) {
     }
 }
 
-fn stripped(lent: &mut [u64; 3], mask: usize, size: usize) -> Option<usize> {
+fn stripped(lent: &[Word; 3], mask: usize, size: usize) -> Option<usize> {
     if mask == 0 || size != 8 {
         return None;
     }
@@ -118,7 +109,7 @@ fn stripped(lent: &mut [u64; 3], mask: usize, size: usize) -> Option<usize> {
     if mask & NEEDED == 0 {
         return None;
     }
-    lent[2] = mask & !NEEDED;
+    lent[2].set((mask & !NEEDED) as usize);
     Some((&raw const lent[2]) as usize)
 }
 
@@ -132,8 +123,8 @@ pub(crate) fn exec_failed(block: &ThreadBlock) {
     change(SIG_UNBLOCK, block.needed.blocked());
 }
 
-fn change(how: usize, mask: u64) {
+fn change(how: u32, mask: u64) {
     if mask != 0 {
-        let _ = culvert_sys::process::sigprocmask(how as u32, mask);
+        let _ = culvert_sys::process::sigprocmask(how, mask);
     }
 }

@@ -41,7 +41,7 @@ unsafe extern "C" {
 }
 
 pub(super) fn is_refusal(signal: usize, information: &Information) -> bool {
-    signal == SIGSYS && information.code == SYS_SECCOMP
+    signal == SIGSYS && information.code() == SYS_SECCOMP
 }
 
 /// In a hook: the engine's own call fails. Whether it is the program's, whose SIGSYS is to come at
@@ -53,23 +53,21 @@ pub(super) fn is_the_programs(
     context: &mut Context,
 ) -> bool {
     context.rax = Errno::ENOSYS.negated() as usize;
-    // SAFETY: the thread itself was interrupted; plain values.
-    let frame = unsafe { &mut *block.frame.get() };
-    if frame.refused != 0
-        || !block.filters.load(Relaxed).is_null()
-        || information.number() as usize != frame.number
+    let frame = &block.frame;
+    if frame.refused.get() != 0
+        || block.filters.is_some()
+        || information.number() as usize != frame.number.get()
     {
         return false;
     }
-    frame.refused = 1;
-    information.address = frame.record().behind();
+    frame.refused.set(1);
+    information.set_address(frame.record().behind());
     true
 }
 
 /// At the boundary: the engine has made the call at another place.
 pub(super) fn from_engine(block: &ThreadBlock, information: &mut Information) {
-    // SAFETY: the frame is the thread's own.
-    information.address = unsafe { &*block.frame.get() }.record().behind();
+    information.set_address(block.frame.record().behind());
 }
 
 /// The context is the program's. Where its instruction was moved, the context shows where it was,
@@ -80,7 +78,7 @@ pub(super) fn show(information: &mut Information, context: &mut Context) {
     };
     context.rip = record.behind();
     context.rcx = context.rip;
-    information.address = context.rip;
+    information.set_address(context.rip);
     // SAFETY: `struct rt_sigframe` (arch/x86/include/asm/sigframe.h): the restorer stands right
     // below the context.
     unsafe {
@@ -104,10 +102,9 @@ extern "C" fn go_back(context: &mut Context) {
 
 /// On the way out of a hook with signals recorded: the call has not happened.
 pub(super) fn undo(block: &ThreadBlock) {
-    // SAFETY: all signals are blocked, and the thread is here.
-    let frame = unsafe { &mut *block.frame.get() };
-    if frame.refused != 0 && block.pending().load(Relaxed) & SIGNALS != 0 {
-        frame.result = frame.number as isize;
-        frame.resume = frame.record().resume;
+    let frame = &block.frame;
+    if frame.refused.get() != 0 && frame.pending.load(Relaxed) & SIGNALS != 0 {
+        frame.result.set(frame.number.get());
+        frame.resume.set(frame.record().resume);
     }
 }

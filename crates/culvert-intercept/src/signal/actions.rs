@@ -3,11 +3,10 @@
 
 use super::{NEEDED, SIGKILL, SIGSTOP, bit};
 use crate::{labels, user};
-use core::{
-    ptr::{null_mut, write},
-    sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*, fence},
-};
-use culvert_sys::{Errno, nr, sync::Mutex, syscall};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*, fence};
+use culvert_sys::Errno;
+use culvert_sys::signal::{self as kernel, Action};
+use culvert_sys::sync::{self, AtomicRef, Mutex};
 
 /// One more than the highest signal.
 const SIGNALS: usize = 65;
@@ -24,28 +23,6 @@ pub(crate) const SA_RESETHAND: u64 = 0x8000_0000;
 /// besides those above; the kernel drops all others.
 const SA_KNOWN: u64 =
     1 | 2 | SA_SIGINFO | 0x800 | SA_RESTORER | SA_ONSTACK | SA_RESTART | SA_NODEFER | SA_RESETHAND;
-
-/// `struct kernel_sigaction` of x86-64.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Action {
-    pub handler: usize,
-    pub flags: u64,
-    pub restorer: usize,
-    pub mask: u64,
-}
-
-// SAFETY: numbers.
-unsafe impl culvert_sys::plain::Plain for Action {}
-
-impl Action {
-    const DEFAULT: Self = Self {
-        handler: SIG_DFL,
-        flags: 0,
-        restorer: 0,
-        mask: 0,
-    };
-}
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +43,7 @@ impl Disposition {
 }
 
 /// An action that signal handlers read while other threads change it: a sequence lock, odd during a
-/// change.
+/// change. All zeroes: the default.
 struct Entry {
     sequence: AtomicUsize,
     handler: AtomicUsize,
@@ -106,14 +83,15 @@ impl Entry {
     /// Only under the table's lock, in a hook, so that no handler of the same thread can read
     /// meanwhile.
     fn set(&self, action: &Action) {
-        let sequence = self.sequence.load(Relaxed);
-        self.sequence.store(sequence + 1, Relaxed);
+        // Odd already where a vfork child was killed in the middle.
+        let odd = self.sequence.load(Relaxed) | 1;
+        self.sequence.store(odd, Relaxed);
         fence(Release);
         self.handler.store(action.handler, Relaxed);
         self.flags.store(action.flags, Relaxed);
         self.restorer.store(action.restorer, Relaxed);
         self.mask.store(action.mask, Relaxed);
-        self.sequence.store(sequence + 2, Release);
+        self.sequence.store(odd + 1, Release);
     }
 }
 
@@ -127,7 +105,7 @@ pub(crate) struct Actions {
 static PROCESS: Actions = Actions::new();
 /// The table that threads without a block use: [`PROCESS`], or in a child of a vfork child the copy
 /// it began with.
-static CURRENT: AtomicPtr<Actions> = AtomicPtr::new(null_mut());
+static CURRENT: AtomicRef<Actions> = AtomicRef::new();
 
 impl Actions {
     const fn new() -> Self {
@@ -160,17 +138,14 @@ impl Actions {
         tell_kernel(signal, &action);
     }
 
-    /// Writes a copy to `place`, for a child that shares memory but not actions.
-    ///
-    /// # Safety
-    /// `place` is writable memory for a table.
-    pub(crate) unsafe fn copy_to(&self, place: *mut Self) {
-        // SAFETY: the caller's promise.
-        let copy = unsafe {
-            write(place, Self::new());
-            &*place
-        };
-        for (from, to) in self.entries.iter().zip(&copy.entries) {
+    /// Becomes a copy of `other`, for a child that shares memory but not actions. Nobody else uses
+    /// this table.
+    pub(crate) fn copy_from(&self, other: &Self) {
+        if self.lock.is_locked() {
+            // SAFETY: by a vfork child that was killed.
+            unsafe { sync::release_of_another(&self.lock) };
+        }
+        for (from, to) in other.entries.iter().zip(&self.entries) {
             to.set(&from.get());
         }
     }
@@ -179,7 +154,7 @@ impl Actions {
     pub(crate) fn clear_handlers(&self) {
         for (signal, entry) in self.entries.iter().enumerate().skip(1) {
             if Disposition::of(entry.get().handler) == Disposition::Handler {
-                entry.set(&Action::DEFAULT);
+                entry.set(&Action::default());
             }
             if bit(signal) & NEEDED != 0 {
                 tell_kernel(signal, &entry.get());
@@ -233,13 +208,8 @@ impl Actions {
 }
 
 fn set_in_kernel(signal: usize, action: &Action) {
-    // SAFETY: a complete action; handler and restorer are the engine's or those the program gave.
-    let _ = unsafe {
-        syscall::call(
-            nr::RT_SIGACTION,
-            [signal, core::ptr::from_ref(action) as usize, 0, 8],
-        )
-    };
+    // SAFETY: handler and restorer are the engine's or those the program gave.
+    let _ = unsafe { kernel::set_action(signal as u32, action) };
 }
 
 /// Installs for `signal` what serves `action`.
@@ -274,7 +244,7 @@ fn tell_kernel(signal: usize, action: &Action) {
 
 /// Makes the kernel do what it does without any handler, whatever the program wants.
 pub(crate) fn fall_to_default(signal: usize) {
-    set_in_kernel(signal, &Action::DEFAULT);
+    let _ = kernel::set_default(signal as u32);
 }
 
 /// SIG_IGN for the needed signals, as an exec has to find it in the kernel.
@@ -301,42 +271,43 @@ fn needed(table: &Actions) -> impl Iterator<Item = (usize, Action)> {
         .map(|signal| (signal, table.get(signal)))
 }
 
-/// The actions at `table`, a pointer of this module's or null.
-pub(crate) fn at(table: *mut Actions) -> &'static Actions {
-    // SAFETY: tables in use are never freed.
-    unsafe { table.as_ref() }.unwrap_or(&PROCESS)
-}
-
-/// The actions that hold for threads without a block.
-pub(crate) fn of_threads_without_blocks() -> &'static Actions {
-    at(of_process())
-}
-
-/// The actions of the process.
-pub(crate) fn of_process() -> *mut Actions {
-    let current = CURRENT.load(Relaxed);
-    if current.is_null() {
-        (&raw const PROCESS).cast_mut()
-    } else {
-        current
-    }
+/// The actions of the process, which hold for threads without a block.
+pub(crate) fn of_process() -> &'static Actions {
+    CURRENT.get().unwrap_or(&PROCESS)
 }
 
 /// In a forked child: `table`, of the thread that forked, is the process's.
-pub(crate) fn adopt(table: *mut Actions) {
-    CURRENT.store(table, Relaxed);
+pub(crate) fn adopt(table: &'static Actions) {
+    CURRENT.set(Some(table));
 }
 
 /// Takes over the actions that the process has.
 pub(crate) fn install() {
     for signal in (1..SIGNALS).filter(|signal| *signal != SIGKILL && *signal != SIGSTOP) {
-        let mut action = Action::DEFAULT;
-        // SAFETY: writes one action.
-        let _ =
-            unsafe { syscall::call(nr::RT_SIGACTION, [signal, 0, (&raw mut action) as usize, 8]) };
+        let action = kernel::action(signal as u32).unwrap_or_default();
         PROCESS.entries[signal].set(&action);
         if Disposition::of(action.handler) == Disposition::Handler || bit(signal) & NEEDED != 0 {
             tell_kernel(signal, &action);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_whole_again_whose_user_was_killed_in_the_middle_of_a_change() {
+        let (table, other) = (Actions::new(), Actions::new());
+        core::mem::forget(table.lock.lock());
+        table.entries[10].sequence.store(7, Relaxed);
+        let action = Action {
+            handler: 4096,
+            ..Action::default()
+        };
+        other.entries[10].set(&action);
+        table.copy_from(&other);
+        assert_eq!(table.get(10), action);
+        assert!(table.lock.try_lock().is_some());
     }
 }

@@ -6,7 +6,7 @@ pub(crate) mod information;
 pub(crate) mod needed;
 pub(crate) mod recorded;
 
-use culvert_sys::{nr, syscall};
+use culvert_sys::{process, signal};
 use information::Information;
 
 pub(crate) const SIGILL: usize = 4;
@@ -17,6 +17,10 @@ pub(crate) const SIGKILL: usize = 9;
 pub(crate) const SIGSEGV: usize = 11;
 pub(crate) const SIGSTOP: usize = 19;
 pub(crate) const SIGSYS: usize = 31;
+
+pub(crate) const SIG_BLOCK: u32 = 0;
+pub(crate) const SIG_UNBLOCK: u32 = 1;
+pub(crate) const SIG_SETMASK: u32 = 2;
 
 /// The bit of a signal in a mask.
 pub(crate) const fn bit(signal: usize) -> u64 {
@@ -31,21 +35,15 @@ pub(crate) const ASYNCHRONOUS: u64 = !(NEEDED | bit(SIGTRAP) | bit(SIGFPE) | bit
 
 /// Sends this thread the signal with the information it came with.
 pub(crate) fn raise(information: &Information) {
-    // SAFETY: numbers, and a siginfo that outlives the call. A thread may send itself any code
-    // (`do_rt_tgsigqueueinfo`).
-    unsafe {
-        let process = syscall::raw(nr::GETPID, [0; 6]) as usize;
-        let thread = syscall::raw(nr::GETTID, [0; 6]) as usize;
-        let signal = information.signal as usize;
-        let at = core::ptr::from_ref(information) as usize;
-        if syscall::call(nr::RT_TGSIGQUEUEINFO, [process, thread, signal, at]).is_err() {
-            let _ = syscall::call(nr::TGKILL, [process, thread, signal]);
-        }
+    let (process, thread) = (process::getpid(), process::gettid());
+    let signal = information.signal() as u32;
+    // A thread may send itself any code (`do_rt_tgsigqueueinfo`).
+    if signal::queue(process, thread, signal, &information.0).is_err() {
+        let _ = process::tgkill(process, thread, signal);
     }
 }
 
 /// Sets this thread's mask in the kernel and returns the former.
 pub(crate) fn set_mask(mask: u64) -> u64 {
-    const SIG_SETMASK: u32 = 2;
-    culvert_sys::process::sigprocmask(SIG_SETMASK, mask).unwrap_or(0)
+    process::sigprocmask(SIG_SETMASK, mask).unwrap_or(0)
 }

@@ -1,10 +1,7 @@
 //! Signals that wait for the end of a hook.
 
-use super::information::Information;
-use core::{
-    cell::UnsafeCell,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
-};
+use super::information::{Information, Place};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// How many signals can come before the first one's return blocks all others: those that were
 /// delivered at the same moment.
@@ -13,31 +10,23 @@ const CAPACITY: usize = 32;
 /// Signals that came while a hook was running.
 pub(crate) struct Recorded {
     count: AtomicUsize,
-    information: UnsafeCell<[Information; CAPACITY]>,
+    places: [Place; CAPACITY],
 }
 
 impl Recorded {
-    pub(crate) const fn new() -> Self {
-        Self {
-            count: AtomicUsize::new(0),
-            information: UnsafeCell::new([Information::NONE; CAPACITY]),
-        }
-    }
-
     /// Adds one. A handler may be interrupted here by another, which takes the next place and is
     /// done before.
     pub(crate) fn add(&self, information: &Information) {
         let place = self.count.fetch_add(1, Relaxed);
-        if place < CAPACITY {
-            // SAFETY: the place is this handler's alone.
-            unsafe { (*self.information.get())[place] = *information };
+        if let Some(place) = self.places.get(place) {
+            place.put(information);
         }
     }
 
     /// Those recorded so far; only while no signal can arrive.
-    pub(crate) fn all(&self) -> &[Information] {
-        // SAFETY: no handler runs.
-        unsafe { &(&*self.information.get())[..self.count.load(Relaxed).min(CAPACITY)] }
+    pub(crate) fn all(&self) -> impl Iterator<Item = Information> {
+        let places = self.places.iter().take(self.count.load(Relaxed));
+        places.filter_map(Place::get)
     }
 
     pub(crate) fn forget(&self) {

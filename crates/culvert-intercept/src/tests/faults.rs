@@ -5,15 +5,16 @@ use super::{alone, hook, start, stub};
 use crate::{
     Outcome,
     delivery::context::Context,
-    signal::{SIGBUS, SIGSEGV, actions::Action, bit, information::Information},
+    signal::{SIGBUS, SIGSEGV, bit, information::Information},
     user,
 };
 use core::sync::atomic::Ordering::*;
+use culvert_sys::signal::Action;
 use culvert_sys::{nr, syscall};
 
 extern "C" fn repairs(_: usize, information: &Information, context: &mut Context) {
     RAN.fetch_add(1, Relaxed);
-    RAX.store(information.address, Relaxed);
+    RAX.store(information.address(), Relaxed);
     context.rip += 2; // mov eax, [rax]
 }
 

@@ -4,14 +4,18 @@
 use super::{alone, hook, jump, start, stub};
 use crate::{
     Outcome,
-    delivery::context::{AlternateStack, Context},
+    delivery::context::Context,
     labels,
-    signal::{SIGBUS, SIGILL, SIGSEGV, actions::Action, bit, information::Information},
+    signal::{SIGBUS, SIGILL, SIGSEGV, bit, information::Information},
     thread::{OUTSIDE, current},
     user,
 };
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
-use culvert_sys::{nr, syscall};
+use culvert_sys::{
+    nr,
+    signal::{Action, AlternateStack},
+    syscall,
+};
 use std::vec;
 
 pub(super) const SIGHUP: usize = 1;
@@ -134,8 +138,8 @@ pub(super) static MASK: AtomicU64 = AtomicU64::new(0);
 pub(super) static ORDER: AtomicU64 = AtomicU64::new(0);
 
 pub(super) extern "C" fn note(signal: usize, information: &Information, context: &mut Context) {
-    assert_eq!(signal, information.signal as usize);
-    assert_eq!(current().state().load(Relaxed), OUTSIDE);
+    assert_eq!(signal, information.signal());
+    assert_eq!(current().frame.state.load(Relaxed), OUTSIDE);
     RAN.fetch_add(1, Relaxed);
     RIP.store(context.rip, Relaxed);
     RAX.store(context.rax, Relaxed);
@@ -263,7 +267,7 @@ fn a_long_jump_out_of_a_handler_leaves_the_thread_usable() {
             jump::try_call(nr::GETUID);
             assert_eq!(RAN.load(Relaxed), round);
             assert_eq!(stub::call(nr::GETGID, []), 77);
-            assert_eq!(current().state().load(Relaxed), OUTSIDE);
+            assert_eq!(current().frame.state.load(Relaxed), OUTSIDE);
         }
     });
 }

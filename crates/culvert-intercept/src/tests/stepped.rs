@@ -26,7 +26,7 @@ static ENGINE: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn note(_: usize, _: &Information, context: &mut Context) {
     RAN.fetch_add(1, Relaxed);
-    assert_eq!(current().state().load(Relaxed), OUTSIDE);
+    assert_eq!(current().frame.state.load(Relaxed), OUTSIDE);
     if (labels::entry()..labels::clone_retry()).contains(&context.rip) {
         ENGINE.store(context.rip, Relaxed);
     }

@@ -1,7 +1,7 @@
 //! What the assembly of `entry` knows of a thread: the program's registers while a hook runs.
 
-use crate::{Call, SiteRecord};
-use core::sync::atomic::AtomicU32;
+use crate::SiteRecord;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 /// [`Frame::state`]: the program is running.
 pub(crate) const OUTSIDE: u32 = 0;
@@ -15,74 +15,92 @@ pub(crate) const SIGNALS: u32 = 1;
 /// [`Frame::pending`]: the alternate stack is to be given back to the kernel.
 pub(crate) const ALTERNATE_STACK: u32 = 2;
 
-/// An xmm register, where `movaps` may put it.
+/// A word that a thread, its signal handlers and the assembly read and write, each by a plain
+/// instruction.
+#[repr(transparent)]
+pub(crate) struct Word(AtomicUsize);
+
+impl Word {
+    #[inline(always)]
+    pub fn get(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+
+    #[inline(always)]
+    pub fn set(&self, value: usize) {
+        self.0.store(value, Relaxed);
+    }
+}
+
+/// The xmm registers, where `movaps` may put them.
 #[repr(C, align(16))]
-#[derive(Clone, Copy)]
-pub(crate) struct Vector(pub [u64; 2]);
+pub(crate) struct Vectors([Word; 32]);
 
 /// The part of a block that the assembly of `entry.rs` knows: the registers of the program while a
-/// hook runs, and the state of the hook.
+/// hook runs, and the state of the hook. All zeroes: that of a thread outside.
 #[repr(C, align(64))]
 pub(crate) struct Frame {
     /// Its own address: how the entry recognises that the GS base is ours.
-    pub this: usize,
+    pub this: Word,
     /// Top of the hook stack.
-    pub stack: usize,
+    pub stack: Word,
     /// [`OUTSIDE`], [`INSIDE`] or [`BOUNDARY`].
     pub state: AtomicU32,
     /// What the way out has to do besides restoring registers: [`SIGNALS`], [`ALTERNATE_STACK`].
     pub pending: AtomicU32,
     /// The program's registers, from here to `vectors`.
-    pub rsp: usize,
-    pub record: *const SiteRecord,
+    pub rsp: Word,
+    /// The address of the site's [`SiteRecord`].
+    pub record: Word,
     /// Carry, parity, adjust, zero and sign as `lahf` has them in bits 8 to 15, overflow in bit 0.
-    pub flags: usize,
+    pub flags: Word,
     /// All flags; the six above are not the program's here.
-    pub rflags: usize,
+    pub rflags: Word,
     /// rdi, rsi, rdx, r10, r8, r9.
-    pub saved: [usize; 6],
-    /// The call, for the handler to read and to change.
-    pub call: Call,
+    pub saved: [Word; 6],
+    /// The call, which `dispatch` is given as a [`Call`](crate::Call) to read and to change.
+    pub call: [Word; 7],
     /// What goes into rax on the way out.
-    pub result: isize,
+    pub result: Word,
     /// Where the program goes on.
-    pub resume: usize,
+    pub resume: Word,
     /// The GS base that the way out gives back to a program that uses it itself; 0: ours stays.
-    pub program_gs: usize,
+    pub program_gs: Word,
     /// The same, from the entry to `dispatch`.
-    pub claimed_gs: usize,
-    pub mxcsr: u32,
-    pub mxcsr_now: u32,
-    pub vectors: [Vector; 16],
+    pub claimed_gs: Word,
+    pub mxcsr: Word,
+    pub mxcsr_now: Word,
+    pub vectors: Vectors,
     /// The alternate signal stack that the program has set; `alternate_size` is 0 without one.
-    pub alternate_base: usize,
-    pub alternate_size: usize,
+    pub alternate_base: Word,
+    pub alternate_size: Word,
     /// The signal mask before all signals were blocked to take the alternate stack away.
-    pub alternate_mask: u64,
+    pub alternate_mask: Word,
     /// Nonzero: all signals are blocked since the entry, because the program runs on its alternate
     /// stack.
-    pub alternate_held: u32,
+    pub alternate_held: Word,
     /// Nonzero while a thread owns this block.
     pub used: AtomicU32,
     /// The signal mask that the way out restores when signals were recorded.
-    pub mask: u64,
+    pub mask: Word,
     /// The block of the child that a clone is about to make.
-    pub child: usize,
+    pub child: Word,
     /// The call's number as the program made it.
-    pub number: usize,
-    /// What is decided about making the call again when the pending signals are known.
-    pub restart: Restart,
-    /// How far the hook has come with what may wait.
-    pub wait: Wait,
+    pub number: Word,
+    /// A [`Restart`]: what is decided about making the call again when the pending signals are
+    /// known.
+    pub restart: Word,
+    /// A [`Wait`]: how far the hook has come with what may wait.
+    pub wait: Word,
     /// The flags of the alternate stack.
-    pub alternate_flags: i32,
+    pub alternate_flags: Word,
     /// Nonzero: the kernel has refused the program's call (SECCOMP_RET_TRAP of a filter that
     /// `filters` does not know).
-    pub refused: u32,
+    pub refused: Word,
 }
 
-/// How far a hook has come with [`crate::wait::interruptible`].
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// How far a hook has come with `wait::interruptible`.
+#[derive(Clone, Copy)]
 pub(crate) enum Wait {
     /// It has not come there.
     None,
@@ -93,7 +111,7 @@ pub(crate) enum Wait {
 }
 
 /// What a hook that ended with [`Outcome::Restart`](crate::Outcome::Restart) is waiting for.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Restart {
     /// Nothing.
     No,
@@ -108,6 +126,27 @@ impl Frame {
     #[inline]
     pub fn record(&self) -> &'static SiteRecord {
         // SAFETY: set at the entry of each hook; records live for ever.
-        unsafe { &*self.record }
+        unsafe { &*(self.record.get() as *const SiteRecord) }
+    }
+
+    /// Takes over the program's registers, the call that it makes, and its alternate stack.
+    pub fn copy_from(&self, other: &Self) {
+        let words = [
+            (&self.rsp, &other.rsp),
+            (&self.record, &other.record),
+            (&self.flags, &other.flags),
+            (&self.rflags, &other.rflags),
+            (&self.number, &other.number),
+            (&self.program_gs, &other.program_gs),
+            (&self.mxcsr, &other.mxcsr),
+            (&self.alternate_base, &other.alternate_base),
+            (&self.alternate_size, &other.alternate_size),
+            (&self.alternate_flags, &other.alternate_flags),
+        ];
+        let saved = self.saved.iter().zip(&other.saved);
+        let vectors = self.vectors.0.iter().zip(&other.vectors.0);
+        for (to, from) in words.into_iter().chain(saved).chain(vectors) {
+            to.set(from.get());
+        }
     }
 }

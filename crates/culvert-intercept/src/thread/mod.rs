@@ -10,11 +10,11 @@ mod frame;
 
 pub(crate) use clone_state::{InProgress, Kept, NO_BLOCK};
 pub(crate) use frame::{
-    ALTERNATE_STACK, BOUNDARY, Frame, INSIDE, OUTSIDE, Restart, SIGNALS, Vector, Wait,
+    ALTERNATE_STACK, BOUNDARY, Frame, INSIDE, OUTSIDE, Restart, SIGNALS, Wait, Word,
 };
 
 use crate::{
-    Call, seccomp,
+    seccomp,
     signal::{
         actions::{self, Actions},
         needed::Needed,
@@ -24,19 +24,20 @@ use crate::{
 use core::{
     arch::asm,
     cell::UnsafeCell,
-    ptr::null_mut,
-    sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*},
+    sync::atomic::{AtomicU32, AtomicUsize, Ordering::*},
 };
 use culvert_sys::PAGE;
-use culvert_sys::{nr, syscall};
+use culvert_sys::flags::Protection;
+use culvert_sys::memory::{self, Mapping, Of};
+use culvert_sys::sync::AtomicRef;
 
 /// Bytes of a hook stack; touched lazily, so most of it never exists.
 const STACK: usize = 256 << 10;
 
-/// A thread's block. The GS base points to it.
+/// A thread's block. The GS base points to it. All zeroes: one that nobody owns.
 #[repr(C)]
 pub struct ThreadBlock {
-    pub(crate) frame: UnsafeCell<Frame>,
+    pub(crate) frame: Frame,
     /// Nonzero while the thread, though inside a hook, waits where a fork may go on (`wait`,
     /// `quiesce`).
     pub(crate) waits: AtomicU32,
@@ -50,21 +51,21 @@ pub struct ThreadBlock {
     pub(crate) vforks: AtomicU32,
     /// Signal actions as this process set them: the process's own table, or that of a child that
     /// shares memory only.
-    pub(crate) actions: AtomicPtr<Actions>,
+    pub(crate) actions: AtomicRef<Actions>,
     /// SIGSEGV, SIGBUS and SIGILL as the program has blocked them.
     pub(crate) needed: Needed,
     /// Signals that came while a hook was running.
-    pub(crate) recorded: UnsafeCell<Recorded>,
+    pub(crate) recorded: Recorded,
     /// A mask, or pselect6's pair and a mask, lent to the kernel instead of the program's.
-    pub(crate) lent: UnsafeCell<[u64; 3]>,
+    pub(crate) lent: [Word; 3],
     /// How the clone in progress was asked for.
-    pub(crate) clone: UnsafeCell<InProgress>,
+    pub(crate) clone: InProgress,
     /// The seccomp filters that the thread has installed or inherited.
     pub(crate) filters: seccomp::Chain,
     /// The thread's FS base, which libcs give each thread for itself: how its block is found when
     /// the program uses the GS base. 0: not known.
     pub(crate) fs: AtomicUsize,
-    next: AtomicPtr<ThreadBlock>,
+    next: AtomicRef<ThreadBlock>,
     /// For the embedder; zero in a new thread. A forked child has its parent's values, a vfork
     /// child *shares* them with its parent.
     pub slot: [AtomicUsize; 4],
@@ -76,9 +77,6 @@ pub struct ThreadBlock {
     pub credentials: AtomicUsize,
 }
 
-// SAFETY: a block belongs to one thread; what others look at (state, waits, used, next) is atomic.
-unsafe impl Sync for ThreadBlock {}
-
 impl core::fmt::Debug for ThreadBlock {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("ThreadBlock")
@@ -89,57 +87,8 @@ impl core::fmt::Debug for ThreadBlock {
 
 impl ThreadBlock {
     const fn new() -> Self {
-        Self {
-            frame: UnsafeCell::new(Frame {
-                this: 0,
-                stack: 0,
-                state: AtomicU32::new(OUTSIDE),
-                pending: AtomicU32::new(0),
-                rsp: 0,
-                record: core::ptr::null(),
-                flags: 0,
-                rflags: 0,
-                saved: [0; 6],
-                call: Call {
-                    number: 0,
-                    args: [0; 6],
-                },
-                result: 0,
-                resume: 0,
-                program_gs: 0,
-                claimed_gs: 0,
-                mxcsr: 0,
-                mxcsr_now: 0,
-                vectors: [Vector([0; 2]); 16],
-                alternate_base: 0,
-                alternate_size: 0,
-                alternate_mask: 0,
-                alternate_held: 0,
-                used: AtomicU32::new(0),
-                mask: 0,
-                child: 0,
-                number: 0,
-                restart: Restart::No,
-                wait: Wait::None,
-                alternate_flags: 0,
-                refused: 0,
-            }),
-            waits: AtomicU32::new(0),
-            away: AtomicU32::new(0),
-            holds: AtomicU32::new(0),
-            vforks: AtomicU32::new(0),
-            actions: AtomicPtr::new(null_mut()),
-            needed: Needed::new(),
-            recorded: UnsafeCell::new(Recorded::new()),
-            lent: UnsafeCell::new([0; 3]),
-            clone: UnsafeCell::new(InProgress::NONE),
-            filters: seccomp::Chain::new(null_mut()),
-            fs: AtomicUsize::new(0),
-            next: AtomicPtr::new(null_mut()),
-            slot: [const { AtomicUsize::new(0) }; 4],
-            table: AtomicUsize::new(0),
-            credentials: AtomicUsize::new(0),
-        }
+        // SAFETY: atomic words, none of which is there for being another than 0.
+        unsafe { core::mem::zeroed() }
     }
 
     /// Whether this thread runs as a vfork child: it shares memory, and this very block, with its
@@ -150,61 +99,47 @@ impl ThreadBlock {
 
     /// The signal actions that hold for it.
     pub(crate) fn actions(&self) -> &'static Actions {
-        actions::at(self.actions.load(Relaxed))
-    }
-
-    pub(crate) fn state(&self) -> &AtomicU32 {
-        // SAFETY: atomic, and inside a block that lives for ever.
-        unsafe { &(*self.frame.get()).state }
-    }
-
-    pub(crate) fn pending(&self) -> &AtomicU32 {
-        // SAFETY: as `state`.
-        unsafe { &(*self.frame.get()).pending }
+        self.actions.get().unwrap_or_else(actions::of_process)
     }
 
     /// That of a thread inside a hook, which is in no list.
     #[cfg(test)]
     pub(crate) fn inside() -> Self {
         let block = Self::new();
-        block.used().store(1, Relaxed);
-        block.state().store(INSIDE, Relaxed);
+        block.frame.used.store(1, Relaxed);
+        block.frame.state.store(INSIDE, Relaxed);
         block
     }
 
     /// Whether a thread owns it.
     pub(crate) fn is_used(&self) -> bool {
-        self.used().load(Acquire) != 0
+        self.frame.used.load(Acquire) != 0
     }
 
-    fn used(&self) -> &AtomicU32 {
-        // SAFETY: as `state`.
-        unsafe { &(*self.frame.get()).used }
+    /// Its address, as it stands in the GS base.
+    pub(crate) fn address(&self) -> usize {
+        core::ptr::from_ref(self) as usize
     }
 
     /// Makes an owned block that of a new thread.
     fn prepare(&self) {
-        let frame = self.frame.get();
-        // SAFETY: the caller has just taken the block, so nobody else looks at it; plain fields of
-        // a live object.
-        unsafe {
-            (*frame).this = core::ptr::from_ref(self) as usize;
-            (*frame).alternate_size = 0;
-            (*frame).alternate_held = 0;
-            (*frame).program_gs = 0;
-            (*frame).claimed_gs = 0;
-            (*self.recorded.get()).forget();
-        }
+        let frame = &self.frame;
+        frame.this.set(self.address());
+        frame.alternate_size.set(0);
+        frame.alternate_held.set(0);
+        frame.program_gs.set(0);
+        frame.claimed_gs.set(0);
+        frame.state.store(OUTSIDE, Relaxed);
+        frame.pending.store(0, Relaxed);
+        self.recorded.forget();
         self.needed.inherit(0);
-        self.state().store(OUTSIDE, Relaxed);
-        self.pending().store(0, Relaxed);
         self.fs.store(0, Relaxed);
         self.waits.store(0, Relaxed);
         self.away.store(0, Relaxed);
         self.holds.store(0, Relaxed);
         self.vforks.store(0, Relaxed);
-        self.actions.store(actions::of_process(), Relaxed);
-        self.filters.store(seccomp::common(), Relaxed);
+        self.actions.set(Some(actions::of_process()));
+        self.filters.set(seccomp::COMMON.get());
         for slot in &self.slot {
             slot.store(0, Relaxed);
         }
@@ -222,7 +157,7 @@ static FIRST: ThreadBlock = ThreadBlock::new();
 static FIRST_STACK: FirstStack = FirstStack(UnsafeCell::new([0; STACK]));
 
 /// All blocks there are, the newest first.
-static ALL: AtomicPtr<ThreadBlock> = AtomicPtr::new(null_mut());
+static ALL: AtomicRef<ThreadBlock> = AtomicRef::new();
 /// How many of them have an owner.
 static USED: AtomicUsize = AtomicUsize::new(0);
 /// How many there are.
@@ -230,13 +165,12 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// All blocks, used or not.
 pub(crate) fn all() -> impl Iterator<Item = &'static ThreadBlock> {
-    let mut next = ALL.load(Acquire);
-    core::iter::from_fn(move || {
-        // SAFETY: blocks are never freed.
-        let block = unsafe { next.as_ref() }?;
-        next = block.next.load(Relaxed);
-        Some(block)
-    })
+    core::iter::successors(ALL.get(), |block| block.next.get())
+}
+
+/// The block at `address`.
+pub(crate) fn at(address: usize) -> Option<&'static ThreadBlock> {
+    all().find(|block| block.address() == address)
 }
 
 /// How many threads have a block.
@@ -245,19 +179,7 @@ pub(crate) fn used() -> usize {
 }
 
 fn link(block: &'static ThreadBlock) {
-    let mut head = ALL.load(Relaxed);
-    loop {
-        block.next.store(head, Relaxed);
-        match ALL.compare_exchange_weak(
-            head,
-            core::ptr::from_ref(block).cast_mut(),
-            Release,
-            Relaxed,
-        ) {
-            Ok(_) => break,
-            Err(now) => head = now,
-        }
-    }
+    ALL.push(block, &block.next);
     COUNT.fetch_add(1, Relaxed);
 }
 
@@ -282,52 +204,34 @@ fn take_used() -> Option<&'static ThreadBlock> {
     if COUNT.load(Relaxed) <= USED.load(Relaxed) {
         return None;
     }
-    all().find(|block| {
-        block
-            .used()
-            .compare_exchange(0, 1, Acquire, Relaxed)
-            .is_ok()
-    })
+    let take = |block: &&ThreadBlock| {
+        let used = &block.frame.used;
+        used.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    };
+    all().find(take)
 }
 
 fn make() -> Option<&'static ThreadBlock> {
-    const PROT_READ_WRITE: usize = 3;
-    const MAP_PRIVATE_ANONYMOUS_NORESERVE: usize = 0x2 | 0x20 | 0x4000;
-    let head = size_of::<ThreadBlock>().next_multiple_of(PAGE);
-    let length = PAGE + STACK + head;
-    // SAFETY: a fresh mapping; its lowest page becomes the guard below the stack, the block lies
-    // above the stack.
-    unsafe {
-        let base = syscall::call(
-            nr::MMAP,
-            [
-                culvert_sys::place::hint(length),
-                length,
-                PROT_READ_WRITE,
-                MAP_PRIVATE_ANONYMOUS_NORESERVE,
-                usize::MAX,
-                0,
-            ],
-        )
-        .ok()?;
-        let _ = syscall::call(nr::MPROTECT, [base, PAGE, 0]);
-        let block = (base + PAGE + STACK) as *mut ThreadBlock;
-        block.write(ThreadBlock::new());
-        (*(*block).frame.get()).stack = base + PAGE + STACK;
-        (*block).used().store(1, Relaxed);
-        let block = &*block;
-        link(block);
-        Some(block)
-    }
+    let length = PAGE + STACK + size_of::<ThreadBlock>().next_multiple_of(PAGE);
+    let memory = Mapping::new(Of::Nothing, length, Protection::READ | Protection::WRITE).ok()?;
+    // The lowest page becomes the guard below the stack, the block lies above the stack.
+    let _ = memory.guard(PAGE);
+    let top = memory.leak().wrapping_add(PAGE + STACK);
+    // SAFETY: there for good, with room for a block, which zeroes make.
+    let block = unsafe { &*top.cast::<ThreadBlock>() };
+    block.frame.stack.set(top as usize);
+    block.frame.used.store(1, Relaxed);
+    link(block);
+    Some(block)
 }
 
 /// Makes the first block that of the calling thread, which has none.
 pub(crate) fn take_first() -> &'static ThreadBlock {
-    // SAFETY: called once, before any hook; nobody uses the block yet.
-    unsafe { (*FIRST.frame.get()).stack = FIRST_STACK.0.get() as usize + STACK };
+    let stack = FIRST_STACK.0.get() as usize;
+    FIRST.frame.stack.set(stack + STACK);
     // SAFETY: the lowest page of the stack, as a guard: below it lie other variables.
-    let _ = unsafe { syscall::call(nr::MPROTECT, [FIRST_STACK.0.get() as usize, PAGE, 0]) };
-    FIRST.used().store(1, Relaxed);
+    let _ = unsafe { memory::protect(stack, PAGE, Protection::empty()) };
+    FIRST.frame.used.store(1, Relaxed);
     link(&FIRST);
     USED.fetch_add(1, SeqCst);
     FIRST.prepare();
@@ -338,8 +242,8 @@ pub(crate) fn take_first() -> &'static ThreadBlock {
 /// Gives up a block whose thread never came to be.
 pub(crate) fn give_back(block: &ThreadBlock) {
     USED.fetch_sub(1, SeqCst);
-    block.state().store(OUTSIDE, Relaxed);
-    block.used().store(0, Release);
+    block.frame.state.store(OUTSIDE, Relaxed);
+    block.frame.used.store(0, Release);
 }
 
 /// The first half of giving up one's own block: it is counted as free, but `used` stays set until
@@ -352,8 +256,8 @@ pub(crate) fn about_to_end() {
 pub(crate) fn only_one_left(own: &ThreadBlock) {
     for block in all() {
         if !core::ptr::eq(block, own) {
-            block.used().store(0, Relaxed);
-            block.state().store(OUTSIDE, Relaxed);
+            block.frame.used.store(0, Relaxed);
+            block.frame.state.store(OUTSIDE, Relaxed);
         }
     }
     USED.store(1, SeqCst);
@@ -396,14 +300,10 @@ pub(crate) fn own() -> Option<&'static ThreadBlock> {
 /// The block of the thread that is in a hook.
 #[inline]
 pub fn current() -> &'static ThreadBlock {
-    // SAFETY: inside a hook the GS base is a block, whose first word is its own address. Outside
-    // (tests, an embedder that is starting) it need not be.
-    unsafe {
-        let base = gs_base();
-        if base == 0 {
-            &FIRST
-        } else {
-            &*(base as *const ThreadBlock)
-        }
+    match gs_base() {
+        // Outside of hooks: in tests, and in an embedder that is starting.
+        0 => &FIRST,
+        // SAFETY: inside a hook the GS base is a block, whose first word is its own address.
+        base => unsafe { &*(base as *const ThreadBlock) },
     }
 }
