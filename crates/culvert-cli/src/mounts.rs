@@ -35,14 +35,14 @@ pub fn resolve(requests: Vec<Request>, inherited: &[Mount]) -> Result<Vec<Mount>
             }
         }
         let target = target.into_os_string().into_encoded_bytes();
-        let mut mount = served(request, target)?;
+        let mount = served(request, target)?;
         mount
             .check()
             .map_err(|error| Failure::new(error.to_string()))?;
-        let on_itself = |leaf: &&mut Mount| {
+        let on_itself = |leaf: &Mount| {
             leaf.source == leaf.target && source_kind(leaf) == Some(Source::Directory)
         };
-        if mount.leaves_mut().iter().any(on_itself) {
+        if mount.leaves().into_iter().any(on_itself) {
             return Err(Failure::new(format!(
                 "source and target are the same directory {}",
                 shown(path(&mount.target))

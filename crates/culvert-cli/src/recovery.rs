@@ -107,7 +107,8 @@ fn sources(directory: &Path) -> Vec<bool> {
         Err(error) => error.kind() != io::ErrorKind::NotFound,
         Ok(_) => true,
     };
-    mounts.iter().map(|mount| there(&mount.source)).collect()
+    let sources = mounts.iter().flat_map(culvert::mount::Mount::leaves);
+    sources.map(|one| there(&one.source)).collect()
 }
 
 /// Writes back what programs of the run in `directory`, which nobody holds, have stored. Another
@@ -184,5 +185,30 @@ pub fn recover(directory: &Path) -> Result<u8, Failure> {
     match culvert_cache::recover_all() {
         Ok(()) => Ok(0),
         Err(error) => Err(kept(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert::mount::{Mount, encode};
+
+    #[test]
+    fn each_source_of_a_mount_of_several_is_looked_for() {
+        let directory =
+            std::env::temp_dir().join(format!("culvert-sources-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let mount = |source: &[u8], branches: &[Mount]| Mount {
+            driver: "last".into(),
+            source: source.to_vec(),
+            target: b"/mnt".to_vec(),
+            options: Vec::new(),
+            branches: branches.to_vec(),
+        };
+        let there = mount(b"/", &[]);
+        let both = mount(b"/:/nowhere", &[there.clone(), mount(b"/nowhere", &[])]);
+        fs::write(directory.join("mounts"), encode(&[both, there])).unwrap();
+        assert_eq!(sources(&directory), [true, false, true]);
+        fs::remove_dir_all(&directory).unwrap();
     }
 }

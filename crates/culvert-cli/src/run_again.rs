@@ -18,7 +18,7 @@ use std::{
     fs::File,
     os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
     os::unix::ffi::OsStrExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 /// What is started again.
@@ -112,16 +112,7 @@ fn serve(again: &Again, directory: &RunDirectory, mounts: Vec<Mount>) -> Result<
     let all: Vec<Mount> = mounts
         .into_iter()
         .map(|mount| {
-            let ready = match culvert_drivers::declared(&mount).map(|one| one.other_user) {
-                Some(OtherUser::Refused(why)) => Err(Failure::new(why)),
-                Some(OtherUser::Prepares(adapt)) => {
-                    let mut own = mount.clone();
-                    adapt(&mut own);
-                    prepare::prepare(&own, &directory.path)
-                }
-                Some(OtherUser::Opens) | None => may_open(&mount),
-            };
-            ready.unwrap_or_else(|failure| {
+            for_this_user(&mount, &directory.path).unwrap_or_else(|failure| {
                 refused.push(format!(
                     "{} ({})",
                     shown(crate::failure::path(&mount.target)),
@@ -137,12 +128,28 @@ fn serve(again: &Again, directory: &RunDirectory, mounts: Vec<Mount>) -> Result<
     directory.write_mounts(&all)
 }
 
-/// `mount` as it is, if this user may open it.
-fn may_open(mount: &Mount) -> Result<Mount, Failure> {
-    match culvert_drivers::open(mount, &culvert_drivers::Environment::default()) {
-        Ok(_) => Ok(mount.clone()),
-        Err(error) => Err(Failure::new(error.to_string())),
+/// `mount`, each source of it as this user may have it, by what the source's driver declares.
+fn for_this_user(mount: &Mount, run: &Path) -> Result<Mount, Failure> {
+    let mut mount = mount.clone();
+    for leaf in mount.leaves_mut() {
+        match culvert_drivers::declared(leaf).map(|one| one.other_user) {
+            Some(OtherUser::Refused(why)) => return Err(Failure::new(why)),
+            Some(OtherUser::Prepares(adapt)) => {
+                adapt(leaf);
+                *leaf = prepare::prepare(leaf, run)?;
+            }
+            Some(OtherUser::Opens) | None => may_open(leaf)?,
+        }
     }
+    Ok(mount)
+}
+
+/// Whether this user may open `mount`.
+fn may_open(mount: &Mount) -> Result<(), Failure> {
+    let opened = culvert_drivers::open(mount, &culvert_drivers::Environment::default());
+    opened
+        .map(drop)
+        .map_err(|error| Failure::new(error.to_string()))
 }
 
 fn tell(again: &Again, why: &str) {
@@ -154,4 +161,35 @@ fn tell(again: &Again, why: &str) {
         &format!("it runs as user {uid}, and not as the user of the run: {why}"),
         "mounts for all users are made by `culvert mount`",
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_source_of_a_mount_of_several_is_this_users_own() {
+        let mount = |driver: &str, source: &[u8], branches: &[Mount]| Mount {
+            driver: driver.into(),
+            source: source.to_vec(),
+            target: b"/mnt".to_vec(),
+            options: Vec::new(),
+            branches: branches.to_vec(),
+        };
+        let root = mount("passthrough", b"/", &[]);
+        let run = std::env::temp_dir();
+        let both = mount("last", b"/:/", &[root.clone(), root.clone()]);
+        assert_eq!(for_this_user(&both, &run).unwrap(), both);
+        let one = mount(
+            "last",
+            b"/:/nowhere",
+            &[root, mount("passthrough", b"/nowhere", &[])],
+        );
+        let refused = for_this_user(&one, &run).unwrap_err();
+        assert!(
+            refused.message().contains("No such file"),
+            "{}",
+            refused.message()
+        );
+    }
 }

@@ -80,6 +80,7 @@ const VOLUME: Flag = short(
     'v',
     flag("volume", Value::Volume, "mount a source at a target"),
 );
+const FIELDS: Flag = flag("mount", Value::Fields, "mount, spelled out");
 const JSON: Flag = flag("json", Value::None, "JSON instead of text");
 
 /// All commands, in the order of the help.
@@ -89,7 +90,7 @@ pub const WORDS: &[Word] = &[
         about: "run a program with file systems of its own",
         flags: &[
             VOLUME,
-            flag("mount", Value::Fields, "mount, spelled out"),
+            FIELDS,
             flag("page-memory", Value::Text, "memory for mapped files"),
             flag("strict", Value::None, "refuse what cannot be intercepted"),
             flag("private", Value::None, "cover the targets in a namespace"),
@@ -109,6 +110,7 @@ pub const WORDS: &[Word] = &[
                 'f',
                 flag("foreground", Value::None, "stay in the foreground"),
             ),
+            FIELDS,
             flag("allow-other", Value::None, "for other users, too"),
             flag("restart", Value::None, "go on when the server dies"),
             flag("log", Value::Log, "where messages go"),
@@ -171,7 +173,7 @@ pub const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 /// Words that are offered in the place of `value`.
 pub fn choices(value: Value) -> Vec<&'static str> {
     let types = culvert_drivers::list().map(|driver| driver.name);
-    use culvert_server::capabilities::{ON_REQUEST, SWITCHES, USED};
+    use culvert_server::capabilities::{ON_REQUEST, SWITCHES};
     match value {
         Value::Type => types.collect(),
         Value::Described => types
@@ -181,7 +183,7 @@ pub fn choices(value: Value) -> Vec<&'static str> {
         Value::Fields => vec!["type=", "source=", "target="],
         Value::Log => vec!["journal", "terminal"],
         Value::Without => {
-            let used = USED.iter().filter(|one| one.switchable);
+            let used = culvert_server::used_capabilities().filter(|one| one.switchable);
             let switches = SWITCHES.iter().map(|(name, _)| *name);
             used.map(|one| one.name)
                 .chain(switches)

@@ -112,7 +112,7 @@ impl Session {
         };
         if let Ok(message) = notice.encode(&self.protocol) {
             // ENOENT: the kernel does not have the node in hand; then it believes nothing of it.
-            let _ = context.transport.send(&message);
+            let _ = context.channel.send(&message);
         }
     }
 }

@@ -29,8 +29,6 @@ pub struct Situation {
     pub privileged: bool,
     /// Some files are not always ready, and the driver is asked.
     pub polls: bool,
-    /// Requests may come by io_uring.
-    pub ring: bool,
     /// The user wants unanswered requests to end the connection.
     pub timeout: bool,
     /// Files are truncated by a request of its own, which says whether set-user-ID goes.
@@ -39,12 +37,7 @@ pub struct Situation {
 
 impl Situation {
     /// As `filesystem` and the calling process have it.
-    pub fn of(
-        filesystem: &dyn FileSystem,
-        validity: Validity,
-        settings: &Settings,
-        ring: bool,
-    ) -> Self {
+    pub fn of(filesystem: &dyn FileSystem, validity: Validity, settings: &Settings) -> Self {
         let can = filesystem.capabilities();
         Self {
             immutable: can.immutable,
@@ -55,7 +48,6 @@ impl Situation {
             believed_for_ever: validity.entry.min(validity.attributes) == u64::MAX,
             privileged: rustix::process::geteuid().is_root(),
             polls: can.polls && !settings.without(POLL),
-            ring,
             timeout: settings.request_timeout.is_some(),
             truncates_apart: !settings.with.iter().any(|name| name == "atomic-o-trunc"),
         }
@@ -80,7 +72,7 @@ pub struct Capability {
     pub switchable: bool,
 }
 
-const fn always(_: &Situation) -> Verdict {
+pub(crate) const fn always(_: &Situation) -> Verdict {
     Ok(())
 }
 
@@ -107,7 +99,7 @@ const fn believed(situation: &Situation) -> Verdict {
 
 macro_rules! capabilities {
     ($($flag:ident $name:literal $switchable:literal $honoured:expr, $reason:literal;)*) => {
-        /// Every capability that is used where the kernel offers it.
+        /// Every capability that is used where the kernel offers it, whatever the transport.
         pub const USED: &[Capability] = &[$(Capability {
             flag: InitFlags::$flag,
             name: $name,
@@ -151,10 +143,6 @@ capabilities! {
         true => Ok(()),
         false => Err("backing files may be registered with CAP_SYS_ADMIN only"),
     }, "reads, writes and mappings of backed files are the kernel's own: no request at all";
-    OVER_IO_URING "over-io-uring" true |situation| match situation.ring {
-        true => Ok(()),
-        false => Err("requests come by /dev/fuse (transport=, culvert doctor)"),
-    }, "requests and answers by rings of shared memory, one for each processor: one system call for each, and nobody is woken on another processor";
     REQUEST_TIMEOUT "request-timeout" true |situation| match situation.timeout {
         true => Ok(()),
         false => Err("a driver may take as long as it has to (request_timeout=)"),
@@ -235,18 +223,27 @@ pub const UNUSED: &[(InitFlags, &str)] = &[
     ),
 ];
 
-/// What is answered to a kernel that offers `offered`, without those named in `without`; see
-/// `on_request::chosen` for what is used where the user asks for it.
-pub fn choose(situation: &Situation, offered: InitFlags, without: &[String]) -> InitFlags {
-    USED.iter()
-        .filter(|one| offered.contains(one.flag) && (one.honoured)(situation).is_ok())
+/// What of `used` is answered to a kernel that offers `offered`, without those named in `without`;
+/// see `on_request::chosen` for what is used where the user asks for it.
+fn choose<'a>(
+    used: impl Iterator<Item = &'a Capability>,
+    situation: &Situation,
+    offered: InitFlags,
+    without: &[String],
+) -> InitFlags {
+    used.filter(|one| offered.contains(one.flag) && (one.honoured)(situation).is_ok())
         .filter(|one| !one.switchable || !without.iter().any(|name| name == one.name))
         .fold(InitFlags::NONE, |chosen, one| chosen.with(one.flag))
 }
 
-/// What is answered to a kernel that offers `offered`. What was asked for and cannot be is
-/// reported.
-pub fn agreed(situation: &Situation, offered: InitFlags, settings: &Settings) -> InitFlags {
+/// What is answered to a kernel that offers `offered`, where the transport wants `transport`. What
+/// was asked for and cannot be is reported.
+pub(crate) fn agreed(
+    situation: &Situation,
+    offered: InitFlags,
+    transport: Option<&Capability>,
+    settings: &Settings,
+) -> InitFlags {
     let (asked, refused) = on_request::chosen(situation, offered, &settings.with);
     for (name, reason) in refused {
         report(format_args!("{name} is not used: {reason}"));
@@ -256,7 +253,8 @@ pub fn agreed(situation: &Situation, offered: InitFlags, settings: &Settings) ->
             "warning: with writeback-cache nobody else must change what is mounted: it would not be seen, or be written over"
         ));
     }
-    let chosen = choose(situation, offered, &settings.without).with(asked);
+    let used = USED.iter().chain(transport);
+    let chosen = choose(used, situation, offered, &settings.without).with(asked);
     let locks = InitFlags::POSIX_LOCKS.with(InitFlags::FLOCK_LOCKS);
     if chosen.common(locks) != InitFlags::NONE && situation.timeout {
         report(format_args!(
@@ -287,7 +285,6 @@ mod tests {
         believed_for_ever: false,
         privileged: true,
         polls: false,
-        ring: false,
         timeout: false,
         truncates_apart: true,
     };
@@ -295,7 +292,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_honoured_is_not_chosen() {
-        let chosen = choose(&FULL, EVERYTHING, &[]);
+        let chosen = choose(USED.iter(), &FULL, EVERYTHING, &[]);
         assert!(chosen.contains(InitFlags::HANDLE_KILLPRIV_V2));
         assert!(chosen.contains(InitFlags::PASSTHROUGH) && chosen.contains(InitFlags::POSIX_ACL));
         assert!(!chosen.contains(InitFlags::CACHE_SYMLINKS));
@@ -311,18 +308,19 @@ mod tests {
             believed_for_ever: true,
             privileged: false,
             polls: false,
-            ring: false,
             timeout: false,
             truncates_apart: true,
         };
-        let chosen = choose(&archive, EVERYTHING, &[]);
+        let chosen = choose(USED.iter(), &archive, EVERYTHING, &[]);
         assert!(chosen.contains(InitFlags::CACHE_SYMLINKS.with(InitFlags::NO_OPENDIR_SUPPORT)));
         assert!(chosen.contains(InitFlags::NO_OPEN_SUPPORT));
         let polling = Situation {
             polls: true,
             ..archive
         };
-        assert!(!choose(&polling, EVERYTHING, &[]).contains(InitFlags::NO_OPEN_SUPPORT));
+        assert!(
+            !choose(USED.iter(), &polling, EVERYTHING, &[]).contains(InitFlags::NO_OPEN_SUPPORT)
+        );
         for flag in [
             InitFlags::PASSTHROUGH,
             InitFlags::POSIX_ACL,
@@ -335,9 +333,12 @@ mod tests {
 
     #[test]
     fn nothing_is_chosen_that_is_not_offered_or_is_switched_off() {
-        assert_eq!(choose(&FULL, InitFlags::NONE, &[]), InitFlags::NONE);
+        assert_eq!(
+            choose(USED.iter(), &FULL, InitFlags::NONE, &[]),
+            InitFlags::NONE
+        );
         let without = ["passthrough".into(), "init-ext".into()];
-        let chosen = choose(&FULL, EVERYTHING, &without);
+        let chosen = choose(USED.iter(), &FULL, EVERYTHING, &without);
         assert!(!chosen.contains(InitFlags::PASSTHROUGH));
         assert!(chosen.contains(InitFlags::INIT_EXT));
     }

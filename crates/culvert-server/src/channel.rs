@@ -31,7 +31,7 @@ pub trait Channel {
     /// Sends the bytes of a reply, which was made for an earlier server, to request `unique`.
     ///
     /// # Errors
-    /// As [`Channel::send`]; this transport knows of no earlier servers.
+    /// As [`Channel::send`]; this channel knows of no earlier servers.
     fn send_again(&self, reply: Vec<u8>, unique: u64) -> io::Result<()> {
         let _ = (reply, unique);
         Err(io::ErrorKind::Unsupported.into())
@@ -41,7 +41,7 @@ pub trait Channel {
     /// number.
     ///
     /// # Errors
-    /// The kernel refuses, or this transport has no such thing: the default.
+    /// The kernel refuses, or this channel has no such thing: the default.
     fn register_backing(&self, file: BorrowedFd<'_>) -> io::Result<i32> {
         let _ = file;
         Err(io::ErrorKind::Unsupported.into())
@@ -72,7 +72,7 @@ pub trait RequestChannel: Channel + Send {
     /// The channel is broken.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// The next request if there is one: its length. None: nothing yet, or this transport cannot
+    /// The next request if there is one: its length. None: nothing yet, or this channel cannot
     /// tell.
     ///
     /// # Errors

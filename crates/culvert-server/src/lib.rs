@@ -3,9 +3,8 @@
 //!
 //! [`mounting`] gives a connection to the kernel, [`Session::negotiate`] agrees with it on what
 //! both sides do ([`capabilities`]), [`Session::serve`] answers its requests with several threads
-//! until the mount is gone. What a request means is in `dispatch`, one function for each; the
-//! transport below is a trait (`transport`), so that requests may come by other ways than reads of
-//! /dev/fuse.
+//! until the mount is gone. What a request means is in `dispatch`, one function for each; by what
+//! requests come is in `transport`.
 //!
 //! A driver's node numbers are the kernel's, except that the root's is exchanged with 1
 //! (`FUSE_ROOT_ID`). Every entry that the driver gives is one reference, as is every entry that the
@@ -32,11 +31,8 @@ pub mod mounting;
 mod notifications;
 mod opened;
 mod passthrough;
-mod pool;
-mod readers;
 mod report;
 mod retry;
-pub mod ring;
 mod session;
 mod settings;
 mod takeover;
@@ -55,4 +51,5 @@ pub use channel::{Channel, DeviceFuse, RequestChannel};
 pub use connection::Ended;
 pub use interrupts::interrupted;
 pub use session::Session;
-pub use settings::{Requests, Settings};
+pub use settings::Settings;
+pub use transport::{WAYS, Way, used_capabilities};

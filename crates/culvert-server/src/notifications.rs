@@ -168,7 +168,7 @@ impl Observer for Notifications {
 
 /// Who tells the kernel.
 pub struct Notifier<'a> {
-    transport: &'a dyn Channel,
+    channel: &'a dyn Channel,
     protocol: Protocol,
     numbers: Numbers,
     /// Nodes that the kernel did not know, which have changed: an answer that brings it the node,
@@ -188,10 +188,10 @@ struct Unknown {
 }
 
 impl<'a> Notifier<'a> {
-    /// By `transport`, in words of `protocol`.
-    pub const fn new(transport: &'a dyn Channel, protocol: Protocol, numbers: Numbers) -> Self {
+    /// By `channel`, in words of `protocol`.
+    pub const fn new(channel: &'a dyn Channel, protocol: Protocol, numbers: Numbers) -> Self {
         Self {
-            transport,
+            channel,
             protocol,
             numbers,
             unknown: BTreeMap::new(),
@@ -311,7 +311,7 @@ impl<'a> Notifier<'a> {
         let message = notification
             .encode(&self.protocol)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error));
-        let told = message.and_then(|message| self.transport.notify(&message));
+        let told = message.and_then(|message| self.channel.notify(&message));
         told.unwrap_or_else(|error| {
             report(format_args!("the kernel was not told of a {what}: {error}"));
             true

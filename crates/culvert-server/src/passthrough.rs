@@ -42,7 +42,7 @@ impl Backings {
         node: Node,
         file: Option<BorrowedFd<'_>>,
         stores: bool,
-        transport: &dyn Channel,
+        channel: &dyn Channel,
     ) -> Option<i32> {
         let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mode = match nodes.entry(node) {
@@ -55,7 +55,7 @@ impl Backings {
             Entry::Vacant(free) => {
                 // Refused for many reasons (a stacked file system, no privilege): then requests
                 // serve it.
-                let number = file.and_then(|file| transport.register_backing(file).ok());
+                let number = file.and_then(|file| channel.register_backing(file).ok());
                 let mode = number.map_or(Mode::Cached, Mode::Backing);
                 free.insert(BackedNode {
                     mode,
@@ -92,7 +92,7 @@ impl Backings {
     }
 
     /// An open of `node` has ended.
-    pub fn close(&self, node: Node, stores: bool, transport: &dyn Channel) {
+    pub fn close(&self, node: Node, stores: bool, channel: &dyn Channel) {
         let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Entry::Occupied(mut known) = nodes.entry(node) {
             let open = known.get_mut();
@@ -101,7 +101,7 @@ impl Backings {
             if open.count == 0
                 && let Mode::Backing(number) = known.remove().mode
             {
-                transport.release_backing(number);
+                channel.release_backing(number);
             }
         }
         shrink(&mut nodes);

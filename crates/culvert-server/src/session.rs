@@ -54,7 +54,7 @@ pub struct Session {
 /// A request that is being answered.
 pub(crate) struct Context<'a> {
     pub identity: &'a mut Identity,
-    pub transport: &'a dyn Channel,
+    pub channel: &'a dyn Channel,
     /// Tells whether the request is interrupted.
     pub hand: &'a Hand,
     /// The caller's group that decides about set-group-ID.

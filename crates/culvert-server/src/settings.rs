@@ -26,22 +26,11 @@ pub struct Settings {
     pub handover: &'static Handover,
     /// Where it is counted what is done.
     pub counters: Option<&'static Counters>,
-    /// How requests come.
-    pub requests: Requests,
+    /// The word of the transport (`WAYS`) that requests come by; none: the fastest that can be
+    /// had.
+    pub transport: Option<&'static str>,
     /// Seconds after which the kernel ends the connection for a request that was not answered.
     pub request_timeout: Option<u16>,
-}
-
-/// How requests come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Requests {
-    /// By the faster way of those that there are.
-    #[default]
-    Auto,
-    /// By /dev/fuse.
-    Device,
-    /// By io_uring, or the mount is not made.
-    Ring,
 }
 
 impl Settings {
@@ -52,9 +41,7 @@ impl Settings {
             threads => threads,
         }
     }
-}
 
-impl Settings {
     /// Whether `capability` is not to be used.
     pub fn without(&self, capability: &str) -> bool {
         self.without.iter().any(|name| name == capability)

@@ -247,7 +247,7 @@ mod tests {
         let hand = session.interrupts.join();
         let mut context = Context {
             identity: &mut Identity::of_thread(),
-            transport: &Kernel(true),
+            channel: &Kernel(true),
             hand: &hand,
             groups: Vec::new(),
             slot: None,

@@ -74,7 +74,7 @@ impl<'a> Worker<'a> {
         interrupts.begin(&self.hand, header.unique, header.opcode, header.pid);
         let mut context = Context {
             identity: &mut self.identity,
-            transport: channel,
+            channel,
             hand: &self.hand,
             groups: Vec::new(),
             slot,

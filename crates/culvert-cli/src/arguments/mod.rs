@@ -454,6 +454,17 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_mount_may_have_several_sources() {
+        let text = "mount --mount type=last,source=/a,source=/b,target=/mnt,noexec --restart";
+        let Command::Mount(mount) = parse(words(text)).unwrap() else {
+            panic!("{text} mounts");
+        };
+        assert_eq!(mount.request.source, b"/a");
+        assert_eq!(mount.request.more_sources, [b"/b"]);
+        assert!(mount.no_exec && mount.restart && mount.request.options.is_empty());
+    }
+
+    #[test]
     fn bad_command_lines_say_what_is_wrong() {
         for (text, want) in [
             ("", "no command given"),

@@ -6,7 +6,7 @@ use crate::{
     kernel_mount::{Log, Mount, Times},
 };
 use culvert::mount::{Options, Request, parse_options, parse_volume};
-use culvert_server::{Requests, capabilities};
+use culvert_server::{Way, capabilities, used_capabilities};
 use lexopt::Arg::{Long, Short, Value};
 use std::{
     ffi::OsString,
@@ -17,6 +17,7 @@ use std::{
 const MOUNT: &str = "\
 Usage: culvert mount [OPTION]... [-t TYPE] [-o OPTIONS] SOURCE TARGET
        culvert mount [OPTION]... -v SOURCE:TARGET[:OPTIONS]
+       culvert mount [OPTION]... --mount type=TYPE,source=SOURCE,target=TARGET
 
 Mounts SOURCE at the directory TARGET, by the kernel (FUSE), for all programs.
 Returns when the mount can be used: 0, or 125 with the reason. Users other than
@@ -28,9 +29,13 @@ root need fusermount3 (package fuse3).
                    suid, dev (root only: set-user-ID programs and devices),
                    valid=SECONDS, absent=SECONDS (how long what others change,
                    or make, may go unseen: 1 and 0; with valid=0 not at all),
-                   transport=auto|device|ring (how requests come: /dev/fuse or
-                   io_uring), request_timeout=SECONDS (the mount ends when a
-                   request is not answered in time)
+                   transport={transports} (how requests come: {names}),
+                   request_timeout=SECONDS (the mount ends when a request is
+                   not answered in time)
+      --mount FIELDS
+                   source, target and options spelled out, as `culvert run`
+                   takes them: also several sources, source=A,source=B, of
+                   types that make one file system of them
   -f, --foreground stay in the foreground, messages on standard error
       --allow-other
                    other users may use the mount: with their own rights if root
@@ -59,6 +64,14 @@ Ends mounts of culvert mount.
                    once and ends with its last user
 ";
 
+/// What `culvert mount --help` says.
+fn help() -> String {
+    let names = culvert_server::WAYS.map(|way| way.name).join(" or ");
+    MOUNT
+        .replace("{transports}", &Way::words("|"))
+        .replace("{names}", &names)
+}
+
 /// Reads what follows `culvert mount`.
 pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     let wrong = |error: lexopt::Error| bad(&error, "mount");
@@ -69,7 +82,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     let mut restart = false;
     while let Some(argument) = parser.next().map_err(wrong)? {
         match argument {
-            Long("help") | Short('h') => return Ok(Command::Print(MOUNT.into())),
+            Long("help") | Short('h') => return Ok(Command::Print(help())),
             Short('t') | Long("type") => driver = Some(parser.value().map_err(wrong)?),
             Short('o') | Long("options") => {
                 let text = parser.value().map_err(wrong)?;
@@ -80,6 +93,9 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 let text = parser.value().map_err(wrong)?;
                 let request = parse_volume(text.as_bytes());
                 volume = Some(request.map_err(|error| Failure::new(format!("-v {error}")))?);
+            }
+            Long("mount") if volume.is_none() => {
+                volume = Some(super::fields(&parser.value().map_err(wrong)?)?);
             }
             Short('f') | Long("foreground") => foreground = true,
             Long("allow-other") => allow_other = true,
@@ -130,7 +146,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     let (mut set_id, mut devices, mut no_exec) = (false, false, false);
     let mut no_symlinks = false;
     let (mut valid, mut absent, mut mistake) = (None, None, None);
-    let (mut requests, mut request_timeout) = (Requests::Auto, None);
+    let (mut transport, mut request_timeout) = (None, None);
     let mut named = Vec::new();
     let (mut times, mut refused) = (Times::default(), None);
     // Words of mount(8) that are the kernel's, not the driver's.
@@ -161,11 +177,10 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 }
                 seconds => request_timeout = seconds,
             },
-            "transport" => match value.as_slice() {
-                b"auto" => requests = Requests::Auto,
-                b"device" => requests = Requests::Device,
-                b"ring" => requests = Requests::Ring,
-                _ => mistake = Some("option transport is auto, device or ring".into()),
+            "transport" => match (value.as_slice(), Way::named(value)) {
+                (b"auto", _) => transport = None,
+                (_, Some(way)) => transport = Some(way.word),
+                _ => mistake = Some(format!("option transport is {}", Way::words(" or "))),
             },
             "log" => log = Some(Log::named(OsString::from_vec(value.clone()))),
             // Of each pair the last one holds: mount(8) puts what `user` implies in front.
@@ -217,7 +232,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         valid,
         absent,
         restart,
-        requests,
+        transport,
         request_timeout,
         trace,
         times,
@@ -241,7 +256,7 @@ fn check_capability(name: &str) -> Result<(), Failure> {
     {
         return Ok(());
     }
-    match capabilities::USED.iter().find(|one| one.name == name) {
+    match used_capabilities().find(|one| one.name == name) {
         Some(one) if one.switchable => Ok(()),
         Some(one) => Err(Failure::new(format!(
             "{name} cannot be left out: {}",
@@ -257,9 +272,13 @@ fn check_request(name: &str) -> Result<(), Failure> {
     let mut switches = capabilities::SWITCHES.iter();
     match () {
         () if capabilities::ON_REQUEST.iter().any(known) => Ok(()),
-        () if capabilities::USED.iter().any(known) || switches.any(|(one, _)| *one == name) => Err(
-            Failure::new(format!("{name} is used anyway where it can be")),
-        ),
+        () if used_capabilities().any(|one| known(one))
+            || switches.any(|(one, _)| *one == name) =>
+        {
+            Err(Failure::new(format!(
+                "{name} is used anyway where it can be"
+            )))
+        }
         () => Err(
             Failure::new(format!("there is no capability \"{name}\" to be asked for"))
                 .advice("try: culvert mount --with list"),
@@ -270,7 +289,7 @@ fn check_request(name: &str) -> Result<(), Failure> {
 /// What the kernel may offer, and what is made of it.
 fn list() -> String {
     let mut text = String::from("Used where the kernel offers it and the file system can:\n\n");
-    for one in capabilities::USED {
+    for one in used_capabilities() {
         let fixed = if one.switchable { "" } else { " (always)" };
         text += &format!("  {}{fixed}\n      {}\n", one.name, one.reason);
     }
@@ -326,12 +345,12 @@ mod tests {
 
     #[test]
     fn the_manual_page_has_every_word_of_the_help() {
-        let words =
-            |text: &'static str| text.split(|c: char| c.is_whitespace() || ",;(".contains(c));
-        for text in [MOUNT, UNMOUNT] {
-            let options = words(text).filter_map(|word| word.strip_prefix("--"));
-            let assigned =
-                words(text).filter_map(|word| word.split_once('=').map(|(name, _)| name));
+        let apart = |c: char| c.is_whitespace() || ",;(".contains(c);
+        let mount = help();
+        for text in [&*mount, UNMOUNT] {
+            let options = text.split(apart).filter_map(|word| word.strip_prefix("--"));
+            let assigned = text.split(apart).filter_map(|word| word.split_once('='));
+            let assigned = assigned.map(|(name, _)| name);
             for word in options.chain(assigned) {
                 let word = word.trim_end_matches(['.', ']']);
                 assert!(tells(word), "man/culvert-mount.1 lacks {word}");
@@ -366,7 +385,7 @@ mod tests {
 
     #[test]
     fn the_manual_page_has_every_capability() {
-        let used = capabilities::USED.iter().filter(|one| one.switchable);
+        let used = used_capabilities().filter(|one| one.switchable);
         let all = used.chain(capabilities::ON_REQUEST).map(|one| one.name);
         for name in all.chain(capabilities::SWITCHES.iter().map(|(name, _)| *name)) {
             assert!(tells(name), "man/culvert-mount.1 lacks {name}");

@@ -1,14 +1,18 @@
 //! Checks for `culvert mount`. None of them is needed by `culvert run`.
 
 use super::{Check, Verdict};
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-};
+use std::{env, fs, path::PathBuf};
 
 /// All of them.
 pub fn checks() -> Vec<Check> {
-    vec![device(), ring(), helper(), passthrough()]
+    let transports = culvert_server::WAYS.map(|way| match (way.available)() {
+        Ok(()) => check(way.title, "", way.found),
+        Err(reason) => check(way.title, way.missed, reason),
+    });
+    transports
+        .into_iter()
+        .chain([helper(), passthrough()])
+        .collect()
 }
 
 fn check(name: &'static str, consequence: &str, found: impl Into<String>) -> Check {
@@ -21,31 +25,6 @@ fn check(name: &'static str, consequence: &str, found: impl Into<String>) -> Che
         found: found.into(),
         consequence: consequence.into(),
     }
-}
-
-/// Whether requests may come by /dev/fuse.
-fn device() -> Check {
-    const NAME: &str = "kernel mounts";
-    let device = Path::new(culvert_server::DeviceFuse::PATH);
-    let opened = fs::File::options().read(true).write(true).open(device);
-    match opened {
-        Ok(_) => check(NAME, "", "/dev/fuse, with a descriptor for each thread"),
-        Err(error) => check(
-            NAME,
-            "culvert mount does not work; culvert run needs none (containers: --device /dev/fuse)",
-            format!("/dev/fuse: {}", crate::failure::reason(&error)),
-        ),
-    }
-}
-
-/// Whether requests may come by io_uring. Nothing is missed where they may not but time.
-fn ring() -> Check {
-    const NAME: &str = "FUSE over io_uring";
-    let found = match culvert_server::ring::available() {
-        Ok(()) => "offered: mounts use it where they can (transport=auto)".to_owned(),
-        Err(reason) => reason,
-    };
-    check(NAME, "", found)
 }
 
 /// What users other than root mount by.

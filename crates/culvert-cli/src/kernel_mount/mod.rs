@@ -22,7 +22,7 @@ use crate::{
 use culvert::mount::Request;
 use culvert_drivers::{Environment, NodeBook, Source};
 use culvert_server::{
-    DeviceFuse, Ended, RequestChannel, Requests, Session, Settings,
+    DeviceFuse, Ended, RequestChannel, Session, Settings,
     counters::Counters,
     handover::Handover,
     mounting::{self, Failed, MountIdentity, MountPoint, Mounting},
@@ -61,8 +61,8 @@ pub struct Mount {
     pub absent: Option<Duration>,
     /// A keeper starts the server again when it dies.
     pub restart: bool,
-    /// How requests come.
-    pub requests: Requests,
+    /// By what requests come; none: the fastest transport that can be had.
+    pub transport: Option<&'static str>,
     /// Seconds after which an unanswered request ends the connection.
     pub request_timeout: Option<u16>,
     /// Print every request.
@@ -118,16 +118,17 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     let inherited = Inherited::now();
     let target = target::check(path(&asked.request.target))?;
     let place = target.as_os_str().as_bytes().to_vec();
-    let mut mount = mounts::served(asked.request.clone(), place)?;
-    for leaf in mount.leaves_mut() {
-        if mounts::source_kind(leaf) == Some(Source::Directory) {
-            target::check_outside(&target, path(&leaf.source))?;
-        }
-    }
+    let mount = mounts::served(asked.request.clone(), place)?;
     target::check_apart(&target, &crate::base::base()?)?;
-    for leaf in mount.leaves_mut() {
-        if asked.restart && matches!(mounts::source_kind(leaf), Some(Source::File(_))) {
-            target::check_findable(&target, path(&leaf.source))?;
+    for leaf in mount.leaves() {
+        let (kind, source) = (mounts::source_kind(leaf), path(&leaf.source));
+        // A directory that is the only source is held open by the keeper.
+        let held = mount.branches.is_empty() && kind == Some(Source::Directory);
+        if kind == Some(Source::Directory) {
+            target::check_outside(&target, source)?;
+        }
+        if asked.restart && kind != Some(Source::Name) && !held {
+            target::check_findable(&target, source)?;
         }
     }
     asked.request.source.clone_from(&mount.source);
@@ -209,7 +210,7 @@ fn serve_until_unmounted(
     handover: &'static Handover,
     up: impl FnOnce(&Ready) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let (session, transport, mounted) = start(ready, held, handover)?;
+    let (session, channel, mounted) = start(ready, held, handover)?;
     if let Some(counters) = ready.counters {
         counters.begin();
     }
@@ -227,7 +228,7 @@ fn serve_until_unmounted(
     if handover.has_keeper() {
         fewer_descriptors();
     }
-    match session.serve(transport) {
+    match session.serve(channel) {
         Ended::Unmounted => Ok(()),
         Ended::Broken(error) => {
             if handover.has_keeper() {
@@ -289,7 +290,7 @@ fn start(
         trace: asked.trace,
         handover,
         counters: ready.counters,
-        requests: asked.requests,
+        transport: asked.transport,
         request_timeout: asked.request_timeout,
     };
     let left = handover.channels().next();
@@ -327,9 +328,9 @@ fn start(
             (device, mounted)
         }
     };
-    let transport: Box<dyn RequestChannel> = Box::new(device);
-    match Session::negotiate(filesystem, settings, &*transport) {
-        Ok(session) => Ok((session, transport, mounted)),
+    let channel: Box<dyn RequestChannel> = Box::new(device);
+    match Session::negotiate(filesystem, settings, &*channel) {
+        Ok(session) => Ok((session, channel, mounted)),
         Err(error) => {
             if is_first {
                 let _ = mounting::unmount(&mounted, true);

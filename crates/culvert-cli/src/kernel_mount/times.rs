@@ -87,6 +87,16 @@ impl Times {
         if self == Self::default() {
             return Ok(None);
         }
+        let alone = mount.branches.is_empty();
+        let sources = mount
+            .leaves()
+            .into_iter()
+            .map(|leaf| self.of_source(leaf, alone));
+        Ok(sources.collect::<Result<Vec<_>, _>>()?.pop().flatten())
+    }
+
+    /// The same of one source, which the server can use by another mount if it is `alone`.
+    fn of_source(self, mount: &Mount, alone: bool) -> Result<Option<OwnedFd>, Failure> {
         let name = match self.of(RELATIVE) {
             bits if bits & WHEN == NEVER => "noatime",
             bits if bits & WHEN == STRICT => "strictatime",
@@ -121,6 +131,11 @@ impl Times {
         if self.of(now) == now {
             return Ok(None);
         }
+        if !alone {
+            return Err(refused(
+                "each of several sources keeps its own times of access".into(),
+            ));
+        }
         if !rustix::process::geteuid().is_root() {
             return Err(refused(
                 "only root's mounts may have other times of access than the source".into(),
@@ -152,4 +167,31 @@ fn set(tree: &OwnedFd, bits: u64) -> Result<(), Errno> {
     ];
     // SAFETY: path and structure outlive the call.
     unsafe { syscall::call(nr::MOUNT_SETATTR, arguments) }.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_sources_each_is_asked() {
+        let mount = |driver: &str, branches: &[Mount]| Mount {
+            driver: driver.into(),
+            source: b"/".to_vec(),
+            target: b"/mnt".to_vec(),
+            options: Vec::new(),
+            branches: branches.to_vec(),
+        };
+        let [archive, memory] = ["archive", "memory"].map(|driver| mount(driver, &[]));
+        let mut times = Times::default();
+        assert!(times.take("noatime").unwrap());
+        let archives = mount("last", &[archive.clone(), archive.clone()]);
+        assert!(times.source(&archives).unwrap().is_none());
+        let both = mount("last", &[archive, memory]);
+        let refused = times.source(&both).unwrap_err().to_string();
+        assert!(
+            refused.contains("type memory has its own times"),
+            "{refused}"
+        );
+    }
 }

@@ -6,14 +6,14 @@ use crate::{
     buffer, capabilities,
     channel::RequestChannel,
     notifications::Notifier,
-    readers::{self, Readers},
     report::report,
-    ring::Rings,
     session::Session,
-    transport::Transport,
+    transport::{
+        Transport, Way,
+        readers::{self, Readers},
+    },
 };
 use culvert::{Change, Observed};
-use culvert_wire::InitFlags;
 use std::{io, sync::atomic::Ordering::Relaxed, thread};
 
 /// Why [`Session::serve`] returned.
@@ -33,19 +33,17 @@ impl Session {
     pub fn serve(&self, first: Box<dyn RequestChannel>) -> Ended {
         buffer::keep_together();
         let mut channels = readers::others(self, &*first);
-        let (notifier, transports) = match self.prepare(&*first) {
+        let (notifier, transport) = match self.prepare(&*first) {
             Ok(prepared) => prepared,
             Err(error) => return Ended::Broken(error),
         };
         channels.push(first);
-        // By the device come only FORGET and INTERRUPT where there are rings: nobody waits for
-        // them, and a thread that stays awake would take the processor from those who do wait.
-        let stays_awake = transports.is_empty() && !self.settings.without(capabilities::STAY_AWAKE);
+        // By the device come only FORGET and INTERRUPT where there is another transport: nobody waits
+        // for them, and a thread that stays awake would take the processor from those who do wait.
+        let stays_awake = transport.is_none() && !self.settings.without(capabilities::STAY_AWAKE);
         let readers = Box::new(Readers::new(self, channels, stays_awake));
-        let transports: Vec<Box<dyn Transport>> = transports
-            .into_iter()
-            .chain([readers as Box<dyn Transport>])
-            .collect();
+        let transports = transport.into_iter().chain([readers as Box<dyn Transport>]);
+        let transports: Vec<_> = transports.collect();
         let ended = thread::scope(|scope| {
             if let Some(channel) = notifier {
                 scope.spawn(move || self.notify(&*channel));
@@ -74,13 +72,13 @@ impl Session {
         ended
     }
 
-    /// The channel of the thread that tells the kernel of changes, and the transports besides
+    /// The channel of the thread that tells the kernel of changes, and the transport besides
     /// channels that are read.
     #[expect(clippy::type_complexity, reason = "one caller, two values")]
     fn prepare(
         &self,
         first: &dyn RequestChannel,
-    ) -> io::Result<(Option<Box<dyn RequestChannel>>, Vec<Box<dyn Transport>>)> {
+    ) -> io::Result<(Option<Box<dyn RequestChannel>>, Option<Box<dyn Transport>>)> {
         // Whoever reads from a channel, all may write to it: a hand-over's cost no descriptor.
         let kept = self.settings.handover.channels().next();
         let notifier = self.notifications.as_ref().map(|_| match kept {
@@ -88,13 +86,9 @@ impl Session {
             None => first.another(),
         });
         let notifier = notifier.transpose()?;
-        let mut transports = Vec::new();
-        if self.protocol.flags.contains(InitFlags::OVER_IO_URING) {
-            let gives_way = !self.settings.without(capabilities::GIVE_WAY);
-            let rings = Rings::new(first.device()?, readers::MAXIMUM_DATA, gives_way)?;
-            transports.push(Box::new(rings) as Box<dyn Transport>);
-        }
-        Ok((notifier, transports))
+        let make = Way::agreed(&self.protocol).make;
+        let transport = make.map(|make| make(self, first)).transpose()?;
+        Ok((notifier, transport))
     }
 
     /// One thread: tells the kernel of changes.

@@ -4,11 +4,10 @@ use crate::{
     cache_timeout,
     capabilities::{self, Situation},
     channel::RequestChannel,
-    readers::MAXIMUM_DATA,
     report::report,
-    ring,
     session::Session,
-    settings::{Requests, Settings},
+    settings::Settings,
+    transport::{Way, readers::MAXIMUM_DATA},
 };
 use culvert::{Errno, Error, FileSystem, Result};
 use culvert_sys::PAGE;
@@ -19,7 +18,7 @@ use culvert_wire::{
 use std::io;
 
 impl Session {
-    /// Answers INIT on `transport`, so that the mount can be used.
+    /// Answers INIT on `channel`, so that the mount can be used.
     ///
     /// # Errors
     /// `EPROTO`: the kernel speaks no version that this server does, or not FUSE at all; `EIO`: the
@@ -27,33 +26,25 @@ impl Session {
     pub fn negotiate(
         filesystem: Box<dyn FileSystem>,
         settings: Settings,
-        transport: &dyn RequestChannel,
+        channel: &dyn RequestChannel,
     ) -> Result<Self> {
         let validity = cache_timeout::chosen(&*filesystem, &settings);
         if let Some(protocol) = settings.handover.protocol() {
-            return Self::new(filesystem, settings, protocol, validity).continued(transport);
+            return Self::new(filesystem, settings, protocol, validity).continued(channel);
         }
         let broken = |error: io::Error| Error::because(Errno::EIO, format!("/dev/fuse: {error}"));
-        // Whoever plays the kernel (tests, fuzzing) has no device for rings.
-        let device = || transport.device().map_err(|error| error.to_string());
-        let ring = ring::chosen(&settings).and_then(|()| device().map(drop));
-        if let (Requests::Ring, Err(reason)) = (settings.requests, &ring) {
-            let text = format!("transport=ring: {reason}");
-            return Err(Error::because(Errno::EOPNOTSUPP, text));
+        let refused = |text: String| Error::because(Errno::EOPNOTSUPP, text);
+        let (way, why) = Way::choose(&settings, channel).map_err(refused)?;
+        // Without one the mount is as everybody expects.
+        let asked = settings.transport.is_some() && way.make.is_some();
+        if settings.trace || asked {
+            let space = if why.is_empty() { "" } else { ": " };
+            report(format_args!("requests come by {}{space}{why}", way.name));
         }
-        if settings.trace || settings.requests == Requests::Ring {
-            report(format_args!(
-                "requests come by {}",
-                match &ring {
-                    Ok(()) => "io_uring".to_owned(),
-                    Err(reason) => format!("/dev/fuse: {reason}"),
-                }
-            ));
-        }
-        let situation = Situation::of(&*filesystem, validity, &settings, ring.is_ok());
+        let situation = Situation::of(&*filesystem, validity, &settings);
         let mut buffer = vec![0; culvert_wire::MINIMUM_BUFFER];
         let protocol = loop {
-            let length = transport.receive(&mut buffer).map_err(broken)?;
+            let length = channel.receive(&mut buffer).map_err(broken)?;
             if length == 0 {
                 return Err(Error::because(
                     Errno::ENODEV,
@@ -77,7 +68,7 @@ impl Session {
                 let unique = header.unique;
                 let reply = Reply { unique, answer }.encode(&Protocol::UNNEGOTIATED);
                 let reply = reply.map_err(|_| Error::from(Errno::EPROTO))?;
-                transport.send(&reply).map_err(broken)
+                channel.send(&reply).map_err(broken)
             };
             if init.major > MAJOR {
                 // The kernel asks again with ours.
@@ -89,7 +80,8 @@ impl Session {
                 continue;
             }
             let offered = InitFlags::from_words(init.flags, init.flags2);
-            let flags = capabilities::agreed(&situation, offered, &settings);
+            let used = way.capability.as_ref();
+            let flags = capabilities::agreed(&situation, offered, used, &settings);
             let Some(protocol) = Protocol::negotiate(init.major, init.minor, flags) else {
                 return Err(Error::because(
                     Errno::EPROTO,
@@ -99,9 +91,9 @@ impl Session {
                     ),
                 ));
             };
-            if settings.requests == Requests::Ring && !flags.contains(InitFlags::OVER_IO_URING) {
-                let text = "transport=ring: the kernel does not offer it for this mount";
-                return Err(Error::because(Errno::EOPNOTSUPP, text));
+            if let (Some(word), false) = (settings.transport, flags.contains(way.flag())) {
+                let text = "the kernel does not offer it for this mount";
+                return Err(refused(format!("transport={word}: {text}")));
             }
             answer(init_out(&init, &protocol, settings.request_timeout))?;
             break protocol;
@@ -112,9 +104,9 @@ impl Session {
 
     /// Takes up what an earlier server has left, and asks the kernel for the requests that it had
     /// in hand.
-    fn continued(self, transport: &dyn RequestChannel) -> Result<Self> {
+    fn continued(self, channel: &dyn RequestChannel) -> Result<Self> {
         self.take_over();
-        match self.ask_again(transport) {
+        match self.ask_again(channel) {
             Ok(()) => Ok(self),
             Err(error) => {
                 self.leave();
@@ -124,10 +116,10 @@ impl Session {
     }
 
     /// Asks the kernel for the requests that an earlier server had in hand.
-    fn ask_again(&self, transport: &dyn RequestChannel) -> Result<()> {
+    fn ask_again(&self, channel: &dyn RequestChannel) -> Result<()> {
         let resend = Notification::Resend {}.encode(&self.protocol);
         let resend = resend.map_err(|_| Error::from(Errno::EPROTO))?;
-        transport.send(&resend).map_err(|error| {
+        channel.send(&resend).map_err(|error| {
             let cause = format!("the kernel does not send requests again: {error}");
             Error::because(Errno::EIO, cause)
         })

@@ -262,7 +262,7 @@ impl Session {
         // its node that overlap with it.
         let fd = fd.filter(|_| context.identity.lose_special_rights().is_ok());
         let stores = flags.read() && flags.write();
-        self.backings.open(node, fd, stores, context.transport)
+        self.backings.open(node, fd, stores, context.channel)
     }
 
     pub(crate) fn release(
@@ -284,7 +284,7 @@ impl Session {
             return DONE;
         };
         if let Some(stores) = open.counted {
-            self.backings.close(open.node, stores, context.transport);
+            self.backings.close(open.node, stores, context.channel);
         }
         if open.stores {
             self.mapped_writers.close(open.node);

@@ -116,7 +116,7 @@ impl Session {
         }
         let request = waiting::Request {
             interrupts: self.interrupts.clone(),
-            channel: context.transport.owned().map_err(|error| {
+            channel: context.channel.owned().map_err(|error| {
                 Error::because(Errno::ENOLCK, format!("waiting for a lock: {error}"))
             })?,
             protocol: self.protocol,

@@ -135,13 +135,22 @@ impl Mount {
     }
 
     /// The mounts that have a source of their own: this one, or its branches, or theirs.
+    pub fn leaves(&self) -> Vec<&Self> {
+        match self.branches.is_empty() {
+            true => Vec::from([self]),
+            false => self.branches.iter().flat_map(Self::leaves).collect(),
+        }
+    }
+
+    /// [`Self::leaves`], to be changed.
     pub fn leaves_mut(&mut self) -> Vec<&mut Self> {
         match self.branches.is_empty() {
             true => Vec::from([self]),
-            false => {
-                let leaves = self.branches.iter_mut().map(Self::leaves_mut);
-                leaves.flatten().collect()
-            }
+            false => self
+                .branches
+                .iter_mut()
+                .flat_map(Self::leaves_mut)
+                .collect(),
         }
     }
 

@@ -25,7 +25,7 @@ use culvert::{
     Readiness, Result, Sink, StatFs, Validity, Wait,
 };
 use culvert_server::{
-    DeviceFuse, Ended, Requests, Session, Settings,
+    DeviceFuse, Ended, Session, Settings,
     mounting::{self, MountPoint, Mounting},
 };
 use std::{
@@ -406,12 +406,12 @@ impl Drop for OpenFile {
 fn arguments() -> Option<(PathBuf, Settings, bool)> {
     let mut words = std::env::args().skip(1);
     let (mut settings, mut polls, mut target) = (Settings::default(), true, None);
-    settings.requests = Requests::Device;
+    settings.transport = Some("device");
     while let Some(word) = words.next() {
         match word.as_str() {
             "--without" => settings.without.push(words.next()?),
             "--with" => settings.with.push(words.next()?),
-            "--ring" => settings.requests = Requests::Ring,
+            "--ring" => settings.transport = Some("ring"),
             "--always-ready" => polls = false,
             _ => target = Some(PathBuf::from(word)),
         }

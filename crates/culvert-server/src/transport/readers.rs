@@ -1,17 +1,20 @@
 //! Requests by channels that are read: /dev/fuse, or whoever plays the kernel. Each thread has a
 //! channel of its own.
 
+use super::{
+    Server, Transport, Way,
+    pool::{Pool, Turn},
+};
 use crate::{
     buffer::{self, Buffer},
-    channel::RequestChannel,
+    channel::{DeviceFuse, RequestChannel},
     handover::RequestSlot,
-    pool::{Pool, Turn},
     report::report,
     session::Session,
-    transport::{Server, Transport},
     worker::Worker,
 };
-use culvert_wire::{InitFlags, Request};
+use culvert::Errno;
+use culvert_wire::Request;
 use std::{
     io,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
@@ -27,13 +30,32 @@ const MAXIMUM_HEAD: usize = 4096;
 /// `FUSE_FORGET`, `FUSE_BATCH_FORGET`.
 const FORGET: [u32; 2] = [2, 42];
 
-/// With rings, after a FORGET the device is looked at again after this: those that have come
+/// With another transport, after a FORGET the device is looked at again after this: those that have come
 /// meanwhile come at once, and whoever causes them need not wake a thread for each. An interrupt
 /// may be as late.
 const AFTER_FORGET: Duration = Duration::from_millis(1);
 
 /// Threads that may be added to those that a session begins with, when all wait for something.
 const MOST_THREADS: usize = 64;
+
+/// How requests come where nothing else was agreed on.
+pub const WAY: Way = Way {
+    word: "device",
+    name: DeviceFuse::PATH,
+    title: "kernel mounts",
+    found: "/dev/fuse, with a descriptor for each thread",
+    missed: "culvert mount does not work; culvert run needs none (containers: --device /dev/fuse)",
+    available: || {
+        let text = |error: io::Error| {
+            let why = Errno::new(error.raw_os_error().unwrap_or(0)).text();
+            format!("{}: {why}", DeviceFuse::PATH)
+        };
+        DeviceFuse::open().map(drop).map_err(text)
+    },
+    capability: None,
+    fits: |_, _| Ok(()),
+    make: None,
+};
 
 type Own = Box<dyn RequestChannel>;
 
@@ -148,7 +170,7 @@ impl Readers {
         let mut worker = Worker::new(session, slot);
         let mut buffer = Buffer::new(MAXIMUM_DATA + MAXIMUM_HEAD, buffer::REQUEST)?;
         let mut out = Buffer::new(MAXIMUM_DATA, 0)?;
-        let rings = session.protocol.flags.contains(InitFlags::OVER_IO_URING);
+        let others = Way::agreed(&session.protocol).make.is_some();
         loop {
             let length = self
                 .pool
@@ -159,7 +181,7 @@ impl Readers {
             }
             worker.carry_out(channel, &buffer[..length], &mut out)?;
             let header = Request::header(&buffer);
-            if rings && header.is_some_and(|header| FORGET.contains(&header.opcode)) {
+            if others && header.is_some_and(|header| FORGET.contains(&header.opcode)) {
                 thread::sleep(AFTER_FORGET);
                 turn = Turn::default();
             }

@@ -110,12 +110,12 @@ impl Pool {
     /// The channel is broken.
     pub fn next(
         &self,
-        transport: &dyn RequestChannel,
+        channel: &dyn RequestChannel,
         turn: &mut Turn,
         buffer: &mut Buffer,
         give_back: &mut dyn FnMut(),
     ) -> io::Result<usize> {
-        let found = self.find(transport, turn, buffer, give_back);
+        let found = self.find(channel, turn, buffer, give_back);
         if turn.waits {
             turn.waits = false;
             self.waiting.fetch_sub(1, SeqCst);
@@ -135,7 +135,7 @@ impl Pool {
 
     fn find(
         &self,
-        transport: &dyn RequestChannel,
+        channel: &dyn RequestChannel,
         turn: &mut Turn,
         buffer: &mut Buffer,
         give_back: &mut dyn FnMut(),
@@ -144,13 +144,13 @@ impl Pool {
             turn.waits = true;
             let alone = self.waiting.fetch_add(1, SeqCst) == 0;
             let sleeps = alone && !self.may_stay_awake();
-            if !sleeps && let Some(length) = transport.receive_now(buffer)? {
+            if !sleeps && let Some(length) = channel.receive_now(buffer)? {
                 self.at_once(turn, true);
                 return Ok(length);
             }
             if sleeps {
                 let start = Instant::now();
-                let found = transport.receive(buffer)?;
+                let found = channel.receive(buffer)?;
                 self.at_once(turn, start.elapsed() < AT_ONCE);
                 return Ok(found);
             }
@@ -172,13 +172,13 @@ impl Pool {
             }
         }
         if self.stays_awake && !self.awake.swap(true, SeqCst) {
-            let found = self.look(transport, buffer);
+            let found = self.look(channel, buffer);
             self.awake.store(false, SeqCst);
             if let Some(length) = found? {
                 return Ok(length);
             }
         }
-        transport.receive(buffer)
+        channel.receive(buffer)
     }
 
     /// A request was there at once, or was not: several that were mean that another thread has
@@ -197,10 +197,10 @@ impl Pool {
     }
 
     /// Looks for a request for a while.
-    fn look(&self, transport: &dyn RequestChannel, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    fn look(&self, channel: &dyn RequestChannel, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let start = Instant::now();
         loop {
-            let found = transport.receive_now(buffer)?;
+            let found = channel.receive_now(buffer)?;
             if found.is_some() {
                 self.vain.store(0, SeqCst);
                 return Ok(found);

@@ -14,18 +14,19 @@ mod class;
 mod entry;
 mod uring;
 
+use super::{Server, Transport, Way, readers::MAXIMUM_DATA};
 use crate::{
     buffer,
-    capabilities::LOCKS,
-    channel::{Channel, DeviceFuse},
+    capabilities::{self, Capability, LOCKS},
+    channel::{Channel, DeviceFuse, RequestChannel},
     report::report,
     retry::Retry,
     session::Session,
-    settings::{Requests, Settings},
-    transport::{Server, Transport},
+    settings::Settings,
     worker::Worker,
 };
 use class::{Members, Yielding};
+use culvert_wire::InitFlags;
 use entry::Entry;
 use rustix::thread::CpuSet;
 use std::{
@@ -60,11 +61,37 @@ const TICK: Duration = Duration::from_millis(1);
 /// `IO_URING_F_TASK_DEAD`, `fuse_resend`, fs/fuse.
 const RESTART: &str = "not with restart: a request that is on its way into a ring when the server dies is not sent again, and its caller would wait for ever";
 
+/// FUSE over io_uring.
+pub const WAY: Way = Way {
+    word: "ring",
+    name: "io_uring",
+    title: "FUSE over io_uring",
+    found: "offered: mounts use it where they can (transport=auto)",
+    missed: "",
+    available,
+    capability: Some(Capability {
+        flag: InitFlags::OVER_IO_URING,
+        name: "over-io-uring",
+        reason: "requests and answers by rings of shared memory, one for each processor: one system call for each, and nobody is woken on another processor",
+        honoured: capabilities::always,
+        switchable: true,
+    }),
+    fits,
+    make: Some(|session, channel| {
+        let gives_way = !session.settings.without(capabilities::GIVE_WAY);
+        Ok(Box::new(Rings::new(
+            channel.device()?,
+            MAXIMUM_DATA,
+            gives_way,
+        )?))
+    }),
+};
+
 /// Whether this process may serve by rings, on this machine; if not, why.
 ///
 /// # Errors
 /// The reason.
-pub fn available() -> Result<(), String> {
+fn available() -> Result<(), String> {
     const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
     match fs::read_to_string(SWITCH).as_deref().map(str::trim) {
         Ok("Y" | "1") => {}
@@ -90,10 +117,7 @@ pub fn available() -> Result<(), String> {
 /// The reason.
 ///
 /// Not with locks that are the server's ([`LOCKS`]).
-pub(crate) fn chosen(settings: &Settings) -> Result<(), String> {
-    if settings.requests == Requests::Device {
-        return Err("transport=device".into());
-    }
+fn fits(settings: &Settings, channel: &dyn RequestChannel) -> Result<(), String> {
     if settings.handover.has_keeper() {
         return Err(RESTART.into());
     }
@@ -104,10 +128,14 @@ pub(crate) fn chosen(settings: &Settings) -> Result<(), String> {
         return Err("requests that wait for locks would keep the places of a ring".into());
     }
     available()?;
-    if settings.requests == Requests::Auto {
+    if settings.transport.is_none() {
         beginning().map_err(|error| format!("not enough for its threads: {error}"))?;
     }
-    Ok(())
+    // Whoever plays the kernel (tests, fuzzing) has no device for rings.
+    channel
+        .device()
+        .map(drop)
+        .map_err(|error| error.to_string())
 }
 
 /// Makes what all queues need at first, and gives it back: once INIT is answered a queue without a
