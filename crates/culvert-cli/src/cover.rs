@@ -5,14 +5,15 @@
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::Mount;
 use culvert_drivers::binding;
-use culvert_sys::{nr, raw::general as linux, syscall};
+use culvert_sys::{
+    BorrowedFd, flags::AtFlags, fs::mount_setattr, process::unshare, raw::general as linux,
+};
 use rustix::{
     fs::CWD,
     mount::{
         MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change,
         move_mount, open_tree,
     },
-    thread::{UnshareFlags, unshare_unsafe},
 };
 use std::{
     fs, io,
@@ -90,17 +91,12 @@ fn forbid_writing(tree: &OwnedFd) -> io::Result<()> {
         propagation: 0,
         userns_fd: 0,
     };
-    let arguments = [
-        tree.as_raw_fd() as usize,
-        c"".as_ptr() as usize,
-        (linux::AT_EMPTY_PATH | linux::AT_RECURSIVE) as usize,
-        (&raw const attributes) as usize,
-        size_of::<linux::mount_attr>(),
-    ];
-    // SAFETY: the path ends in NUL, the structure is given with its size.
-    let answer = unsafe { syscall::call(nr::MOUNT_SETATTR, arguments) };
-    answer.map_err(|errno| io::Error::from_raw_os_error(errno.raw()))?;
-    Ok(())
+    let (tree, all) = (
+        BorrowedFd::number(tree.as_raw_fd()),
+        AtFlags::EMPTY_PATH | AtFlags::RECURSIVE,
+    );
+    mount_setattr(tree, c"", all, &attributes)
+        .map_err(|errno| io::Error::from_raw_os_error(errno.raw()))
 }
 
 fn attach(tree: &OwnedFd, target: &Path) -> Result<(), String> {
@@ -133,18 +129,17 @@ fn enter(root: bool) -> Result<(), String> {
         rustix::process::getegid().as_raw(),
     );
     let flags = if root {
-        UnshareFlags::NEWNS
+        linux::CLONE_NEWNS
     } else {
-        UnshareFlags::NEWNS | UnshareFlags::NEWUSER
+        linux::CLONE_NEWNS | linux::CLONE_NEWUSER
     };
-    // SAFETY: no descriptor table is unshared, and this process has one thread.
-    unsafe { unshare_unsafe(flags) }.map_err(|error| {
+    unshare(flags).map_err(|error| {
         let what = if root {
             "mount namespaces"
         } else {
             "user namespaces"
         };
-        format!("the system refuses {what}: {}", reason(&error.into()))
+        format!("the system refuses {what}: {}", error.text())
     })?;
     if !root {
         let write = |file: &str, text: String| {

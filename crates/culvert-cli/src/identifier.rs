@@ -5,15 +5,9 @@ use crate::failure::Failure;
 /// 16 hexadecimal digits that no other run has.
 pub fn identifier() -> Result<String, Failure> {
     let mut bytes = [0; 8];
-    // SAFETY: the buffer is ours and its length is given. Up to 256 bytes are never short
-    // (getrandom(2)).
-    unsafe {
-        culvert_sys::syscall::call(
-            culvert_sys::nr::GETRANDOM,
-            [bytes.as_mut_ptr() as usize, bytes.len(), 0],
-        )
-    }
-    .map_err(|error| Failure::new(format!("cannot get random bytes: {error}")))?;
+    // Up to 256 bytes are never short (getrandom(2)).
+    culvert_sys::process::getrandom(&mut bytes, 0)
+        .map_err(|error| Failure::new(format!("cannot get random bytes: {error}")))?;
     Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
 }
 

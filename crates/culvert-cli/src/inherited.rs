@@ -3,6 +3,7 @@
 use crate::{
     base::trusted,
     failure::{Failure, path, reason, shown},
+    run_directory,
 };
 use culvert::mount::Mount;
 use culvert_sys::flags::OFlags;
@@ -13,7 +14,6 @@ use culvert_sys::{
 use std::{
     fs::{self, File},
     io::Read,
-    os::fd::FromRawFd,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -76,8 +76,7 @@ const fn is_over(errno: Errno) -> bool {
 fn mounts(directory: &Path) -> Result<std::io::Result<Vec<u8>>, Why> {
     let opened = trusted(directory, trust::user())?;
     let file = trust::file(&opened, c"mounts", OFlags::empty())?;
-    // SAFETY: the descriptor is nobody else's.
-    let mut file = unsafe { File::from_raw_fd(file.release()) };
+    let mut file = File::from(run_directory::owned(file));
     let mut bytes = Vec::new();
     Ok(file.read_to_end(&mut bytes).map(|_| bytes))
 }

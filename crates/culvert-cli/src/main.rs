@@ -13,6 +13,7 @@ mod drivers;
 mod elf;
 mod failure;
 mod file_size_signal;
+mod fork;
 mod identifier;
 mod inherited;
 mod kernel_mount;

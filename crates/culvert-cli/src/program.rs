@@ -138,28 +138,6 @@ fn exec(program: &Path, arguments: &[OsString], environment: &Environment) -> io
         Ok(strings) => strings,
         Err(error) => return error,
     };
-    let vector = |strings: &[CString]| -> Vec<*const std::ffi::c_char> {
-        strings
-            .iter()
-            .map(|string| string.as_ptr())
-            .chain([std::ptr::null()])
-            .collect()
-    };
-    let (arguments, variables) = (vector(&arguments), vector(&variables));
-    // SAFETY: a NUL-terminated path and two NULL-terminated vectors of such strings, alive until
-    // the call returns, which it does only on error.
-    let result = unsafe {
-        culvert_sys::syscall::call(
-            culvert_sys::nr::EXECVE,
-            [
-                program.as_ptr() as usize,
-                arguments.as_ptr() as usize,
-                variables.as_ptr() as usize,
-            ],
-        )
-    };
-    match result {
-        Err(error) => io::Error::from_raw_os_error(error.raw()),
-        Ok(_) => io::ErrorKind::Other.into(),
-    }
+    let error = culvert_sys::process::execve(&program, &arguments, &variables);
+    io::Error::from_raw_os_error(error.raw())
 }

@@ -5,6 +5,12 @@
 //! by later runs.
 
 use crate::failure::{Failure, shown};
+use culvert_sys::{
+    BorrowedFd,
+    fd::{self, LockCommand},
+    plain::Plain,
+    raw::general::{F_UNLCK, F_WRLCK, flock},
+};
 use std::{
     fs,
     io::{self, IsTerminal},
@@ -66,24 +72,24 @@ fn is_pager_at_it(directory: &Path) -> bool {
 /// The process that has the slot `owner` of a run (`culvert_run::node_locks`), 0 when nobody
 /// has it any more; none where that cannot be told.
 fn holder(slots: &fs::File, owner: u32) -> Option<u32> {
-    const F_GETLK: usize = 5;
-    const F_WRLCK: u64 = 1;
-    const F_UNLCK: u16 = 2;
     if !culvert_run::node_locks::NodeLocks::is_slot(owner) {
         return None;
     }
-    // `struct flock`: l_type and l_whence, l_start, l_len, l_pid.
-    let mut lock = [F_WRLCK, owner.into(), 1, 0];
-    let arguments = [
-        slots.as_raw_fd() as usize,
-        F_GETLK,
-        lock.as_mut_ptr() as usize,
-    ];
-    // SAFETY: a `struct flock` on a descriptor of ours.
-    unsafe { culvert_sys::syscall::call(culvert_sys::nr::FCNTL, arguments) }.ok()?;
-    match lock[0] as u16 {
+    let mut lock = flock {
+        l_type: F_WRLCK as i16,
+        l_start: owner.into(),
+        l_len: 1,
+        ..flock::zeroed()
+    };
+    fd::lock(
+        BorrowedFd::number(slots.as_raw_fd()),
+        LockCommand::GETLK,
+        &mut lock,
+    )
+    .ok()?;
+    match lock.l_type as u32 {
         F_UNLCK => Some(0),
-        _ => match lock[3] as i32 {
+        _ => match lock.l_pid {
             0 => None,
             // A proof of life belongs to a description, not to a process.
             -1 => Some(culvert_run::node_locks::NodeLocks::chooser(owner)),

@@ -13,10 +13,14 @@ use crate::{
 use culvert::mount::Mount;
 use culvert_drivers::OtherUser;
 use culvert_preload::start::other_user::Carried;
+use culvert_sys::{
+    BorrowedFd,
+    fd::{Command, fcntl},
+    raw::general::FD_CLOEXEC,
+};
 use std::{
     ffi::OsString,
-    fs::File,
-    os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
+    os::fd::RawFd,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -82,12 +86,13 @@ fn joined(again: &Again) -> Result<(program::Environment, RunDirectory), Failure
 
 /// What the run that this process inherited has mounted.
 fn inherited(descriptor: RawFd) -> Result<Vec<Mount>, Failure> {
-    // SAFETY: the program that became this command has left the descriptor to it.
-    let file = unsafe { OwnedFd::from_raw_fd(descriptor) };
-    let carried = Carried::read(file.as_raw_fd());
-    let _ = rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::CLOEXEC);
+    let carried = Carried::read(descriptor);
     // It stays open until exec.
-    let _ = File::from(file).into_raw_fd();
+    let _ = fcntl(
+        BorrowedFd::number(descriptor),
+        Command::SETFD,
+        FD_CLOEXEC as usize,
+    );
     carried
         .and_then(|carried| culvert::mount::decode(&carried.mounts).ok())
         .ok_or_else(|| Failure::new("what is mounted cannot be read"))

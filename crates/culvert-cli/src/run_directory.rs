@@ -13,12 +13,16 @@ use crate::umask::OwnerRights;
 use culvert::mount::Mount;
 use culvert_cache::pager::NAMESPACE;
 use culvert_preload::start::other_user::Carried;
-use culvert_sys::trust;
+use culvert_sys::{
+    BorrowedFd,
+    fd::{Command, fcntl},
+    trust,
+};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use std::{
     ffi::CString,
     fs, io,
-    os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
     os::unix::ffi::OsStrExt,
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -97,7 +101,7 @@ pub fn create() -> Result<RunDirectory, Failure> {
     let directory = base.join(&name);
     // Site tables, for all runs of the user; without it every program would be searched anew.
     let _ = make_directory(&gate, "sites");
-    let build = || -> io::Result<OwnedFd> {
+    let build = || -> io::Result<culvert_sys::OwnedFd> {
         let made = make_directory(&gate, &name)?;
         let lock = directory.join("lock");
         fs::OpenOptions::new()
@@ -127,12 +131,12 @@ pub fn create() -> Result<RunDirectory, Failure> {
     Ok(RunDirectory {
         path: directory,
         // It belongs to the process from here on, through exec and fork, until the last one ends.
-        lock: lock.into_raw_fd(),
+        lock: lock.into_raw(),
     })
 }
 
 /// A duplicate of `lock` with a high number that survives exec.
-fn inherit(lock: &fs::File) -> io::Result<OwnedFd> {
+fn inherit(lock: &fs::File) -> io::Result<culvert_sys::OwnedFd> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let limit = limit.map_or(i32::MAX, |limit| i32::try_from(limit).unwrap_or(i32::MAX));
     let mut result = Err(io::ErrorKind::Other.into());
@@ -145,20 +149,16 @@ fn inherit(lock: &fs::File) -> io::Result<OwnedFd> {
     result
 }
 
-/// F_DUPFD without close-on-exec, which rustix has not.
-fn duplicate(file: &fs::File, from: i32) -> io::Result<OwnedFd> {
-    const F_DUPFD: usize = 0;
-    let arguments = [file.as_raw_fd() as usize, F_DUPFD, from as usize];
-    // SAFETY: the descriptor is open; the new one is nobody else's.
-    unsafe {
-        let number = culvert_sys::syscall::call(culvert_sys::nr::FCNTL, arguments)
-            .map_err(|error| io::Error::from_raw_os_error(error.raw()))?;
-        Ok(OwnedFd::from_raw_fd(number as i32))
-    }
+/// `file` once more, with a number from `from` on, not closed by exec.
+fn duplicate(file: &fs::File, from: i32) -> io::Result<culvert_sys::OwnedFd> {
+    let file = BorrowedFd::number(file.as_raw_fd());
+    let number = fcntl(file, Command::DUPFD, from as usize)
+        .map_err(|error| io::Error::from_raw_os_error(error.raw()))?;
+    Ok(culvert_sys::OwnedFd::from_raw(number as i32))
 }
 
 /// What is trusted, as std has it.
-fn owned(opened: trust::Opened) -> OwnedFd {
+pub fn owned(opened: trust::Opened) -> OwnedFd {
     // SAFETY: the descriptor is nobody else's.
     unsafe { OwnedFd::from_raw_fd(opened.release()) }
 }
@@ -239,18 +239,12 @@ pub fn is_held(directory: impl AsFd, lock: &Path) -> bool {
 /// others have open it cannot close. The kernel grants a lease for writing only where nobody has
 /// (fcntl(2)); where it grants none, the lock counts.
 fn is_open(lock: &OwnedFd) -> bool {
-    const F_SETSIG: usize = 10;
-    const F_SETLEASE: usize = 1024;
-    const F_WRLCK: usize = 1;
     // Who opens it now waits until it is closed here, and this process is sent a signal: one that
     // is ignored.
-    const SIGURG: usize = 23;
-    let call = |command, argument| {
-        let arguments = [lock.as_raw_fd() as usize, command, argument];
-        // SAFETY: without pointers, on a descriptor of ours.
-        unsafe { culvert_sys::syscall::call(culvert_sys::nr::FCNTL, arguments) }
-    };
-    let lease = call(F_SETSIG, SIGURG).and_then(|_| call(F_SETLEASE, F_WRLCK));
+    use culvert_sys::raw::general::{F_WRLCK, SIGURG};
+    let lock = BorrowedFd::number(lock.as_raw_fd());
+    let lease = fcntl(lock, Command::SETSIG, SIGURG as usize)
+        .and_then(|_| fcntl(lock, Command::SETLEASE, F_WRLCK as usize));
     lease == Err(culvert_sys::Errno::EAGAIN)
 }
 

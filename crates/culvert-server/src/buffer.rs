@@ -1,14 +1,16 @@
 //! Memory that was used and may not be needed again for long.
 
-use culvert_sys::PAGE;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-use std::{io, ops};
+use culvert_sys::{
+    Errno, PAGE,
+    flags::Protection,
+    memory::{Mapping, Of},
+};
+use std::{hint::black_box, io, ops};
 
 /// Bytes of its own, zero at first, that can be given back to the system and used on.
 #[derive(Debug)]
 pub struct Buffer {
-    place: *mut u8,
-    length: usize,
+    mapping: Mapping,
     /// How many bytes are always there: whole pages, or all.
     kept: usize,
 }
@@ -29,18 +31,13 @@ impl Buffer {
     /// # Errors
     /// No memory.
     pub fn new(length: usize, kept: usize) -> io::Result<Self> {
-        let both = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, this value's alone.
-        let place =
-            unsafe { mmap_anonymous(std::ptr::null_mut(), length, both, MapFlags::PRIVATE) }?;
         let mut room = Self {
-            place: place.cast(),
-            length,
+            mapping: zeroes(length)?,
             kept: kept.min(length),
         };
         for page in room.iter_mut().take(kept).step_by(PAGE) {
-            // SAFETY: a byte that is ours. Volatile, because the store is what counts.
-            unsafe { std::ptr::from_mut(page).write_volatile(0) };
+            // The store is what counts.
+            *black_box(page) = 0;
         }
         Ok(room)
     }
@@ -48,16 +45,8 @@ impl Buffer {
     /// Gives the memory back, but for what is always there; those bytes are as they were, the
     /// others zero.
     pub fn give_back(&mut self) {
-        // SAFETY: the mapping is ours, and nobody has a reference into it. A refusal leaves
-        // everything as it was.
-        let _ = unsafe {
-            let behind = self.place.add(self.kept);
-            madvise(
-                behind.cast(),
-                self.length - self.kept,
-                Advice::LinuxDontNeed,
-            )
-        };
+        // A refusal leaves everything as it was.
+        let _ = self.mapping.discard(self.kept..self.mapping.len());
     }
 }
 
@@ -66,28 +55,37 @@ impl ops::Deref for Buffer {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: mapped as long as this value lives, and initialised: zero or what was written.
-        unsafe { std::slice::from_raw_parts(self.place, self.length) }
+        unsafe { std::slice::from_raw_parts(self.mapping.start(), self.mapping.len()) }
     }
 }
 
 impl ops::DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and borrowed by nobody else.
-        unsafe { std::slice::from_raw_parts_mut(self.place, self.length) }
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.start(), self.mapping.len()) }
     }
 }
 
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours and ends with this value.
-        let _ = unsafe { munmap(self.place.cast(), self.length) };
-    }
+/// `length` bytes, zero, of this process alone; memory is used where something is written.
+///
+/// # Errors
+/// No memory.
+pub fn zeroes(length: usize) -> io::Result<Mapping> {
+    let both = Protection::READ | Protection::WRITE;
+    Mapping::near(0, Of::Nothing, length, both).map_err(io_error)
+}
+
+/// `errno`, as the standard library has it.
+pub fn io_error(errno: Errno) -> io::Error {
+    io::Error::from_raw_os_error(errno.raw())
 }
 
 #[cfg(target_env = "gnu")]
 unsafe extern "C" {
-    fn malloc_trim(pad: usize) -> i32;
-    fn mallopt(parameter: i32, value: i32) -> i32;
+    /// malloc_trim(3), of all threads.
+    safe fn malloc_trim(pad: usize) -> i32;
+    /// mallopt(3).
+    safe fn mallopt(parameter: i32, value: i32) -> i32;
 }
 
 /// Has the allocator keep everything in one place, before there are threads: of the others that it
@@ -97,8 +95,7 @@ pub fn keep_together() {
     #[cfg(target_env = "gnu")]
     {
         const M_ARENA_MAX: i32 = -8;
-        // SAFETY: may be called at any time.
-        unsafe { mallopt(M_ARENA_MAX, 1) };
+        mallopt(M_ARENA_MAX, 1);
     }
 }
 
@@ -106,10 +103,7 @@ pub fn keep_together() {
 /// for ever else (malloc_trim(3)).
 pub fn trim() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: may be called at any time, by any thread.
-    unsafe {
-        malloc_trim(0)
-    };
+    malloc_trim(0);
 }
 
 /// Makes a table smaller that has become nearly empty.

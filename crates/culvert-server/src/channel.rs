@@ -42,7 +42,7 @@ pub trait Channel {
     ///
     /// # Errors
     /// The kernel refuses, or this channel has no such thing: the default.
-    fn register_backing(&self, file: BorrowedFd<'_>) -> io::Result<i32> {
+    fn register_backing(&self, file: culvert_sys::BorrowedFd<'_>) -> io::Result<i32> {
         let _ = file;
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -297,9 +297,9 @@ impl Channel for DeviceFuse {
         }
     }
 
-    fn register_backing(&self, file: BorrowedFd<'_>) -> io::Result<i32> {
+    fn register_backing(&self, file: culvert_sys::BorrowedFd<'_>) -> io::Result<i32> {
         let map = culvert_wire::structures::BackingMap {
-            fd: file.as_fd().as_raw_fd(),
+            fd: file.raw(),
             ..Default::default()
         };
         let number = self.control(device::BACKING_OPEN, (&raw const map).cast())?;

@@ -1,10 +1,16 @@
 //! What a server has done, in a file that `culvert list` reads: the server is not woken to tell.
 
+use crate::buffer::io_error;
+use culvert_sys::{
+    BorrowedFd,
+    flags::Protection,
+    memory::{Mapping, Of},
+};
 use culvert_wire::Answer;
-use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::{
     fs::File,
     io,
+    os::fd::AsRawFd,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
@@ -56,19 +62,12 @@ impl Counters {
     pub fn new(file: &File) -> io::Result<&'static Self> {
         // Buffer that is there cannot be missed later, which would be SIGBUS.
         rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, LENGTH as u64)?;
+        let both = Protection::READ | Protection::WRITE;
+        let all = Of::Shared(BorrowedFd::number(file.as_raw_fd()), 0);
+        let made = Mapping::near(0, all, LENGTH, both).map_err(io_error)?;
         // SAFETY: a new mapping of a whole page of zeroes, which atomics may be; it is never
         // unmapped, and the structure is smaller.
-        unsafe {
-            let place = mmap(
-                std::ptr::null_mut(),
-                LENGTH,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                file,
-                0,
-            )?;
-            Ok(&*place.cast())
-        }
+        Ok(unsafe { &*made.leak().cast() })
     }
 
     /// This process is the server from here on.

@@ -15,7 +15,7 @@ use culvert::{
     Access, Attributes, Call, Caller, DirectoryPlusSink, Errno, FileSystem, Layer, Node, Operation,
     Result, SetAttributes, Walked,
 };
-use culvert_sys::{nr, syscall};
+use culvert_sys::process;
 use std::{cell::RefCell, fs::File, io::Read};
 
 /// The groups of the calling thread.
@@ -39,11 +39,8 @@ thread_local! {
 impl Groups {
     fn set(&mut self, groups: Vec<u32>) -> Result<()> {
         if self.now.as_ref() != Some(&groups) {
-            // SAFETY: the kernel reads as many groups as there are, for this thread alone (glibc's
-            // setgroups would tell all threads).
-            unsafe {
-                syscall::call(nr::SETGROUPS, [groups.len(), groups.as_ptr() as usize])?;
-            }
+            // For this thread alone: glibc's setgroups would tell all.
+            process::setgroups(&groups)?;
             self.now = Some(groups);
         }
         Ok(())

@@ -7,7 +7,7 @@
 
 use crate::groups;
 use culvert::{Caller, Errno, Result};
-use culvert_sys::{nr, syscall};
+use culvert_sys::process;
 use std::fs;
 
 /// The caller of what the server does for itself: it opens again what somebody had opened, or reads
@@ -48,9 +48,8 @@ impl Identity {
         let uid = rustix::process::geteuid();
         let server = (uid.as_raw(), rustix::process::getegid().as_raw());
         let groups = rustix::process::getgroups().unwrap_or_default();
-        const CLONE_FS: usize = 0x200;
-        // SAFETY: the thread gets a copy of its working directory and umask.
-        let own = unsafe { syscall::call(nr::UNSHARE, [CLONE_FS]) };
+        // A copy of its working directory and umask.
+        let own = process::unshare(culvert_sys::raw::general::CLONE_FS);
         Self {
             switches: uid.is_root(),
             groups_are_fixed: fs::read("/proc/self/setgroups").is_ok_and(|said| said == b"deny\n"),
@@ -139,7 +138,7 @@ impl Identity {
                 groups::set(&[])?;
             }
             if self.current.1 != NOBODY {
-                set_and_check(nr::SETFSGID, NOBODY)?;
+                set_and_check(process::setfsgid, NOBODY)?;
                 self.current.1 = NOBODY;
             }
             set_effective(SPECIAL_RIGHTS, false)?;
@@ -188,11 +187,11 @@ impl Identity {
             set_effective(DAC_RIGHTS, false)?;
         }
         if self.current.1 != gid && !(self.is_plain && uid == 0) {
-            set_and_check(nr::SETFSGID, gid)?;
+            set_and_check(process::setfsgid, gid)?;
             self.current.1 = gid;
         }
         if self.current.0 != uid {
-            set_and_check(nr::SETFSUID, uid)?;
+            set_and_check(process::setfsuid, uid)?;
             let was_root = self.current.0 == 0;
             self.current.0 = uid;
             // Who becomes root again gets both.
@@ -231,34 +230,20 @@ const DAC_RIGHTS: u32 = 1 << 1 | 1 << 2;
 
 /// Gives the thread these rights, as far as the server has them, or takes them.
 fn set_effective(rights: u32, may: bool) -> Result<()> {
-    const VERSION_3: u32 = 0x2008_0522;
-    let header = [VERSION_3, 0];
-    // Twice effective, permitted and inheritable: the lower 32 capabilities and the upper ones.
-    let mut sets = [[0_u32; 3]; 2];
-    let arguments = [(&raw const header) as usize, (&raw mut sets) as usize];
-    // SAFETY: header and sets are as the kernel wants them in this version, and outlive the calls,
-    // which are about this thread alone.
-    unsafe {
-        syscall::call(nr::CAPGET, arguments)?;
-        let [effective, permitted, _] = &mut sets[0];
-        *effective = match may {
-            true => *effective | rights & *permitted,
-            false => *effective & !rights,
-        };
-        syscall::call(nr::CAPSET, arguments)?;
-    }
-    Ok(())
+    let mut sets = process::capget()?;
+    let [effective, permitted, _] = &mut sets[0];
+    *effective = match may {
+        true => *effective | rights & *permitted,
+        false => *effective & !rights,
+    };
+    Ok(process::capset(&sets)?)
 }
 
 /// setfsuid(2) and setfsgid(2) do not say whether they worked: asking again does.
-fn set_and_check(call: usize, number: u32) -> Result<()> {
-    const ASK: usize = u32::MAX as usize;
-    // SAFETY: changes the thread's file-system user or group.
-    let now = unsafe {
-        syscall::call(call, [number as usize])?;
-        syscall::call(call, [ASK])?
-    };
-    match now == number as usize {
+fn set_and_check(set: fn(u32) -> u32, number: u32) -> Result<()> {
+    const ASK: u32 = u32::MAX;
+    set(number);
+    match set(ASK) == number {
         true => Ok(()),
         false => Err(culvert::Error::because(
             Errno::EPERM,

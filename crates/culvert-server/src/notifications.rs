@@ -4,8 +4,12 @@
 //! directory's lock to drop a name, and waits for pages that are being read to drop a file's, so
 //! who answers requests must never tell. It sleeps until there is something.
 
-use crate::{attributes::Numbers, channel::Channel, report::report};
+use crate::{attributes::Numbers, buffer::io_error, channel::Channel, report::report};
 use culvert::{Change, FileSystem, Node, Observed, Observer};
+use culvert_sys::{
+    Errno, process,
+    raw::general::{POLLIN, pollfd},
+};
 use culvert_wire::{
     Name, Nodes, Notification, Protocol,
     structures::{
@@ -13,14 +17,11 @@ use culvert_wire::{
         NotifyPruneOut,
     },
 };
-use rustix::{
-    event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
-    io::Errno,
-};
+use rustix::event::{EventfdFlags, eventfd};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    os::fd::{BorrowedFd, OwnedFd},
+    os::fd::{AsRawFd, OwnedFd},
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -115,20 +116,24 @@ impl Notifications {
         notifier: &mut Notifier<'_>,
     ) -> io::Result<()> {
         loop {
-            let mut asked = vec![PollFd::new(&self.news, PollFlags::IN)];
-            if let Observed::Descriptor(fd) = observed {
-                // SAFETY: the driver keeps it open.
-                let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-                asked.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            // The kernel looks at no descriptor that is negative.
+            let driver = match observed {
+                Observed::Descriptor(fd) => fd,
+                _ => -1,
+            };
+            let mut asked = [self.news.as_raw_fd(), driver].map(|fd| pollfd {
+                fd,
+                events: POLLIN as i16,
+                revents: 0,
+            });
+            match process::poll(&mut asked, notifier.pause()) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(io_error(error)),
             }
-            match poll(&mut asked, notifier.pause().as_ref()) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let told = asked.get(1).map_or(PollFlags::empty(), PollFd::revents);
-            if told.contains(PollFlags::IN) {
+            let told = asked[1].revents as u32;
+            if told & POLLIN != 0 {
                 filesystem.look();
-            } else if !told.is_empty() {
+            } else if told != 0 {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             let _ = rustix::io::read(&self.news, &mut [0; 8]);
@@ -203,10 +208,16 @@ impl<'a> Notifier<'a> {
         self.unknown.values().map(|one| one.due).min()
     }
 
-    /// How long that is from now.
-    fn pause(&self) -> Option<Timespec> {
-        let pause = self.due()?.saturating_duration_since(Instant::now());
-        Timespec::try_from(pause).ok()
+    /// How long that is from now, milliseconds; -1: for ever.
+    fn pause(&self) -> i32 {
+        self.due().map_or(-1, |due| {
+            let pause = due.saturating_duration_since(Instant::now());
+            pause
+                .as_millis()
+                .saturating_add(1)
+                .try_into()
+                .unwrap_or(i32::MAX)
+        })
     }
 
     /// Tells of `changes`, and once more of what the kernel did not know, where that is due.
@@ -333,9 +344,6 @@ mod tests {
         minor: culvert_wire::NEWEST_MINOR,
         flags: InitFlags::NONE,
     };
-
-    // SAFETY: used by one thread.
-    unsafe impl Sync for Kernel {}
 
     impl Channel for Kernel {
         fn send(&self, _: &Message<'_>) -> io::Result<()> {

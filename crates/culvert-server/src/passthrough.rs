@@ -6,9 +6,9 @@
 
 use crate::{buffer::shrink, channel::Channel};
 use culvert::Node;
+use culvert_sys::BorrowedFd;
 use std::{
     collections::{HashMap, hash_map::Entry},
-    os::fd::BorrowedFd,
     sync::{Mutex, PoisonError},
 };
 
@@ -114,9 +114,10 @@ mod tests {
     use culvert_wire::Message;
     use std::{
         io,
-        os::fd::AsFd,
         sync::atomic::{AtomicI32, Ordering::Relaxed},
     };
+
+    const STDIN: BorrowedFd<'static> = BorrowedFd::number(0);
 
     /// Gives numbers, and counts those that are out.
     #[derive(Default)]
@@ -141,8 +142,7 @@ mod tests {
     #[test]
     fn one_number_for_all_opens_of_a_node() {
         let (backings, kernel) = (Backings::default(), Counting::default());
-        let stdin = io::stdin();
-        let file = Some(stdin.as_fd());
+        let file = Some(STDIN);
         assert_eq!(backings.open(Node(1), file, false, &kernel), Some(1));
         assert_eq!(backings.open(Node(1), file, false, &kernel), Some(1));
         assert_eq!(backings.open(Node(2), file, false, &kernel), Some(2));
@@ -156,17 +156,13 @@ mod tests {
     #[test]
     fn cached_and_backed_opens_do_not_mix() {
         let (backings, kernel) = (Backings::default(), Counting::default());
-        let stdin = io::stdin();
         assert_eq!(backings.open(Node(1), None, false, &kernel), None);
-        assert_eq!(
-            backings.open(Node(1), Some(stdin.as_fd()), false, &kernel),
-            None
-        );
+        assert_eq!(backings.open(Node(1), Some(STDIN), false, &kernel), None);
         backings.close(Node(1), false, &kernel);
         backings.close(Node(1), false, &kernel);
         assert!(
             backings
-                .open(Node(1), Some(stdin.as_fd()), false, &kernel)
+                .open(Node(1), Some(STDIN), false, &kernel)
                 .is_some()
         );
         // The open that has no file of its own is served by the first one's.
@@ -176,8 +172,7 @@ mod tests {
     #[test]
     fn stores_are_known_until_the_last_of_them_ends() {
         let (backings, kernel) = (Backings::default(), Counting::default());
-        let stdin = io::stdin();
-        let file = Some(stdin.as_fd());
+        let file = Some(STDIN);
         backings.open(Node(1), file, false, &kernel);
         assert!(!backings.may_be_stored_into(Node(1)));
         backings.open(Node(1), file, true, &kernel);

@@ -8,7 +8,7 @@ use crate::{
     session::Session,
 };
 use culvert::{Errno, Error, File, Node, OpenFlags, Opened, OpenedDirectory, Result};
-use std::os::fd::BorrowedFd;
+use culvert_sys::BorrowedFd;
 
 impl Session {
     /// Opens what the kernel has open. What cannot be opened is reported, and EBADF until it is
@@ -75,8 +75,7 @@ impl Session {
             Reopen::Driven => {}
             Reopen::Lost => return Err(Errno::EBADF.into()),
             Reopen::Backed => {
-                // SAFETY: looked at only here.
-                let left = identity(unsafe { BorrowedFd::borrow_raw(open.fd) });
+                let left = identity(BorrowedFd::number(open.fd));
                 return match left == Some(open.identity) {
                     true => Ok(file_in(
                         Opened::Backed(culvert::OwnedFd::from_raw(open.fd)),
@@ -110,12 +109,9 @@ mod tests {
     };
     use culvert::mount::Mount;
     use culvert_drivers::Environment;
+    use culvert_sys::{AsFd, OwnedFd};
     use culvert_wire::{InitFlags, Message, NEWEST_MINOR, Protocol, structures::ReleaseIn};
-    use std::os::fd::OwnedFd;
-    use std::{
-        io,
-        os::fd::{AsFd, AsRawFd, IntoRawFd},
-    };
+    use std::io;
 
     /// A kernel that takes notifications, or does not.
     struct Kernel(bool);
@@ -170,7 +166,7 @@ mod tests {
     }
 
     fn memory() -> OwnedFd {
-        rustix::fs::memfd_create("left", rustix::fs::MemfdFlags::CLOEXEC).unwrap()
+        culvert_sys::fd::memfd_create(c"left", 0).unwrap()
     }
 
     const NODE: Node = Node(5);
@@ -193,7 +189,7 @@ mod tests {
         let [file, lock] = [(); 2].map(|()| {
             let made = memory();
             let identity = identity(made.as_fd()).unwrap();
-            (made.into_raw_fd(), identity)
+            (made.into_raw(), identity)
         });
         handover.files.set(1, &backed(file.0, file.1));
         let holding = Holding {
@@ -208,8 +204,7 @@ mod tests {
         handover.locks.add(&holding).unwrap();
         assert!(next(handover, &Kernel(false)).is_err());
         for (fd, own) in [file, lock] {
-            // SAFETY: looked at only here.
-            let left = identity(unsafe { BorrowedFd::borrow_raw(fd) });
+            let left = identity(BorrowedFd::number(fd));
             assert_eq!(left, Some(own));
         }
         let session = next(handover, &Kernel(true)).unwrap();
@@ -222,8 +217,8 @@ mod tests {
         let handover = handover();
         let (own, somebodys) = (memory(), memory());
         let its = identity(own.as_fd()).unwrap();
-        handover.files.set(1, &backed(somebodys.as_raw_fd(), its));
-        handover.files.set(2, &backed(own.into_raw_fd(), its));
+        handover.files.set(1, &backed(somebodys.raw(), its));
+        handover.files.set(2, &backed(own.into_raw(), its));
         let errno = |session: &Session, node, number| {
             let found = session.file(node, number);
             found.map(drop).map_err(|error| error.errno())

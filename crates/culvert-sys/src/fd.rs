@@ -161,6 +161,8 @@ impl LockCommand {
     pub const OFD_GETLK: Self = Self(linux::F_OFD_GETLK);
     /// `F_OFD_SETLK`.
     pub const OFD_SETLK: Self = Self(linux::F_OFD_SETLK);
+    /// `F_OFD_SETLKW`, which waits.
+    pub const OFD_SETLKW: Self = Self(linux::F_OFD_SETLKW);
 
     /// Command `number`, if it is one.
     pub fn new(number: u32) -> Option<Self> {
@@ -184,7 +186,7 @@ calls! {
     /// fcntl(2) with a number.
     pub fn fcntl(fd: impl AsFd, command: Command, argument: usize) -> usize
         = FCNTL[fd.as_fd(), command, argument];
-    /// fcntl(2) about a record lock, without waiting.
+    /// fcntl(2) about a record lock.
     pub fn lock(fd: impl AsFd, command: LockCommand, lock: &mut linux::flock) -> ()
         = FCNTL[fd.as_fd(), command, core::ptr::from_mut(lock)];
     /// flock(2).
@@ -198,6 +200,14 @@ calls! {
     /// ioctl(2) of `/dev/userfaultfd`, `USERFAULTFD_IOC_NEW`.
     pub fn userfaultfd_of(device: impl AsFd, flags: u32) -> OwnedFd
         = IOCTL[device.as_fd(), 0xaa00u32, flags];
+    /// epoll_create1(2).
+    pub fn epoll_create() -> OwnedFd = EPOLL_CREATE1[linux::EPOLL_CLOEXEC];
+    /// epoll_ctl(2).
+    pub fn epoll_ctl(epoll: impl AsFd, operation: u32, fd: impl AsFd, event: &linux::epoll_event) -> ()
+        = EPOLL_CTL[epoll.as_fd(), operation, fd.as_fd(), core::ptr::from_ref(event)];
+    /// epoll_wait(2); the time in milliseconds, none for -1.
+    pub fn epoll_wait(epoll: impl AsFd, into: &mut [linux::epoll_event], time: i32) -> usize
+        = EPOLL_WAIT[epoll.as_fd(), into.as_mut_ptr(), into.len(), time];
     /// memfd_create(2).
     pub fn memfd_create(name: &core::ffi::CStr, flags: u32) -> OwnedFd
         = MEMFD_CREATE[name.as_ptr(), flags];

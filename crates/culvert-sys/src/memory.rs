@@ -28,6 +28,8 @@ pub enum Of<'fd> {
     Nothing,
     /// Zeroes that another mapping may show too (mremap(2)).
     SharedNothing,
+    /// Zeroes that children of fork share.
+    Children,
     /// The file, from an offset on: changes are everybody's.
     Shared(BorrowedFd<'fd>, u64),
     /// The file, from an offset on: changes are its own.
@@ -57,6 +59,11 @@ impl Mapping {
         let (flags, fd, offset) = match of {
             Of::Nothing => (linux::MAP_PRIVATE | linux::MAP_ANONYMOUS, -1, 0),
             Of::SharedNothing => (linux::MAP_SHARED | linux::MAP_ANONYMOUS, -1, 0),
+            Of::Children => (
+                linux::MAP_SHARED | linux::MAP_ANONYMOUS | linux::MAP_NORESERVE,
+                -1,
+                0,
+            ),
             Of::Shared(fd, offset) => (linux::MAP_SHARED, fd.raw(), offset),
             Of::Private(fd, offset) => (linux::MAP_PRIVATE, fd.raw(), offset),
         };
@@ -129,6 +136,19 @@ impl Mapping {
     /// madvise(2) of all of it, with advice that changes no byte that is there.
     pub fn advise(&self, advice: Advice) -> Result<(), Errno> {
         advise(self.start, self.length, advice)
+    }
+
+    /// Gives the memory of the pages in `range` back; of [`Of::Nothing`] they are zero then.
+    pub fn discard(&mut self, range: core::ops::Range<usize>) -> Result<(), Errno> {
+        let end = range.end.min(self.length);
+        let start = self.start.wrapping_add(range.start.min(end));
+        let length = end.saturating_sub(range.start);
+        advise(start, length, Advice(linux::MADV_DONTNEED))
+    }
+
+    /// mprotect(2) of all of it.
+    pub fn protect(&mut self, protection: Protection) -> Result<(), Errno> {
+        mprotect(self.start, self.length, protection)
     }
 }
 
@@ -242,6 +262,8 @@ calls! {
     /// madvise(2), with advice that changes no byte that is there.
     pub fn advise(start: *mut u8, length: usize, advice: Advice) -> ()
         = MADVISE[start, length, advice.0];
+    fn mprotect(start: *mut u8, length: usize, protection: Protection) -> ()
+        = MPROTECT[start, length, protection];
     /// msync(2), `MS_ASYNC`, which only says whether something is mapped at each address (ENOMEM).
     pub fn ask(start: usize, length: usize) -> () = MSYNC[start, length, linux::MS_ASYNC];
 }

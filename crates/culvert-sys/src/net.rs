@@ -18,6 +18,9 @@ calls! {
         = CONNECT[socket.as_fd(), address.as_ptr(), address.len()];
     /// listen(2).
     pub fn listen(socket: impl AsFd, backlog: u32) -> () = LISTEN[socket.as_fd(), backlog];
+    /// accept4(2), close-on-exec, without the address.
+    pub fn accept(socket: impl AsFd) -> OwnedFd
+        = ACCEPT4[socket.as_fd(), null::<u8>(), null::<u32>(), linux_raw_sys::general::O_CLOEXEC];
     /// send(2).
     pub fn send(socket: impl AsFd, bytes: &[u8], flags: u32) -> usize
         = SENDTO[socket.as_fd(), bytes.as_ptr(), bytes.len(), flags, null::<u8>(), 0];

@@ -4,7 +4,8 @@ use crate::fd::{AsFd, OwnedFd};
 use crate::plain::{Packed, Plain, filled};
 use crate::table::calls;
 use crate::{Errno, nr, syscall};
-use core::ffi::CStr;
+use alloc::{ffi::CString, vec::Vec};
+use core::ffi::{CStr, c_char};
 use core::ptr::{from_mut, from_ref, null};
 use linux_raw_sys::general as linux;
 
@@ -64,6 +65,20 @@ calls! {
     pub fn kill(process: i32, signal: u32) -> () = KILL[process, signal];
     /// setsid(2).
     pub fn setsid() -> i32 = SETSID[];
+    /// setgroups(2), of this thread alone.
+    pub fn setgroups(groups: &[u32]) -> () = SETGROUPS[groups.len(), groups.as_ptr()];
+    /// unshare(2): what this thread has for itself from here on, a set of `CLONE_` flags.
+    pub fn unshare(what: u32) -> () = UNSHARE[what];
+    /// sched_getscheduler(2).
+    pub fn sched_getscheduler(thread: u32) -> u32 = SCHED_GETSCHEDULER[thread];
+    fn setscheduler(thread: u32, class: u32, priority: &u32) -> ()
+        = SCHED_SETSCHEDULER[thread, class, from_ref(priority)];
+    fn action(signal: u32, new: *const [usize; 4], old: *mut [usize; 4]) -> ()
+        = RT_SIGACTION[signal, new, old, 8usize];
+    fn exec(path: &CStr, arguments: *const *const c_char, environment: *const *const c_char) -> ()
+        = EXECVE[path.as_ptr(), arguments, environment];
+    /// pidfd_open(2).
+    pub fn pidfd_open(process: u32) -> OwnedFd = PIDFD_OPEN[process, 0];
     /// clock_gettime(2).
     fn clock(clock: u32, into: &mut linux::timespec) -> () = CLOCK_GETTIME[clock, from_mut(into)];
     /// wait4(2) of child `id`, without its status.
@@ -77,8 +92,8 @@ calls! {
     pub fn poll(waited: &mut [linux::pollfd], time: i32) -> usize
         = POLL[waited.as_mut_ptr(), waited.len(), time];
     fn pending_into(into: &mut u64) -> () = RT_SIGPENDING[from_mut(into), 8usize];
-    fn wait_for_signal(set: &u64, info: usize, time: &linux::timespec) -> u32
-        = RT_SIGTIMEDWAIT[from_ref(set), info, from_ref(time), 8usize];
+    fn wait_for_signal(set: &u64, info: usize, time: *const linux::timespec) -> u32
+        = RT_SIGTIMEDWAIT[from_ref(set), info, time, 8usize];
     fn signals(how: u32, new: *const u64, old: *mut u64) -> () = RT_SIGPROCMASK[how, new, old, 8usize];
     /// pidfd_getfd(2): a duplicate of a descriptor of another process.
     pub fn pidfd_getfd(process: impl AsFd, number: i32) -> OwnedFd
@@ -149,6 +164,35 @@ pub fn pending_signals() -> Result<u64, Errno> {
 /// EAGAIN: there is none.
 pub fn take_signal(set: u64) -> Result<u32, Errno> {
     wait_for_signal(&set, 0, &of_nanoseconds(0))
+}
+
+/// Waits for a signal of `set`, all blocked ones, and takes it: its number (rt_sigtimedwait(2)).
+pub fn sigwait(set: u64) -> Result<u32, Errno> {
+    wait_for_signal(&set, 0, null())
+}
+
+/// sigaction(2) without a handler: `signal` is ignored, or does what it does by default. Whether it
+/// was ignored before.
+pub fn set_ignored(signal: u32, ignored: bool) -> Result<bool, Errno> {
+    let mut old = [0; 4];
+    action(signal, &[ignored.into(), 0, 0, 0], &mut old)?;
+    Ok(old[0] == 1)
+}
+
+/// sched_setscheduler(2), for classes without a priority.
+pub fn sched_setscheduler(thread: u32, class: u32) -> Result<(), Errno> {
+    setscheduler(thread, class, &0)
+}
+
+/// execve(2): comes back only with the reason why not.
+pub fn execve(path: &CStr, arguments: &[CString], environment: &[CString]) -> Errno {
+    let ended = |strings: &[CString]| -> Vec<*const c_char> {
+        let places = strings.iter().map(|string| string.as_ptr());
+        places.chain([null()]).collect()
+    };
+    let (arguments, environment) = (ended(arguments), ended(environment));
+    let done = exec(path, arguments.as_ptr(), environment.as_ptr());
+    done.err().unwrap_or(Errno::ENOEXEC)
 }
 
 /// nanosleep(2): what is left of the time when a signal came.

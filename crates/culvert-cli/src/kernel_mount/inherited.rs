@@ -2,7 +2,7 @@
 //! open, and its reader would wait, as long as the mount is there.
 
 use culvert_server::handover::open_descriptors;
-use culvert_sys::{nr, syscall};
+use culvert_sys::OwnedFd;
 
 /// Those that were open when the command began, but for the standard ones.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ impl Inherited {
     /// Closes them, once the source is open, which may have been named by one.
     pub fn close(&self) {
         for number in &self.0 {
-            // SAFETY: this program has not opened it, and nothing in it refers to it.
-            let _ = unsafe { syscall::call(nr::CLOSE, [*number as usize]) };
+            // This program has not opened it, and nothing in it refers to it.
+            drop(OwnedFd::from_raw(*number));
         }
     }
 }

@@ -10,12 +10,12 @@
 use super::{Ready, serve_until_unmounted, signals};
 use crate::{
     failure::{Failure, path, reason, shown},
+    fork::fork_with_descriptors,
     mounts,
 };
 use culvert::mount::Mount;
 use culvert_drivers::Source;
 use culvert_server::{handover::Handover, mounting};
-use culvert_sys::{nr, syscall};
 use rustix::{
     fs::{Mode, OFlags},
     process::{Pid, Signal, WaitOptions, waitpid},
@@ -146,17 +146,9 @@ fn held(mount: &Mount) -> Result<Option<i32>, Failure> {
 
 /// Starts a server, which has this process's descriptors.
 fn start(ready: &Ready, held: Option<i32>, handover: &'static Handover) -> io::Result<Pid> {
-    const CLONE_FILES: usize = 0x400;
-    const SIGCHLD: usize = 17;
-    // SAFETY: as fork(2): this process has one thread, so its memory is whole in the child, which
-    // goes on here on its copy of the stack. That the C library was not told matters only to what
-    // asks it for this thread's number, which nothing does.
-    let child = unsafe { syscall::call(nr::CLONE, [CLONE_FILES | SIGCHLD, 0, 0, 0, 0]) };
-    match child {
-        Ok(0) => serve(ready, held, handover),
-        Ok(number) => Pid::from_raw(number as i32).ok_or_else(|| io::ErrorKind::InvalidData.into()),
-        Err(error) => Err(io::Error::from_raw_os_error(error.raw())),
-    }
+    // SAFETY: the keeper has one thread.
+    let child = unsafe { fork_with_descriptors() }?;
+    Ok(child.unwrap_or_else(|| serve(ready, held, handover)))
 }
 
 /// The server's process.

@@ -23,7 +23,6 @@ use std::{
     ffi::{CStr, OsStr, OsString},
     fs::{self, File},
     io::Read,
-    os::fd::FromRawFd,
     os::unix::ffi::OsStringExt,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
@@ -164,8 +163,7 @@ fn read_some(run: &Opened, name: &CStr) -> Option<(Vec<u8>, (i64, i64))> {
     let file = trust::file(run, name, OFlags::empty()).ok()?;
     let found = file.stat();
     let written = (found.st_mtime as i64, found.st_mtime_nsec as i64);
-    // SAFETY: the descriptor is nobody else's.
-    let file = unsafe { File::from_raw_fd(file.release()) };
+    let file = File::from(run_directory::owned(file));
     let mut bytes = Vec::new();
     file.take(1 << 16).read_to_end(&mut bytes).ok()?;
     Some((bytes, written))

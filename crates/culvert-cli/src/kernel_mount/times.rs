@@ -8,7 +8,7 @@
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::Mount;
 use culvert_drivers::AccessTimes;
-use culvert_sys::{Errno, nr, syscall};
+use culvert_sys::{BorrowedFd, flags::AtFlags, fs::mount_setattr, raw::general::mount_attr};
 use rustix::{
     fs::StatVfsMountFlags,
     mount::{OpenTreeFlags, open_tree},
@@ -147,26 +147,17 @@ impl Times {
             | OpenTreeFlags::AT_RECURSIVE;
         let clone =
             open_tree(rustix::fs::CWD, source, flags).map_err(|error| failed(error.into()))?;
-        set(&clone, self.of(now))
+        let change = mount_attr {
+            attr_set: self.of(now),
+            attr_clr: WHEN | NOT_DIRECTORIES,
+            propagation: 0,
+            userns_fd: 0,
+        };
+        let tree = BorrowedFd::number(clone.as_raw_fd());
+        mount_setattr(tree, c"", AtFlags::EMPTY_PATH | AtFlags::RECURSIVE, &change)
             .map_err(|error| failed(io::Error::from_raw_os_error(error.raw())))?;
         Ok(Some(clone))
     }
-}
-
-/// Gives the mounts of `tree` these bits (mount_setattr(2)).
-fn set(tree: &OwnedFd, bits: u64) -> Result<(), Errno> {
-    const EMPTY_PATH_RECURSIVE: usize = 0x1000 | 0x8000;
-    // `struct mount_attr`: set, clear, propagation, user namespace.
-    let attributes = [bits, WHEN | NOT_DIRECTORIES, 0, 0_u64];
-    let arguments = [
-        tree.as_raw_fd() as usize,
-        c"".as_ptr() as usize,
-        EMPTY_PATH_RECURSIVE,
-        attributes.as_ptr() as usize,
-        size_of_val(&attributes),
-    ];
-    // SAFETY: path and structure outlive the call.
-    unsafe { syscall::call(nr::MOUNT_SETATTR, arguments) }.map(|_| ())
 }
 
 #[cfg(test)]

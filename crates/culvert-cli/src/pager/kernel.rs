@@ -1,76 +1,46 @@
-//! The system calls of the pager that rustix has only with more of its features.
+//! The system calls of the pager, by numbers of descriptors, which its table keeps.
 
-use culvert_sys::fd::{Command, fcntl};
+use culvert_sys::fd::{Command, epoll_ctl, epoll_wait, fcntl};
 use culvert_sys::net::socket_option;
-use culvert_sys::raw::general::{O_NONBLOCK, POLLIN, pollfd};
+use culvert_sys::raw::general::{
+    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLIN, EPOLLONESHOT, O_NONBLOCK, POLLIN,
+    epoll_event, pollfd,
+};
 use culvert_sys::raw::net::SO_PEERCRED;
-use culvert_sys::{BorrowedFd, Errno, OwnedFd, nr, process, syscall};
+use culvert_sys::{BorrowedFd, Errno, OwnedFd, net, process};
 
-const EPOLL_CLOEXEC: usize = 0o2000000;
-const EPOLL_CTL_ADD: usize = 1;
-const EPOLL_CTL_DEL: usize = 2;
-const EPOLL_CTL_MOD: usize = 3;
-/// EPOLLIN
-const READABLE: u32 = 1;
-/// EPOLLONESHOT
-const ONCE: u32 = 1 << 30;
-
-/// `struct epoll_event` of x86-64.
-#[repr(C, packed)]
-struct Event {
-    events: u32,
-    data: u64,
-}
-
-/// epoll_create1(2)
-pub fn epoll() -> Result<i32, Errno> {
-    // SAFETY: makes a descriptor.
-    unsafe { syscall::call(nr::EPOLL_CREATE1, [EPOLL_CLOEXEC]) }.map(|fd| fd as i32)
-}
+const NOTHING: epoll_event = epoll_event { events: 0, data: 0 };
 
 /// Watches `fd` for something to read; `once`: until it is watched again.
 pub fn watch(epoll: i32, fd: i32, data: u64, once: bool) -> Result<(), Errno> {
-    let events = READABLE | if once { ONCE } else { 0 };
-    let event = Event { events, data };
-    let place = core::ptr::from_ref(&event) as usize;
-    let control = |operation| {
-        let arguments = [epoll as usize, operation, fd as usize, place];
-        // SAFETY: the event outlives the call.
-        unsafe { syscall::call(nr::EPOLL_CTL, arguments) }
-    };
-    match control(EPOLL_CTL_MOD) {
-        Err(Errno::ENOENT) => control(EPOLL_CTL_ADD),
+    let events = EPOLLIN | if once { EPOLLONESHOT } else { 0 };
+    let event = epoll_event { events, data };
+    let (epoll, fd) = (BorrowedFd::number(epoll), BorrowedFd::number(fd));
+    match epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event) {
+        Err(Errno::ENOENT) => epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event),
         other => other,
     }
-    .map(|_| ())
 }
 
 /// Does not watch it any more.
 pub fn unwatch(epoll: i32, fd: i32) {
-    let arguments = [epoll as usize, EPOLL_CTL_DEL, fd as usize, 0];
-    // SAFETY: a call on descriptors of ours.
-    let _ = unsafe { syscall::call(nr::EPOLL_CTL, arguments) };
+    let (epoll, fd) = (BorrowedFd::number(epoll), BorrowedFd::number(fd));
+    let _ = epoll_ctl(epoll, EPOLL_CTL_DEL, fd, &NOTHING);
 }
 
 /// Waits for one thing that is watched; its data.
 pub fn wait(epoll: i32) -> u64 {
-    let mut event = Event { events: 0, data: 0 };
+    let mut event = [NOTHING];
     loop {
-        let place = core::ptr::from_mut(&mut event) as usize;
-        // SAFETY: room for one event.
-        let got = unsafe { syscall::call(nr::EPOLL_WAIT, [epoll as usize, place, 1, usize::MAX]) };
-        if got == Ok(1) {
-            return event.data;
+        if epoll_wait(BorrowedFd::number(epoll), &mut event, -1) == Ok(1) {
+            return event[0].data;
         }
     }
 }
 
 /// A connection to a listening socket, whose other side is of our own user. EAGAIN: nobody waits.
 pub fn accept(listening: i32) -> Result<i32, Errno> {
-    const SOCK_CLOEXEC: usize = 0o2000000;
-    // SAFETY: a call on a descriptor of ours, without an address.
-    let fd = unsafe { syscall::call(nr::ACCEPT4, [listening as usize, 0, 0, SOCK_CLOEXEC]) }?;
-    let fd = OwnedFd::from_raw(fd as i32);
+    let fd = net::accept(BorrowedFd::number(listening))?;
     match peer_of(fd.raw()) {
         Ok([_, user, _]) if user == process::geteuid() => Ok(fd.into_raw()),
         _ => Err(Errno::EACCES),
@@ -114,53 +84,9 @@ pub fn close_all_but(kept: impl Fn(i32) -> bool) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Zeroed memory that children share.
-pub fn shared_memory(length: usize) -> Result<usize, Errno> {
-    const READ_WRITE: usize = 3;
-    const SHARED_ANONYMOUS_NORESERVE: usize = 0x4021;
-    // SAFETY: a new mapping.
-    unsafe {
-        let arguments = [
-            0,
-            length,
-            READ_WRITE,
-            SHARED_ANONYMOUS_NORESERVE,
-            usize::MAX,
-            0,
-        ];
-        syscall::call(nr::MMAP, arguments)
-    }
-}
-
-/// Makes a child with the same table of descriptors, and memory of its own; 0 in the child.
-///
-/// # Safety
-/// This process has no other thread.
-pub unsafe fn fork_with_descriptors() -> Result<usize, Errno> {
-    const CLONE_FILES_SIGCHLD: usize = 0x400 | 17;
-    // SAFETY: without a stack the child goes on with a copy of this one, as after fork; nothing
-    // here keeps a thread's number.
-    unsafe { syscall::call(nr::CLONE, [CLONE_FILES_SIGCHLD, 0, 0, 0, 0]) }
-}
-
-/// Waits for the end of a child; its status as wait4(2) has it.
-pub fn wait_for(child: usize) -> Result<i32, Errno> {
-    let mut status = 0i32;
-    loop {
-        let place = core::ptr::from_mut(&mut status) as usize;
-        // SAFETY: room for the status.
-        match unsafe { syscall::call(nr::WAIT4, [child, place, 0, 0]) } {
-            Err(Errno::EINTR) => {}
-            Err(error) => return Err(error),
-            Ok(_) => return Ok(status),
-        }
-    }
-}
-
 /// A descriptor that can be read when the process `pid` has ended.
 pub fn process(pid: u32) -> Result<i32, Errno> {
-    // SAFETY: makes a descriptor.
-    unsafe { syscall::call(nr::PIDFD_OPEN, [pid as usize, 0]) }.map(|fd| fd as i32)
+    process::pidfd_open(pid).map(OwnedFd::into_raw)
 }
 
 /// Whether the process that connected `socket` is on its way out: not when it executes another

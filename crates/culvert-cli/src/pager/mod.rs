@@ -15,9 +15,12 @@ mod room;
 mod table;
 mod worker;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, fork::fork_with_descriptors};
 use culvert_cache::pager::{LISTENING, LOCK};
+use culvert_sys::OwnedFd;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, waitpid};
 use std::{
+    fmt::Display,
     os::{fd::AsRawFd, unix::ffi::OsStrExt},
     path::Path,
 };
@@ -38,27 +41,29 @@ pub fn serve(directory: &Path) -> Result<u8, Failure> {
         lock.as_raw_fd()
     });
     kernel::set_nonblocking(LISTENING);
-    let failed = |what: &str, error: culvert_sys::Errno| Failure::new(format!("{what}: {error}"));
-    let table = Table::new().map_err(|error| failed("no memory for the pager", error))?;
-    let epoll = kernel::epoll().map_err(|error| failed("no epoll for the pager", error))?;
+    let failed = |what: &str, error: &dyn Display| Failure::new(format!("{what}: {error}"));
+    let table = Table::new().map_err(|error| failed("no memory for the pager", &error))?;
+    let epoll = culvert_sys::fd::epoll_create()
+        .map(OwnedFd::into_raw)
+        .map_err(|error| failed("no epoll for the pager", &error))?;
     let guardian = std::process::id();
     let (mut deaths, mut followed) = (0, false);
     while deaths < DEATHS {
         // SAFETY: the guardian has one thread.
-        match unsafe { kernel::fork_with_descriptors() } {
-            Ok(0) => {
+        match unsafe { fork_with_descriptors() } {
+            Ok(None) => {
                 if let Err(why) = culvert_run::outside(directory.as_os_str().as_bytes()) {
                     culvert_sys::log!("the pager cannot join its run: {why}");
                     kernel::end(1);
                 }
                 worker::work(table, epoll, guardian, followed);
             }
-            Ok(worker) => match kernel::wait_for(worker) {
-                Ok(0) => return Ok(0),
+            Ok(Some(worker)) => match wait_for(worker) {
+                Ok(status) if status.as_raw() == 0 => return Ok(0),
                 Ok(status) => deaths += usize::from(!was_killed(status, table)),
-                Err(error) => return Err(failed("the pager has lost its worker", error)),
+                Err(error) => return Err(failed("the pager has lost its worker", &error)),
             },
-            Err(error) => return Err(failed("no worker for the pager", error)),
+            Err(error) => return Err(failed("no worker for the pager", &error)),
         }
         followed = true;
         // What the dead one had open of its own; record locks of its slot go with it.
@@ -67,6 +72,17 @@ pub fn serve(directory: &Path) -> Result<u8, Failure> {
     }
     give_up(table);
     Err(Failure::new("the pager's workers die"))
+}
+
+/// Waits for the end of a child.
+fn wait_for(child: Pid) -> rustix::io::Result<WaitStatus> {
+    loop {
+        match waitpid(Some(child), WaitOptions::empty()) {
+            Err(rustix::io::Errno::INTR) | Ok(None) => {}
+            Ok(Some((_, status))) => return Ok(status),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Nobody will fill a page: whatever a process has not mapped yet is SIGBUS, so that no thread
@@ -89,9 +105,8 @@ fn give_up(table: &Table) {
 }
 
 /// Whether somebody has killed the worker: then what it was at is not to blame.
-fn was_killed(status: i32, table: &Table) -> bool {
-    const SIGKILL: i32 = 9;
-    let killed = status & 0x7f == SIGKILL;
+fn was_killed(status: WaitStatus, table: &Table) -> bool {
+    let killed = status.terminating_signal() == Some(Signal::KILL.as_raw());
     if killed {
         for fault in &table.faults {
             fault
@@ -127,24 +142,13 @@ fn settle() {
 /// processes or report what does not concern the pager are ignored: it ends with its last
 /// connection.
 fn signals() {
-    use culvert_sys::{nr, syscall};
-    const IGNORED: [usize; 7] = [1, 2, 3, 13, 15, 17 + 8, 29];
-    const SIG_SETMASK: usize = 2;
+    use culvert_sys::{process, raw::general::*};
+    const IGNORED: [u32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGXFSZ, SIGIO];
     for number in 1..=64 {
-        // `struct kernel_sigaction`: handler (0 default, 1 ignore), flags, restorer, mask.
-        let action = [usize::from(IGNORED.contains(&number)), 0, 0, 0];
-        // SAFETY: no handler of ours; SIGKILL and SIGSTOP are refused.
-        let _ =
-            unsafe { syscall::call(nr::RT_SIGACTION, [number, action.as_ptr() as usize, 0, 8]) };
+        // SIGKILL and SIGSTOP are refused.
+        let _ = process::set_ignored(number, IGNORED.contains(&number));
     }
-    let none = 0u64;
-    // SAFETY: the set is eight bytes long.
-    let _ = unsafe {
-        let place = core::ptr::from_ref(&none) as usize;
-        syscall::call(nr::RT_SIGPROCMASK, [SIG_SETMASK, place, 0, 8])
-    };
+    let _ = process::sigprocmask(SIG_SETMASK, 0);
     // The name in lists of processes.
-    const PR_SET_NAME: usize = 15;
-    // SAFETY: the name ends in NUL.
-    let _ = unsafe { syscall::call(nr::PRCTL, [PR_SET_NAME, c"culvert-pager".as_ptr() as usize]) };
+    let _ = process::set_name(c"culvert-pager");
 }

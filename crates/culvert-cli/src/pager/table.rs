@@ -4,8 +4,11 @@
 //! The worker alone writes. An entry is valid from the store of its first word on, which comes
 //! last; so a worker that is killed leaves no half of one.
 
-use super::kernel;
-use culvert_sys::Errno;
+use culvert_sys::{
+    Errno,
+    flags::Protection,
+    memory::{Mapping, Of},
+};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// Processes at a time.
@@ -71,9 +74,10 @@ pub struct Table {
 impl Table {
     /// A new one, empty.
     pub fn new() -> Result<&'static Self, Errno> {
-        let place = kernel::shared_memory(size_of::<Self>())?;
+        let both = Protection::READ | Protection::WRITE;
+        let made = Mapping::near(0, Of::Children, size_of::<Self>(), both)?;
         // SAFETY: zeroed memory of that length, mapped for ever; every word may be zero.
-        Ok(unsafe { &*(place as *const Self) })
+        Ok(unsafe { &*made.leak().cast() })
     }
 
     /// Notes a connection; its index. None: there are too many.

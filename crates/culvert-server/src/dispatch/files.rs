@@ -12,6 +12,7 @@ use crate::{
     session::{Context, Session},
 };
 use culvert::{Caching, Entry, Errno, Error, File, Node, OpenFlags, Opened, Result, Whence};
+use culvert_sys::BorrowedFd;
 use culvert_wire::{
     Answer, Data, InitFlags,
     structures::{
@@ -19,7 +20,7 @@ use culvert_wire::{
         LseekIn, LseekOut, OpenIn, OpenOut, ReadIn, ReleaseIn, WriteIn, WriteOut,
     },
 };
-use std::{os::fd::BorrowedFd, sync::Arc};
+use std::sync::Arc;
 
 /// `__FMODE_EXEC` (include/linux/fs.h): the open is execve(2)'s.
 const EXECUTE: u32 = 0o40;
@@ -155,8 +156,7 @@ impl Session {
         };
         let handover = self.settings.handover;
         let identity = match kind {
-            // SAFETY: the driver gives it to this function, which has not closed it.
-            Reopen::Backed => handover.identity(unsafe { BorrowedFd::borrow_raw(number) }),
+            Reopen::Backed => handover.identity(BorrowedFd::number(number)),
             _ => [0; 2],
         };
         let file = file_in(opened, node);
@@ -256,8 +256,7 @@ impl Session {
         // The kernel opens the backing file with O_APPEND too, and does not take it off when the
         // program does (fcntl(2), F_SETFL).
         let fd = file.descriptor().filter(|_| !flags.append() && !often_read);
-        // SAFETY: the descriptor is the file's, which outlives this call.
-        let fd = fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
+        let fd = fd.map(BorrowedFd::number);
         // None is registered with root's rights; but the open counts, and is served as others of
         // its node that overlap with it.
         let fd = fd.filter(|_| context.identity.lose_special_rights().is_ok());

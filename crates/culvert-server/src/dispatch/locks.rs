@@ -8,12 +8,15 @@ use crate::{
     session::{Context, Session},
 };
 use culvert::{Errno, Error, Lock, LockKind, LockOwner, Node, Result, Wait};
-use culvert_sys::raw::general::{F_RDLCK, F_UNLCK, F_WRLCK};
+use culvert_sys::{
+    BorrowedFd,
+    raw::general::{F_RDLCK, F_UNLCK, F_WRLCK},
+};
 use culvert_wire::{
     Answer, InitFlags,
     structures::{FileLock, FlushIn, InHeader, LkIn, LkOut, ReleaseIn},
 };
-use std::{os::fd::BorrowedFd, sync::Arc};
+use std::sync::Arc;
 
 impl Session {
     /// The lock that `asked` is about, and the file by which it is asked for. Its own rights are
@@ -178,9 +181,7 @@ impl Session {
 
 /// What the file's bytes and locks are the kernel's by.
 fn descriptor(file: &OpenFile) -> Option<BorrowedFd<'_>> {
-    // SAFETY: the descriptor is the file's, which outlives this borrow.
-    let borrowed = |fd| unsafe { BorrowedFd::borrow_raw(fd) };
-    file.file.descriptor().map(borrowed)
+    file.file.descriptor().map(BorrowedFd::number)
 }
 
 fn set_by_driver(file: &OpenFile, asked: &Asked, wait: Wait<'_>) -> Result<()> {

@@ -22,14 +22,21 @@ pub use nodes::Nodes;
 pub use opens::{Open, Opens, Reopen};
 pub use requests::{Evidence, Past, RequestSlot, Requests};
 
-use crate::{channel::DeviceFuse, mounting::MountIdentity};
+use crate::{buffer::io_error, channel::DeviceFuse, mounting::MountIdentity};
 use culvert::Node;
+use culvert_sys::{
+    BorrowedFd,
+    fd::{Command, fcntl},
+    flags::Protection,
+    memory::{Mapping, Of},
+    process,
+    raw::general::{POLLERR, pollfd},
+};
 use culvert_wire::{InitFlags, MAJOR, Protocol};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::{
     collections::HashSet,
     fs, io,
-    os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
+    os::fd::{IntoRawFd, OwnedFd},
     sync::atomic::{
         AtomicI32, AtomicU32, AtomicU64,
         Ordering::{Acquire, Relaxed, Release},
@@ -101,17 +108,11 @@ pub struct Handover {
 /// something is written.
 fn shared<T>(count: usize) -> io::Result<&'static [T]> {
     let length = count.max(1) * size_of::<T>();
+    let both = Protection::READ | Protection::WRITE;
+    let made = Mapping::near(0, Of::Children, length, both).map_err(io_error)?;
     // SAFETY: a new mapping, never unmapped. Its bytes are zero, which all records (of atomics) may
     // be.
-    unsafe {
-        let place = mmap_anonymous(
-            std::ptr::null_mut(),
-            length,
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::SHARED | MapFlags::NORESERVE,
-        )?;
-        Ok(std::slice::from_raw_parts(place.cast(), count))
-    }
+    Ok(unsafe { std::slice::from_raw_parts(made.leak().cast(), count) })
 }
 
 impl Default for &Handover {
@@ -208,22 +209,19 @@ impl Handover {
 
     fn channel(number: i32) -> DeviceFuse {
         // SAFETY: nobody closes what stands in the handover.
-        DeviceFuse::kept(unsafe { BorrowedFd::borrow_raw(number) })
+        DeviceFuse::kept(unsafe { std::os::fd::BorrowedFd::borrow_raw(number) })
     }
 
     /// Whether the kernel still has the mount, or somebody who uses it.
     pub fn is_connected(&self) -> bool {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        self.numbers().next().is_some_and(|number| {
-            // SAFETY: as above; it is not kept.
-            let channel = unsafe { BorrowedFd::borrow_raw(number) };
-            let mut asked = [PollFd::from_borrowed_fd(channel, PollFlags::empty())];
-            let now = Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
+        self.numbers().next().is_some_and(|fd| {
+            let mut asked = [pollfd {
+                fd,
+                events: 0,
+                revents: 0,
+            }];
             // `fuse_dev_poll`: an error when the connection has ended.
-            poll(&mut asked, Some(&now)).is_ok() && !asked[0].revents().contains(PollFlags::ERR)
+            process::poll(&mut asked, 0).is_ok() && asked[0].revents as u32 & POLLERR == 0
         })
     }
 
@@ -322,8 +320,8 @@ impl Handover {
         known.extend(self.locks.descriptors());
         for number in open_descriptors() {
             if !known.contains(&number) {
-                // SAFETY: whoever opened it is dead, and nothing here refers to it.
-                drop(unsafe { OwnedFd::from_raw_fd(number) });
+                // Whoever opened it is dead, and nothing here refers to it.
+                drop(culvert_sys::OwnedFd::from_raw(number));
             }
         }
     }
@@ -345,7 +343,7 @@ impl Handover {
 /// A server that did not die by a signal may have closed what it wrote down, and the number may be
 /// another file's by now.
 pub fn identity(file: BorrowedFd<'_>) -> Option<[u64; 2]> {
-    let status = rustix::fs::fstat(file).ok()?;
+    let status = culvert_sys::fs::fstat(file).ok()?;
     Some([status.st_dev, status.st_ino])
 }
 
@@ -358,9 +356,6 @@ pub fn open_descriptors() -> HashSet<i32> {
     let numbers: HashSet<i32> = names
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
-    let open = |&number: &i32| {
-        // SAFETY: only asks for flags, of a number that may be closed.
-        unsafe { culvert_sys::syscall::call(culvert_sys::nr::FCNTL, [number as usize, 1]) }.is_ok()
-    };
+    let open = |&number: &i32| fcntl(BorrowedFd::number(number), Command::GETFD, 0).is_ok();
     numbers.into_iter().filter(open).collect()
 }

@@ -1,19 +1,14 @@
 //! The signal that ends what a thread waits in: its handler does nothing.
 
 use crate::report::report;
-use culvert_sys::{nr, syscall};
+use culvert_sys::{nr, process, syscall};
 
 /// `SIGURG`: ignored where nobody handles it, so that a late one harms nobody.
 const SIGNAL: usize = 23;
 
 /// Sends it to `thread`, one of ours.
 pub fn send(thread: i32) {
-    let process = rustix::process::getpid().as_raw_nonzero().get();
-    // SAFETY: a signal with a handler that does nothing.
-    let _ = unsafe {
-        let arguments = [process as usize, thread as usize, SIGNAL];
-        syscall::call(nr::TGKILL, arguments)
-    };
+    let _ = process::tgkill(process::getpid(), thread as u32, SIGNAL as u32);
 }
 
 extern "C" fn nothing(_: i32) {}

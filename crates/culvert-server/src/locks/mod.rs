@@ -21,10 +21,10 @@ use crate::{
     report::report,
 };
 use culvert::{Lock, LockKind, Node, Result};
+use culvert_sys::BorrowedFd;
 use description::Description;
 use std::{
     collections::HashMap,
-    os::fd::BorrowedFd,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -105,9 +105,7 @@ impl Locks {
             ..Self::default()
         };
         for (record, holding) in handover.locks.each() {
-            // SAFETY: the descriptor was the dead server's for this holder; nobody else knows it.
-            let left = unsafe { Description::left(holding.fd, holding.identity) };
-            let Ok(description) = left else {
+            let Ok(description) = Description::left(holding.fd, holding.identity) else {
                 report(format_args!("a lock is lost"));
                 handover.locks.clear(record);
                 continue;

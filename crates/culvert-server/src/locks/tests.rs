@@ -1,18 +1,15 @@
 use super::*;
 use culvert::Errno;
-use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
-use std::{
-    os::fd::{AsFd, AsRawFd, OwnedFd},
-    thread,
-};
+use culvert_sys::{AsFd, OwnedFd, fd::memfd_create, flags::OFlags, fs};
+use std::{ffi::CString, thread};
 
 const END: u64 = i64::MAX as u64;
 
 /// A file, opened for both and for reading alone.
 fn file() -> (OwnedFd, OwnedFd) {
-    let both = memfd_create("file", MemfdFlags::CLOEXEC).unwrap();
-    let path = format!("/proc/self/fd/{}", both.as_raw_fd());
-    let reads = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let both = memfd_create(c"file", 0).unwrap();
+    let path = CString::new(format!("/proc/self/fd/{}", both.raw())).unwrap();
+    let reads = fs::open(&path, OFlags::CLOEXEC, 0).unwrap();
     (both, reads)
 }
 

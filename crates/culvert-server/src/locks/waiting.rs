@@ -7,9 +7,9 @@ use crate::{
     report::report,
 };
 use culvert::{Errno, Error, Result};
+use culvert_sys::BorrowedFd;
 use culvert_wire::{Answer, Protocol, Reply};
 use std::{
-    os::fd::BorrowedFd,
     sync::{Arc, Mutex},
     thread,
 };

@@ -12,7 +12,7 @@
 //! since. If a thread was ready to run meanwhile, it was held up, and its queue does not give way
 //! for a pause that doubles. Whatever happens, a request is held up so for about two ticks.
 
-use culvert_sys::{nr, syscall};
+use culvert_sys::process::{gettid, sched_getscheduler, sched_setscheduler};
 use std::{
     fs,
     sync::{Mutex, PoisonError},
@@ -20,10 +20,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-const SCHED_OTHER: i32 = 0;
-const SCHED_IDLE: i32 = 5;
+const SCHED_OTHER: u32 = 0;
+const SCHED_IDLE: u32 = 5;
 /// Threads that a driver starts are not of the class.
-const SCHED_RESET_ON_FORK: i32 = 0x4000_0000;
+const SCHED_RESET_ON_FORK: u32 = 0x4000_0000;
 
 /// A queue gives way when so many requests were taken in a millisecond,
 const BRISK: u64 = 4;
@@ -35,58 +35,45 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// A queue that has given way for so long without being held up begins with the first pause again.
 const LASTING: Duration = Duration::from_millis(200);
 
-fn set_class(thread: i32, class: i32) -> bool {
-    let priority = 0_i32;
-    let arguments = [
-        thread as usize,
-        class as usize,
-        (&raw const priority) as usize,
-    ];
-    // SAFETY: `struct sched_param` is one int, which outlives the call.
-    unsafe { syscall::call(nr::SCHED_SETSCHEDULER, arguments) }.is_ok()
-}
-
 /// Whether threads of this process may give way, and may stop doing so: the latter takes
 /// CAP_SYS_NICE (`user_check_sched_setscheduler`, kernel/sched/syscalls.c). What was started with
 /// another class stays in it.
 pub fn available() -> bool {
     let tried = thread::Builder::new().spawn(|| {
-        // SAFETY: no memory of ours is named.
-        let now = unsafe { syscall::call(nr::SCHED_GETSCHEDULER, [0]) };
-        now == Ok(SCHED_OTHER as usize)
-            && set_class(0, SCHED_IDLE | SCHED_RESET_ON_FORK)
-            && set_class(0, SCHED_OTHER)
+        sched_getscheduler(0) == Ok(SCHED_OTHER)
+            && sched_setscheduler(0, SCHED_IDLE | SCHED_RESET_ON_FORK).is_ok()
+            && sched_setscheduler(0, SCHED_OTHER).is_ok()
     });
     tried.is_ok_and(|thread| thread.join().unwrap_or(false))
 }
 
 /// The threads of a queue, by the kernel's numbers.
 #[derive(Debug, Default)]
-pub struct Members(Mutex<Vec<i32>>);
+pub struct Members(Mutex<Vec<u32>>);
 
 impl Members {
     /// The calling thread is one until `work` returns.
     pub fn with<T>(&self, work: impl FnOnce() -> T) -> T {
-        struct Leaves<'a>(&'a Members, i32);
+        struct Leaves<'a>(&'a Members, u32);
         impl Drop for Leaves<'_> {
             fn drop(&mut self) {
                 self.0.all().retain(|thread| *thread != self.1);
             }
         }
-        let own = rustix::thread::gettid().as_raw_nonzero().get();
+        let own = gettid();
         self.all().push(own);
         let _leaves = Leaves(self, own);
         work()
     }
 
-    fn all(&self) -> std::sync::MutexGuard<'_, Vec<i32>> {
+    fn all(&self) -> std::sync::MutexGuard<'_, Vec<u32>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// While the list is held no thread of it ends, so a number is its thread's.
-    fn set_class(&self, class: i32) {
+    fn set_class(&self, class: u32) {
         for thread in self.all().iter() {
-            set_class(*thread, class);
+            let _ = sched_setscheduler(*thread, class);
         }
     }
 
@@ -167,14 +154,12 @@ mod tests {
         mpsc,
     };
 
-    fn class_of(thread: i32) -> i32 {
-        // SAFETY: no memory is named.
-        let class = unsafe { syscall::call(nr::SCHED_GETSCHEDULER, [thread as usize]) };
-        class.expect("it lives") as i32
+    fn class_of(thread: u32) -> u32 {
+        sched_getscheduler(thread).expect("it lives")
     }
 
     /// A member that spins while told to, and what the steward does about it.
-    fn with_member(work: impl FnOnce(&Members, i32, &AtomicBool)) {
+    fn with_member(work: impl FnOnce(&Members, u32, &AtomicBool)) {
         let (members, spins, ends) = (
             Members::default(),
             AtomicBool::new(false),
@@ -184,7 +169,7 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 members.with(|| {
-                    let own = rustix::thread::gettid().as_raw_nonzero().get();
+                    let own = gettid();
                     told.send(own).expect("it waits");
                     while !ends.load(SeqCst) {
                         if !spins.load(SeqCst) {

@@ -1,22 +1,20 @@
 //! A thread's entry of a queue: memory that the kernel puts a request into and takes its reply
 //! from, and the command that goes with it.
 
-use super::uring::{Command, Uring};
-use crate::channel::{Channel, DeviceFuse};
-use culvert_sys::PAGE;
+use super::uring::Uring;
+use crate::{
+    buffer::zeroes,
+    channel::{Channel, DeviceFuse},
+};
+use culvert_sys::{PAGE, memory::Mapping};
 use culvert_wire::{
     Message, Notification, Plain, Protocol,
     structures::{InHeader, NotifyRetrieveOut, OutHeader},
 };
-use rustix::{
-    io::Errno,
-    mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap},
-};
+use rustix::io::Errno;
 use std::{
     cell::Cell,
-    io::{self, IoSlice},
-    os::fd::BorrowedFd,
-    ptr, slice,
+    io, ptr, slice,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
@@ -62,53 +60,37 @@ struct Headers {
 /// is still looked at. Pages are used when something is written there.
 #[derive(Debug)]
 struct Memory {
-    place: *mut u8,
+    mapping: Mapping,
     /// Bytes of the payload.
     payload: usize,
 }
 
 impl Memory {
     fn new(payload: usize) -> io::Result<Self> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let length = PAGE + 2 * payload;
-        // SAFETY: a new mapping.
-        let place = unsafe { mmap_anonymous(ptr::null_mut(), length, protection, flags)? };
         Ok(Self {
-            place: place.cast(),
+            mapping: zeroes(PAGE + 2 * payload)?,
             payload,
         })
     }
 
     const fn headers(&self) -> *mut Headers {
-        self.place.cast()
+        self.mapping.start().cast()
     }
 
     const fn payload(&self) -> *mut u8 {
-        // SAFETY: within the mapping.
-        unsafe { self.place.add(PAGE) }
+        self.mapping.start().wrapping_add(PAGE)
     }
 
     const fn spare(&self) -> *mut u8 {
-        // SAFETY: within the mapping.
-        unsafe { self.payload().add(self.payload) }
+        self.payload().wrapping_add(self.payload)
     }
 
     /// Gives back what large requests and answers have used. What was there is zero then.
-    fn give_back(&self) {
-        let most = self.payload.saturating_sub(KEPT);
-        for place in [self.payload(), self.spare()] {
-            // SAFETY: within the mapping, and nobody has a reference into it. A refusal leaves
-            // everything as it was.
-            let _ = unsafe { madvise(place.add(KEPT).cast(), most, Advice::LinuxDontNeed) };
+    fn give_back(&mut self) {
+        for start in [PAGE, PAGE + self.payload] {
+            // A refusal leaves everything as it was.
+            let _ = self.mapping.discard(start + KEPT..start + self.payload);
         }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: it is ours; the ring that knows of it is gone, see `Entry`.
-        let _ = unsafe { munmap(self.place.cast(), PAGE + 2 * self.payload) };
     }
 }
 
@@ -162,27 +144,15 @@ impl Entry {
             large: Cell::new(false),
             taken: 0,
         };
-        // SAFETY: both lie in the mapping, and are looked at by the kernel alone while the command
-        // is under way.
-        let buffers = unsafe {
-            [
-                IoSlice::new(slice::from_raw_parts(
-                    entry.memory.place,
-                    size_of::<Headers>(),
-                )),
-                IoSlice::new(slice::from_raw_parts(entry.memory.payload(), payload)),
-            ]
-        };
-        let command = Command {
-            queue,
-            ..Command::default()
-        };
-        // SAFETY: the first command. The kernel reads the two addresses at once
+        let buffers = [
+            [entry.memory.headers() as usize, size_of::<Headers>()],
+            [entry.memory.payload() as usize, payload],
+        ];
+        let device = entry.device.descriptor();
+        // SAFETY: the first command. Both buffers lie in the mapping, and are looked at by the
+        // kernel alone while a command is under way. It reads the two addresses at once
         // (`fuse_uring_register`), and that happens here.
-        unsafe {
-            let device = entry.device.descriptor();
-            entry.uring.command(device, REGISTER, command, &buffers);
-        }
+        unsafe { entry.uring.command(device, REGISTER, queue, 0, &buffers) };
         // Completed already only if it was refused.
         entry.uring.submit()?;
         Ok(entry)
@@ -295,24 +265,16 @@ impl Entry {
 
     /// Gives the entry back, with a reply whose `length` bytes are in the payload.
     fn commit(&self, header: &OutHeader, length: usize) {
-        let headers = self.memory.headers();
+        let (headers, device) = (self.memory.headers(), self.device.descriptor());
         // SAFETY: the memory is this thread's until the command is under way; no reference to the
-        // headers is kept.
+        // headers is kept. The request was taken, so the command before is completed; this one
+        // names no memory.
         unsafe {
             let place = (&raw mut (*headers).header).cast::<OutHeader>();
             place.write_unaligned(*header);
             (*headers).payload = length as u32;
-        }
-        let command = Command {
-            commit_id: self.taken,
-            queue: self.queue,
-            ..Command::default()
-        };
-        // SAFETY: the request was taken, so the command before is completed; this one names no
-        // memory.
-        unsafe {
-            let device = self.device.descriptor();
-            self.uring.command(device, COMMIT_AND_FETCH, command, &[]);
+            let uring = &self.uring;
+            uring.command(device, COMMIT_AND_FETCH, self.queue, self.taken, &[]);
         }
         self.answered.set(true);
     }
@@ -357,7 +319,7 @@ impl Channel for Reply<'_> {
         Ok(())
     }
 
-    fn register_backing(&self, file: BorrowedFd<'_>) -> io::Result<i32> {
+    fn register_backing(&self, file: culvert_sys::BorrowedFd<'_>) -> io::Result<i32> {
         self.0.device.register_backing(file)
     }
 

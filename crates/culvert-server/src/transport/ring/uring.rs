@@ -1,88 +1,29 @@
 //! An io_uring with one command at a time, for one thread.
-//!
-//! rustix has the system calls and structures. The rings' memory is handled here, which for one
-//! command is little; the crate `io-uring` cannot build FUSE's commands (0.7.15: they need `len`,
-//! which its `UringCmd80` does not set).
 
-use rustix::{
-    io::Errno,
-    io_uring::{
-        IORING_OFF_SQ_RING, IORING_OFF_SQES, IoringEnterFlags, IoringFeatureFlags, IoringOp,
-        IoringSetupFlags, Timespec, io_uring_cqe, io_uring_enter, io_uring_enter_arg,
-        io_uring_getevents_arg, io_uring_params, io_uring_setup, io_uring_sqe, off_or_addr2_union,
-    },
-    mm::{MapFlags, ProtFlags, mmap, munmap},
+use io_uring::{
+    IoUring,
+    opcode::UringCmd80,
+    squeue::Entry128,
+    types::{Fd, SubmitArgs, Timespec},
 };
+use rustix::io::Errno;
 use std::{
-    ffi::c_void,
-    io::{self, IoSlice},
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
-    ptr,
-    sync::atomic::{
-        AtomicU32,
-        Ordering::{Acquire, Relaxed, Release},
-    },
+    fmt, io,
+    marker::PhantomData,
+    os::fd::{AsRawFd, BorrowedFd},
     time::{Duration, Instant},
 };
 
-/// `struct io_uring_sqe` with `IORING_SETUP_SQE128`: the command's own 80 bytes begin at the last
-/// 16 of the first half.
-#[repr(C)]
-struct Entry {
-    first: io_uring_sqe,
-    second: [u64; 8],
-}
-
-/// `struct fuse_uring_cmd_req` (include/uapi/linux/fuse.h).
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Command {
-    pub flags: u64,
-    /// The request that is answered.
-    pub commit_id: u64,
-    /// The queue's number.
-    pub queue: u16,
-    pub padding: [u8; 6],
-}
-
-/// A mapping of the ring's.
-#[derive(Debug)]
-struct Shared {
-    place: *mut c_void,
-    length: usize,
-}
-
-impl Shared {
-    fn new(ring: &OwnedFd, length: usize, offset: u64) -> io::Result<Self> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: a new mapping.
-        let place = unsafe { mmap(ptr::null_mut(), length, protection, flags, ring, offset)? };
-        Ok(Self { place, length })
-    }
-
-    /// The word at `offset`, as the kernel has given it.
-    const fn word(&self, offset: u32) -> &AtomicU32 {
-        // SAFETY: io_uring_setup(2) tells where its words are; all access to them is atomic.
-        unsafe { &*self.place.byte_add(offset as usize).cast() }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: it is ours, and nothing refers to it any more.
-        let _ = unsafe { munmap(self.place, self.length) };
-    }
-}
-
-/// The ring. The thread that made it is the one that uses it (`IORING_SETUP_SINGLE_ISSUER`): a
-/// mapping's pointer keeps it from being sent.
-#[derive(Debug)]
+/// The ring. The thread that made it is the one that uses it (`IORING_SETUP_SINGLE_ISSUER`).
 pub struct Uring {
-    rings: Shared,
-    entries: Shared,
-    parameters: io_uring_params,
-    ring: OwnedFd,
+    ring: IoUring<Entry128>,
+    of_thread: PhantomData<*const ()>,
+}
+
+impl fmt::Debug for Uring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Uring({})", self.ring.as_raw_fd())
+    }
 }
 
 impl Uring {
@@ -96,91 +37,55 @@ impl Uring {
     /// `EPERM`: not allowed (`sysctl kernel.io_uring_disabled`, a seccomp filter); `ENOSYS`;
     /// `EINVAL`: older than Linux 6.6; no memory.
     pub fn new() -> io::Result<Self> {
-        let mut parameters = io_uring_params::default();
-        parameters.flags = IoringSetupFlags::SQE128
-            | IoringSetupFlags::SINGLE_ISSUER
-            | IoringSetupFlags::DEFER_TASKRUN
-            | IoringSetupFlags::NO_SQARRAY;
-        // SAFETY: no memory of ours is named.
-        let ring = unsafe { io_uring_setup(1, &mut parameters)? };
-        if !parameters
-            .features
-            .contains(IoringFeatureFlags::SINGLE_MMAP)
-        {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
-        let completions = parameters.cq_entries as usize * size_of::<io_uring_cqe>();
-        let length = parameters.cq_off.cqes as usize + completions;
-        let rings = Shared::new(&ring, length, IORING_OFF_SQ_RING)?;
-        let length = parameters.sq_entries as usize * size_of::<Entry>();
-        let entries = Shared::new(&ring, length, IORING_OFF_SQES)?;
+        let mut wanted = IoUring::builder();
+        wanted
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_no_sqarray();
         Ok(Self {
-            rings,
-            entries,
-            parameters,
-            ring,
+            ring: wanted.build(1)?,
+            of_thread: PhantomData,
         })
     }
 
-    /// Another descriptor of it.
-    ///
-    /// # Errors
-    /// Of fcntl(2).
-    pub fn duplicate(&self) -> io::Result<OwnedFd> {
-        self.ring.try_clone()
-    }
-
-    /// Queues a command to `device`, which goes to the kernel with the next wait. `buffers` are its
-    /// memory, where it is to know it.
+    /// Queues a command to `device` about its queue `queue`, which goes to the kernel with the next
+    /// wait. It answers the request `commit_id`, if it answers one. `buffers`, addresses and
+    /// lengths, are its memory, where it is to know it.
     ///
     /// # Safety
-    /// The earlier command has been completed. `buffers`, and what they refer to, live until this
-    /// one is.
+    /// The earlier command has been completed. What `buffers` refer to lives until this one is;
+    /// they themselves until it has gone to the kernel.
     pub unsafe fn command(
         &self,
         device: BorrowedFd<'_>,
         operation: u32,
-        command: Command,
-        buffers: &[IoSlice<'_>],
+        queue: u16,
+        commit_id: u64,
+        buffers: &[[usize; 2]],
     ) {
-        let offsets = &self.parameters.sq_off;
-        let tail = self.rings.word(offsets.tail);
-        let number = tail.load(Relaxed);
-        let at = number & self.rings.word(offsets.ring_mask).load(Relaxed);
-        let mut entry = Entry {
-            first: io_uring_sqe::default(),
-            second: [0; 8],
-        };
-        entry.first.opcode = IoringOp::UringCmd;
-        entry.first.fd = device.as_raw_fd();
-        // `cmd_op` are the first four of these bytes.
-        let mut words = [0; 8];
-        words[..4].copy_from_slice(&operation.to_ne_bytes());
-        entry.first.off_or_addr2 = off_or_addr2_union {
-            off: u64::from_ne_bytes(words),
-        };
-        if !buffers.is_empty() {
-            let place = buffers.as_ptr().cast::<c_void>().cast_mut();
-            entry.first.addr_or_splice_off_in.addr = place.into();
-            entry.first.len.len = buffers.len() as u32;
-        }
-        // SAFETY: the place is one of the entries, and the kernel looks at it only when the tail
-        // says so. A command lies at the end of the first half and goes on in the second.
+        // `struct fuse_uring_cmd_req` (include/uapi/linux/fuse.h): flags, request, queue.
+        let mut command = [0; 80];
+        command[8..16].copy_from_slice(&commit_id.to_ne_bytes());
+        command[16..18].copy_from_slice(&queue.to_ne_bytes());
+        let command = UringCmd80::new(Fd(device.as_raw_fd()), operation).cmd(command);
+        let mut entry = command.addr(Some(buffers.as_ptr() as u64)).build();
+        // SAFETY: an entry is the kernel's `struct io_uring_sqe`, which has `len`, that UringCmd80
+        // leaves out, at this place. The queue has room, since the earlier command is completed,
+        // and this thread alone uses it. Memory is the caller's promise.
         unsafe {
-            let place = self.entries.place.cast::<Entry>().add(at as usize);
-            place.write(entry);
-            (&raw mut (*place).first.addr3_or_cmd)
-                .cast::<Command>()
-                .write(command);
+            const LENGTH: usize = 24;
+            let length = (&raw mut entry).byte_add(LENGTH).cast::<u32>();
+            length.write(buffers.len() as u32);
+            let queued = self.ring.submission_shared().push(&entry);
+            debug_assert!(queued.is_ok());
         }
-        tail.store(number.wrapping_add(1), Release);
     }
 
     /// As [`Uring::wait`], but for at most about so long; none: it is not completed yet.
     ///
     /// # Errors
     /// Of io_uring_enter(2).
-    pub fn wait_for(&self, longest: Duration) -> io::Result<Option<i32>> {
+    pub fn wait_for(&mut self, longest: Duration) -> io::Result<Option<i32>> {
         let end = Instant::now() + longest;
         loop {
             if let Some(result) = self.completed() {
@@ -190,15 +95,9 @@ impl Uring {
             if rest.is_zero() {
                 return Ok(None);
             }
-            let rest = Timespec {
-                tv_sec: rest.as_secs() as i64,
-                tv_nsec: rest.subsec_nanos().into(),
-            };
-            let argument = io_uring_getevents_arg {
-                ts: (&raw const rest).cast_mut().cast::<c_void>().into(),
-                ..io_uring_getevents_arg::default()
-            };
-            self.enter_with(1, Some(&argument))?;
+            let time = Timespec::from(rest);
+            let limit = SubmitArgs::new().timespec(&time);
+            entered(self.ring.submitter().submit_with_args(1, &limit))?;
         }
     }
 
@@ -206,12 +105,12 @@ impl Uring {
     ///
     /// # Errors
     /// Of io_uring_enter(2).
-    pub fn wait(&self) -> io::Result<i32> {
+    pub fn wait(&mut self) -> io::Result<i32> {
         loop {
             if let Some(result) = self.completed() {
                 return Ok(result);
             }
-            self.enter(1)?;
+            entered(self.ring.submit_and_wait(1))?;
         }
     }
 
@@ -220,48 +119,22 @@ impl Uring {
     /// # Errors
     /// Of io_uring_enter(2).
     pub fn submit(&self) -> io::Result<()> {
-        self.enter(0)
+        entered(self.ring.submit())
     }
 
-    fn enter(&self, least: u32) -> io::Result<()> {
-        self.enter_with(least, None)
+    fn completed(&mut self) -> Option<i32> {
+        let completion = self.ring.completion().next();
+        completion.map(|completion| completion.result())
     }
+}
 
-    fn enter_with(&self, least: u32, argument: Option<&io_uring_getevents_arg>) -> io::Result<()> {
-        let offsets = &self.parameters.sq_off;
-        let tail = self.rings.word(offsets.tail).load(Relaxed);
-        let queued = tail.wrapping_sub(self.rings.word(offsets.head).load(Acquire));
-        let flags = IoringEnterFlags::GETEVENTS;
-        let limited = flags | IoringEnterFlags::EXT_ARG;
-        // SAFETY: the commands' memory lives long enough, see `Uring::command`; the argument, and
-        // the time that it refers to, outlive the call.
-        let done = unsafe {
-            match argument {
-                None => io_uring_enter(&self.ring, queued, least, flags),
-                Some(_) => io_uring_enter_arg(&self.ring, queued, least, limited, argument),
-            }
-        };
-        match done {
-            Ok(_) | Err(Errno::INTR | Errno::AGAIN | Errno::TIME) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn completed(&self) -> Option<i32> {
-        let offsets = &self.parameters.cq_off;
-        let head = self.rings.word(offsets.head);
-        let number = head.load(Relaxed);
-        if number == self.rings.word(offsets.tail).load(Acquire) {
-            return None;
-        }
-        let at = number & self.rings.word(offsets.ring_mask).load(Relaxed);
-        // SAFETY: between head and tail there are completions; this one is the kernel's again when
-        // the head has passed it.
-        let result = unsafe {
-            let first = self.rings.place.byte_add(offsets.cqes as usize);
-            (*first.cast::<io_uring_cqe>().add(at as usize)).res
-        };
-        head.store(number.wrapping_add(1), Release);
-        Some(result)
+/// What io_uring_enter(2) has answered; to be interrupted, or not to wait any longer, is no error.
+fn entered(answer: io::Result<usize>) -> io::Result<()> {
+    match answer {
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::INTR | Errno::AGAIN | Errno::TIME) => Ok(()),
+            _ => Err(error),
+        },
+        Ok(_) => Ok(()),
     }
 }
