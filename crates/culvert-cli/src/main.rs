@@ -90,7 +90,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Recover(directory) => recovery::recover(&directory),
         Command::RunPager(directory) => pager::serve(&directory),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
-        Command::Mount(mount) => kernel_mount::mount(mount),
+        Command::Mount(mount) => kernel_mount::mount(*mount),
         Command::Remount(remount) => kernel_mount::remount::remount(&remount),
         Command::Unmount { targets, lazy } => kernel_mount::unmount(&targets, lazy),
         Command::List { json } => {

@@ -76,6 +76,23 @@ const fn short(letter: char, flag: Flag) -> Flag {
     }
 }
 
+const fn word(
+    name: &'static str,
+    about: &'static str,
+    flags: &'static [Flag],
+    rest: Value,
+) -> Word {
+    Word {
+        name,
+        about,
+        flags,
+        rest,
+    }
+}
+
+const DIAGNOSIS: &str = "say what works here and how a program is intercepted";
+const ALL: Flag = short('a', flag("all", Value::None, "all of them"));
+const LAZY: Flag = short('l', flag("lazy", Value::None, "also while they are in use"));
 const VOLUME: Flag = short(
     'v',
     flag("volume", Value::Volume, "mount a source at a target"),
@@ -120,51 +137,23 @@ pub const WORDS: &[Word] = &[
         ],
         rest: Value::File,
     },
-    Word {
-        name: "umount",
-        about: "end mounts",
-        flags: &[
-            short('a', flag("all", Value::None, "all of them")),
-            short('l', flag("lazy", Value::None, "also while they are in use")),
-        ],
-        rest: Value::Mounted,
-    },
-    Word {
-        name: "list",
-        about: "list mounts",
-        flags: &[JSON],
-        rest: Value::None,
-    },
-    Word {
-        name: "drivers",
-        about: "list or describe file systems",
-        flags: &[],
-        rest: Value::Described,
-    },
-    Word {
-        name: "doctor",
-        about: "say what works here and how a program is intercepted",
-        flags: &[JSON],
-        rest: Value::Program,
-    },
-    Word {
-        name: "help",
-        about: "say more about a command",
-        flags: &[],
-        rest: Value::Command,
-    },
-    Word {
-        name: "version",
-        about: "say which version this is",
-        flags: &[],
-        rest: Value::None,
-    },
-    Word {
-        name: "completion",
-        about: "print what a shell completes by",
-        flags: &[],
-        rest: Value::Shell,
-    },
+    word("umount", "end mounts", &[ALL, LAZY], Value::Mounted),
+    word("list", "list mounts", &[JSON], Value::None),
+    word(
+        "drivers",
+        "list or describe file systems",
+        &[],
+        Value::Described,
+    ),
+    word("doctor", DIAGNOSIS, &[JSON], Value::Program),
+    word("help", "say more about a command", &[], Value::Command),
+    word("version", "say which version this is", &[], Value::None),
+    word(
+        "completion",
+        "print what a shell completes by",
+        &[],
+        Value::Shell,
+    ),
 ];
 
 /// The shells that completion is made for.

@@ -17,7 +17,7 @@ pub type Adopt = fn(i32) -> Option<&'static AtomicI32>;
 /// killed leaves its descriptors to the next one. What it says is right at every moment; that a
 /// descriptor is closed is said before it is.
 pub trait NodeBook: Sync {
-    /// Descriptor `fd` is node `node`, on which the transport has `references`.
+    /// Descriptor `fd` is node `node`, on which the front end has `references`.
     fn note(&self, fd: i32, node: u64, references: u64);
 
     /// Descriptor `fd` is no node any more.
@@ -26,12 +26,12 @@ pub trait NodeBook: Sync {
     /// All that was noted: descriptor, node, references.
     fn each(&self, visit: &mut dyn FnMut(i32, u64, u64));
 
-    /// Node `node`, on which the transport has `references`, has no descriptor for the time being
+    /// Node `node`, on which the front end has `references`, has no descriptor for the time being
     /// and is found again by `traces`; where that is written down. None: there is no room, and
     /// nobody but this process finds it.
     fn put_away(&self, node: u64, references: u64, traces: &Traces) -> Option<u32>;
 
-    /// The transport has `references` on what was put away in `place`.
+    /// The front end has `references` on what was put away in `place`.
     fn count(&self, place: u32, references: u64);
 
     /// What was put away in `place` has a descriptor again, or nobody asks for it any more.

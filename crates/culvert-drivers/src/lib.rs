@@ -63,7 +63,7 @@ pub struct Environment<'a> {
     /// Where it stands which descriptors are which nodes, for the process that continues this one's
     /// work with its descriptors.
     pub book: Option<&'static dyn NodeBook>,
-    /// How many nodes may have a descriptor at a time; none: all. What the transport knows besides
+    /// How many nodes may have a descriptor at a time; none: all. What the front end knows besides
     /// is opened again when it is needed.
     pub open_nodes: Option<usize>,
 }

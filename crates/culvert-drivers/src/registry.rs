@@ -161,7 +161,7 @@ fn driver_of(mount: &Mount) -> Result<&'static Driver> {
     ))
 }
 
-/// What a branch may use: what the transport says of nodes and descriptors is about those of the
+/// What a branch may use: what the front end says of nodes and descriptors is about those of the
 /// mount that it is a branch of.
 fn for_branches<'a>(environment: &Environment<'a>) -> Environment<'a> {
     Environment {

@@ -19,7 +19,7 @@ use crate::{
     zero_open::ZeroOpen,
 };
 use culvert::{FileSystem, Layered, Observed, Observer, Validity};
-use culvert_wire::Protocol;
+use culvert_wire::{Protocol, structures::InHeader};
 use std::sync::{Arc, atomic::AtomicBool};
 
 /// A driver and its connection with a kernel.
@@ -53,6 +53,8 @@ pub struct Session {
 
 /// A request that is being answered.
 pub(crate) struct Context<'a> {
+    /// Who asks, of which node.
+    pub header: InHeader,
     pub identity: &'a mut Identity,
     pub channel: &'a dyn Channel,
     /// Tells whether the request is interrupted.

@@ -6,9 +6,9 @@ use std::{thread, time::Duration};
 /// What the user may choose.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Capabilities (by [`crate::capabilities::Capability::name`]) that are not to be used.
+    /// Capabilities, by their names, that are not to be used.
     pub without: Vec<String>,
-    /// Capabilities of [`crate::capabilities::ON_REQUEST`] that are to be used.
+    /// Capabilities that are to be used only where they are asked for.
     pub with: Vec<String>,
     /// The mount is read-only, whatever the driver could.
     pub read_only: bool,

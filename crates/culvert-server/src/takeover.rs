@@ -241,6 +241,7 @@ mod tests {
 
         let hand = session.interrupts.join();
         let mut context = Context {
+            header: culvert_wire::structures::InHeader::default(),
             identity: &mut Identity::of_thread(),
             channel: &Kernel(true),
             hand: &hand,

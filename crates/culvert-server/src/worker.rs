@@ -9,9 +9,7 @@ use crate::{
     session::{Context, Session},
 };
 use culvert::Errno;
-use culvert_wire::{
-    Answer, Message, Operation, Reply, Request, UNIQUE_RESEND, structures::InHeader,
-};
+use culvert_wire::{Answer, Message, Operation, Reply, Request, UNIQUE_RESEND};
 use std::{io, sync::Arc};
 
 /// After so many servers that died while they had a request in hand, it is answered with EIO.
@@ -73,6 +71,7 @@ impl<'a> Worker<'a> {
         let interrupts = &session.interrupts;
         interrupts.begin(&self.hand, header.unique, header.opcode, header.pid);
         let mut context = Context {
+            header,
             identity: &mut self.identity,
             channel,
             hand: &self.hand,
@@ -81,7 +80,7 @@ impl<'a> Worker<'a> {
             evidence,
             left: false,
         };
-        let answer = session.answer(&mut context, request, &header, out);
+        let answer = session.answer(&mut context, request, out);
         interrupts.end(&self.hand);
         if let Some(counters) = session.settings.counters {
             counters.count(header.opcode, answer.as_ref());
@@ -114,9 +113,9 @@ impl Session {
         &self,
         context: &mut Context<'_>,
         request: &[u8],
-        header: &InHeader,
         out: &'o mut [u8],
     ) -> Option<Answer<'o>> {
+        let header = context.header;
         let name = Operation::name(header.opcode);
         let request = match Request::decode(request, &self.protocol) {
             Ok(request) => request,

@@ -145,11 +145,6 @@ impl Mapping {
         let length = end.saturating_sub(range.start);
         advise(start, length, Advice(linux::MADV_DONTNEED))
     }
-
-    /// mprotect(2) of all of it.
-    pub fn protect(&mut self, protection: Protection) -> Result<(), Errno> {
-        mprotect(self.start, self.length, protection)
-    }
 }
 
 /// What lies in memory that other processes change at any time.
@@ -262,8 +257,6 @@ calls! {
     /// madvise(2), with advice that changes no byte that is there.
     pub fn advise(start: *mut u8, length: usize, advice: Advice) -> ()
         = MADVISE[start, length, advice.0];
-    fn mprotect(start: *mut u8, length: usize, protection: Protection) -> ()
-        = MPROTECT[start, length, protection];
     /// msync(2), `MS_ASYNC`, which only says whether something is mapped at each address (ENOMEM).
     pub fn ask(start: usize, length: usize) -> () = MSYNC[start, length, linux::MS_ASYNC];
 }

@@ -213,6 +213,11 @@ pub fn securebits() -> Result<usize, Errno> {
     number_option(linux_raw_sys::prctl::PR_GET_SECUREBITS, 0)
 }
 
+/// prctl(2), `PR_GET_MDWE`: what may not become of memory (Linux 6.3).
+pub fn denied_protections() -> Result<usize, Errno> {
+    number_option(linux_raw_sys::prctl::PR_GET_MDWE, 0)
+}
+
 /// prctl(2), `PR_SET_NAME`: of this thread, cut to 15 bytes.
 pub fn set_name(name: &CStr) -> Result<(), Errno> {
     number_option(linux_raw_sys::prctl::PR_SET_NAME, name.as_ptr() as usize).map(drop)

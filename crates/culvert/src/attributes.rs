@@ -58,7 +58,7 @@ impl FileKind {
 pub struct Attributes {
     /// The node itself; also `st_ino`, unless [`Attributes::inode`] differs.
     pub node: Node,
-    /// `st_ino`. Stable while the mount lives, the same in every process and transport; equal for
+    /// `st_ino`. Stable while the mount lives, the same in every process and front end; equal for
     /// hard links.
     pub inode: u64,
     /// The type.

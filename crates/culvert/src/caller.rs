@@ -16,7 +16,7 @@ pub struct Caller<'a> {
     pub pid: u32,
     /// umask(2), already applied to modes that reach the driver; for drivers with default ACLs.
     pub umask: u32,
-    /// Its capabilities, where the transport knows them. None: it does not (FUSE tells no more than
+    /// Its capabilities, where the front end knows them. None: it does not (FUSE tells no more than
     /// user and group), and the superuser has all of them, others have none.
     pub rights: Option<Rights>,
 }

@@ -1,4 +1,4 @@
-//! What a driver tells a transport that caches: changes that did not come through that transport.
+//! What a driver tells a front end that caches: changes that did not come through that front end.
 //!
 //! A kernel believes what it was told for a while ([`Validity`](crate::Validity)). A driver that
 //! learns of changes by others (its back end says so, another process has made them) may let it
@@ -8,7 +8,7 @@
 use crate::Node;
 use alloc::vec::Vec;
 
-/// Something that is no longer what the transport was told, by node. Telling too much costs a
+/// Something that is no longer what the front end was told, by node. Telling too much costs a
 /// question at the next use, telling too little is a wrong answer.
 ///
 /// In the order in which they are told where several wait; the same twice is told once.
@@ -52,14 +52,14 @@ pub enum Change {
     /// The content of a file and its attributes; of a directory its listing
     /// (`FUSE_NOTIFY_INVAL_INODE`).
     Content(Node),
-    /// The driver would rather not keep this node: the transport gives its references back if
+    /// The driver would rather not keep this node: the front end gives its references back if
     /// nobody uses it (`FUSE_NOTIFY_PRUNE`).
     Unneeded(Node),
 }
 
 /// Where a driver tells of changes.
 pub trait Observer: Send + Sync {
-    /// Something has changed. Returns at once: the kernel is told by a thread of the transport's,
+    /// Something has changed. Returns at once: the kernel is told by a thread of the front end's,
     /// since it may wait for a request on the same node to be answered first. So this may be called
     /// from anywhere, also within a call of the driver and with its locks held. Of a driver that
     /// both tells and has files that become ready ([`File::poll`](crate::File::poll)) that thread

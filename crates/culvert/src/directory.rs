@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 
 /// What opening a directory found.
 pub enum OpenedDirectory {
-    /// Nothing is kept per open: the transport calls
+    /// Nothing is kept per open: the front end calls
     /// [`FileSystem::read_directory`](crate::FileSystem::read_directory) with the node.
     Stateless,
     /// The descriptor *is* the directory, as with [`Opened::Backed`](crate::Opened::Backed),

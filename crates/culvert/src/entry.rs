@@ -3,7 +3,7 @@
 use crate::{Attributes, FileKind};
 
 /// A file, directory or link that stays itself when it is renamed. Numbers are stable while the
-/// mount lives and the same in every process and transport that serves it. 0 is never a node.
+/// mount lives and the same in every process and front end that serves it. 0 is never a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Node(pub u64);
 

@@ -9,7 +9,7 @@ use core::{any::Any, task::Waker};
 
 /// What `open` found.
 pub enum Opened {
-    /// The descriptor *is* the data: the program gets it, the kernel transport makes it FUSE
+    /// The descriptor *is* the data: the program gets it, the kernel front end makes it FUSE
     /// passthrough. Opened with the access mode that was asked for, close-on-exec.
     Backed(OwnedFd),
     /// The driver serves reads and writes itself.
@@ -55,8 +55,8 @@ impl Readiness {
 /// # What the driver may assume
 ///
 /// - Offsets are in bytes from the start; `offset` plus the bytes wanted never passes `i64::MAX`
-///   (the transport ends them there, and refuses larger offsets with `EINVAL`). The description's
-///   own offset, its access mode, `O_APPEND` and `RLIMIT_FSIZE` are the transport's business: reads
+///   (the front end ends them there, and refuses larger offsets with `EINVAL`). The description's
+///   own offset, its access mode, `O_APPEND` and `RLIMIT_FSIZE` are the front end's business: reads
 ///   come only through descriptions open for reading, changes only through those open for writing.
 /// - The file lives while this value does, whatever happens to its names: [`File::attributes`] then
 ///   says 0 links.
@@ -106,7 +106,7 @@ pub trait File: Send + Sync {
     /// - `EBADF`: the default: this driver writes nothing (write(2): not open for writing).
     /// - `EDQUOT`, `ENOSPC`: quota or device full (write(2)).
     /// - `EFBIG`: past the largest file of this driver (write(2); the process's own limit is the
-    ///   transport's).
+    ///   front end's).
     /// - `EFAULT`: the source's, when nothing was written.
     /// - `EPERM`: sealed or immutable (write(2), `FS_IMMUTABLE_FL` in ioctl_iflags(2)).
     fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
@@ -132,7 +132,7 @@ pub trait File: Send + Sync {
     /// errors of [`FileSystem::set_attributes`](crate::FileSystem::set_attributes), but it also
     /// reaches a file without a name.
     ///
-    /// The default `ENOSYS` makes the transport call that one with the node, which fails for files
+    /// The default `ENOSYS` makes the front end call that one with the node, which fails for files
     /// without a name.
     fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
         let _ = changes;
@@ -182,7 +182,7 @@ pub trait File: Send + Sync {
     /// same file system (perhaps of the same node), inside the back end; returns how many, fewer
     /// only at the end of this file or as for a short write (copy_file_range(2)).
     ///
-    /// - `EOPNOTSUPP`: the default: the transport reads and writes instead.
+    /// - `EOPNOTSUPP`: the default: the front end reads and writes instead.
     /// - `EXDEV`: not between these two; likewise.
     /// - `EINVAL`: the same file, and the ranges overlap (copy_file_range(2)).
     /// - `EFBIG`, `ENOSPC`, `EDQUOT`, `EPERM`: as [`File::write_at`].
@@ -199,7 +199,7 @@ pub trait File: Send + Sync {
 
     /// A descriptor of the kernel's, borrowed, on the same file with the same access mode, of a
     /// description that is this open file's alone and whose offset and status flags nobody uses:
-    /// once the description is shared between processes, dups of it stand for it, the transport
+    /// once the description is shared between processes, dups of it stand for it, the front end
     /// sets their offset and flags, and what concerns bytes and locks is the kernel's. So locks are
     /// those of the file itself, and whoever is not intercepted reads and writes the right bytes.
     /// None by default: a shadow stands for it. [`FileSystem::adopt`](crate::FileSystem::adopt) is
@@ -227,7 +227,7 @@ pub trait File: Send + Sync {
     /// `stores`, others than the driver may then write there, so that it sets space aside where it
     /// can and refuses where there is none.
     ///
-    /// False, without calling `map`: the default: there is no such file, and the transport maps its
+    /// False, without calling `map`: the default: there is no such file, and the front end maps its
     /// own copy.
     ///
     /// - `ENOMEM`: no space for the bytes to be moved to, or to be stored (mmap(2)).
@@ -248,7 +248,7 @@ pub trait File: Send + Sync {
 
     /// The kernel keeps the description for the program from now on (fork, exec, SCM_RIGHTS, a
     /// lock): others may hold it that do not know the driver, and this value may be dropped while
-    /// they do. A driver that counts who uses a file without a name asks the transport about such
+    /// they do. A driver that counts who uses a file without a name asks the front end about such
     /// ones.
     fn shared(&self) {}
 
@@ -267,14 +267,14 @@ pub trait File: Send + Sync {
         Ok(())
     }
 
-    /// Whether [`File::flush`] may ever have something to report: a transport to which each call of
+    /// Whether [`File::flush`] may ever have something to report: a front end to which each call of
     /// it is a message leaves it out where not. The default, true, is right for every driver; false
     /// is for those that delay nothing.
     fn reports_at_close(&self) -> bool {
         true
     }
 
-    /// An ioctl(2) the transport does not know: `ENOTTY` by default. `argument` holds the bytes
+    /// An ioctl(2) the front end does not know: `ENOTTY` by default. `argument` holds the bytes
     /// that the size in `request` says (`_IOC_SIZE`), read from the program if the direction says
     /// so, and goes back to it likewise. Returns what ioctl returns.
     ///
@@ -312,7 +312,7 @@ pub trait File: Send + Sync {
     /// [`Capabilities::locks`](crate::Capabilities::locks): within a run the kernel keeps locks, on
     /// the file itself or on its shadow.
     ///
-    /// - `ENOSYS`: the default, of this and the next two: the transport keeps locks itself, for all
+    /// - `ENOSYS`: the default, of this and the next two: the front end keeps locks itself, for all
     ///   processes on this machine.
     fn get_lock(&self, owner: LockOwner, lock: &Lock) -> Result<Option<Lock>> {
         let _ = (owner, lock);
@@ -320,7 +320,7 @@ pub trait File: Send + Sync {
     }
 
     /// `F_SETLK`, `F_SETLKW` and their OFD kin: sets, replaces or (`Unlock`) releases the owner's
-    /// locks in the range, splitting and merging as fcntl(2) says. The transport releases a
+    /// locks in the range, splitting and merging as fcntl(2) says. The front end releases a
     /// process's locks itself at its first close (with `Unlock` for the whole file).
     ///
     /// - `EAGAIN`: held by another, and `wait` is never (fcntl(2)).

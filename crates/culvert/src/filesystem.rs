@@ -12,17 +12,17 @@ use alloc::{sync::Arc, vec::Vec};
 /// # What the driver may assume
 ///
 /// - **Names** are single components: 1 to 255 bytes, no slash, no NUL, never `.` or `..`;
-///   otherwise any bytes, UTF-8 or not. The transport has resolved symbolic links, `..`, trailing
+///   otherwise any bytes, UTF-8 or not. The front end has resolved symbolic links, `..`, trailing
 ///   slashes and mount points.
-/// - **Permissions** were checked by the transport against the attributes (`inode_permission` and
+/// - **Permissions** were checked by the front end against the attributes (`inode_permission` and
 ///   `may_delete`, fs/namei.c: search in every directory passed, write in a directory that changes,
 ///   the sticky bit, ownership for chmod), unless [`Capabilities::checks_permissions`]. `EACCES`
-///   and `EPERM` for these reasons are therefore the transport's, and a driver returns them only
+///   and `EPERM` for these reasons are therefore the front end's, and a driver returns them only
 ///   for reasons of its own.
 /// - **Flags and modes** are valid as the manual page of the call says; `mode` has the umask
 ///   applied, unless [`Capabilities::checks_permissions`]: such a driver acts by the kernel's
 ///   calls, which apply it, or a default ACL in its place (acl(5)).
-/// - **Read-only** drivers get no changes: the transport answers `EROFS`.
+/// - **Read-only** drivers get no changes: the front end answers `EROFS`.
 ///
 /// # What the driver owes
 ///
@@ -31,7 +31,7 @@ use alloc::{sync::Arc, vec::Vec};
 ///   that fails has changed nothing.
 /// - **Times.** The driver keeps them: a change of content sets `mtime` and `ctime`, a change of
 ///   attributes or links `ctime`, a new or lost name `mtime` and `ctime` of its directory
-///   (inode(7)). The transport never does.
+///   (inode(7)). The front end never does.
 /// - **Files in use.** A node that is open stays fully usable when its last name is removed, until
 ///   the last description is closed.
 /// - **New nodes** belong to the caller's uid, and to the caller's gid, or to the directory's gid
@@ -43,8 +43,8 @@ use alloc::{sync::Arc, vec::Vec};
 ///
 /// A [`Node`] names a file itself, not its path: it stays the same when the file is renamed, and
 /// equal numbers mean the same file (hard links). Every [`Entry`] that a call returns gives the
-/// transport one reference; [`FileSystem::forget`] takes references back. A node is valid while the
-/// transport holds a reference or an open file on it, a directory also while a node below it is
+/// front end one reference; [`FileSystem::forget`] takes references back. A node is valid while the
+/// front end holds a reference or an open file on it, a directory also while a node below it is
 /// valid, the root always. Drivers whose node numbers are the back end's own need not count: their
 /// nodes are valid as long as the file is there or open. A number that is not, or no longer, valid
 /// is answered with `ESTALE`, never with another file or a panic.
@@ -96,7 +96,7 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// [`FileSystem::walk`] to the last component of `path` or not at all, with the caller's right
-    /// to search judged in `from` and in every directory passed, so that the transport need not
+    /// to search judged in `from` and in every directory passed, so that the front end need not
     /// look at them one by one. None: the default; also for paths with links on the way, and
     /// whenever the driver would rather be asked step by step. References as `walk` gives them.
     ///
@@ -150,10 +150,10 @@ pub trait FileSystem: Send + Sync {
     /// open is a description of its own. Gives no reference.
     ///
     /// - `EROFS`: write access on a read-only driver (open(2)).
-    /// - `EISDIR`: a directory (open(2)). The transport does not ask; a driver asked all the same
+    /// - `EISDIR`: a directory (open(2)). The front end does not ask; a driver asked all the same
     ///   answers so.
     /// - `ELOOP`: a symbolic link, as with `O_NOFOLLOW` (open(2)); likewise never asked.
-    /// - `ENXIO`: a device, socket or FIFO that the driver cannot open (open(2)). Transports open
+    /// - `ENXIO`: a device, socket or FIFO that the driver cannot open (open(2)). Front ends open
     ///   these themselves.
     /// - `ETXTBSY`: write access to a program that is being executed, where the back end knows
     ///   (open(2)).
@@ -205,7 +205,7 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// Lists `dir` from position `from` on: 0 for the start, else a `next` that it gave. `.` and
-    /// `..` are added by the transport. A listing that runs while entries come and go must show
+    /// `..` are added by the front end. A listing that runs while entries come and go must show
     /// every entry that stays exactly once.
     ///
     /// Returns when the sink refuses an entry (which then comes again first, from the `next` before
@@ -257,14 +257,14 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// Changes by others are to be told to `observer` from now on, by a driver that learns of them
-    /// ([`Change`](crate::Change)). Called once, before requests come, by transports that cache.
+    /// ([`Change`](crate::Change)). Called once, before requests come, by front ends that cache.
     fn observe(&self, observer: Arc<dyn Observer>) -> Observed {
         let _ = observer;
         Observed::Never
     }
 
     /// The descriptor of [`Observed::Descriptor`] is readable: tell what it says. Called by a
-    /// thread of the transport's.
+    /// thread of the front end's.
     fn look(&self) {}
 
     /// Whether the driver would not learn of a change of `node`, though it tells of changes: what
@@ -354,12 +354,12 @@ pub trait FileSystem: Send + Sync {
     /// `mode` holds permission bits only. They do not bind this first open: a file created with
     /// mode 0 can be written through it (open(2)). An existing file is opened as
     /// [`FileSystem::open`] would (`O_TRUNC` included), its mode left alone; the driver checks the
-    /// caller's permission on it with [`FileSystem::access`], for the transport could not know of
+    /// caller's permission on it with [`FileSystem::access`], for the front end could not know of
     /// it.
     ///
     /// - `EEXIST`: `O_EXCL`, and the name exists, as whatever (open(2)).
     /// - `EISDIR`: the name is a directory (open(2)).
-    /// - `ELOOP`: the name is a symbolic link: the transport follows it (open(2)).
+    /// - `ELOOP`: the name is a symbolic link: the front end follows it (open(2)).
     /// - `ENXIO`: the name is a device, socket or FIFO.
     /// - `ENOTDIR`: `dir` is no directory.
     /// - `ENOENT`: `dir` was removed (open(2)).
@@ -499,17 +499,17 @@ pub trait FileSystem: Send + Sync {
         Err(derived::lacks(self.capabilities(), Errno::EOPNOTSUPP))
     }
 
-    /// The transport drops `count` of the references that lookup, create and the like gave it on
+    /// The front end drops `count` of the references that lookup, create and the like gave it on
     /// `node`. Drivers whose node numbers are the back end's own need not count.
     ///
     /// Cannot fail; a count too large is all of them. Open files are counted apart: they keep the
-    /// node alive without references. A transport that ends drops all of its references without a
+    /// node alive without references. A front end that ends drops all of its references without a
     /// call.
     fn forget(&self, node: Node, count: u64) {
         let _ = (node, count);
     }
 
-    /// Holds `node`: it is open as a directory, as a FIFO (whose bytes are the transport's) or with
+    /// Holds `node`: it is open as a directory, as a FIFO (whose bytes are the front end's) or with
     /// `O_PATH`, or a working directory, and stays what it is when its last name goes. Each hold
     /// ends with one [`FileSystem::release`], all of a process with the process. Files that are
     /// open are held by their [`File`](crate::File). Drivers whose references keep a node alive
@@ -534,7 +534,7 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// The directory tree of the kernel that this mount *is*, when it is exactly one: same names,
-    /// same inodes, same rights, nothing added. The transport may then do any operation by the
+    /// same inodes, same rights, nothing added. The front end may then do any operation by the
     /// kernel's own call relative to [`Backing::root`], keeping to the rules of paths (links that
     /// leave the mount, mounts inside it), without asking the driver. None by default; a layer has
     /// none, for it changes something, nor has a read-only mount, unless the kernel's own is
@@ -546,7 +546,7 @@ pub trait FileSystem: Send + Sync {
     /// The kernel's own file or directory that `node` is, where the kernel sees whatever happens to
     /// the node: a descriptor opened with `O_PATH`, borrowed from the driver and valid while the
     /// node is. Watches are put on it (inotify(7)), so that changes by others than the driver are
-    /// told, too. None by default: the transport tells what happens by its own calls then.
+    /// told, too. None by default: the front end tells what happens by its own calls then.
     fn kernel_node(&self, node: Node) -> Option<i32> {
         let _ = node;
         None
@@ -561,7 +561,7 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// What `fd` is, a descriptor on something in the driver's own back end: one that a backed open
-    /// gave, that the transport opened below [`Backing::root`], or that this process inherited. One
+    /// gave, that the front end opened below [`Backing::root`], or that this process inherited. One
     /// reference. `fd` stays the caller's.
     ///
     /// - `EXDEV`: nothing of this mount.

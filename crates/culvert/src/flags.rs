@@ -103,7 +103,7 @@ pub struct Capabilities {
     /// Has hard links.
     pub hard_links: bool,
     /// Checks permissions itself, with more than the mode bits
-    /// ([`FileSystem::access`](crate::FileSystem::access) is overridden): the transport asks
+    /// ([`FileSystem::access`](crate::FileSystem::access) is overridden): the front end asks
     /// `access` instead of judging by the attributes, and leaves the rest to the operation itself.
     pub checks_permissions: bool,
     /// A node's number means something only in a process that was given a reference on it: the same
@@ -114,7 +114,7 @@ pub struct Capabilities {
     /// locks itself ([`File::set_lock`](crate::File::set_lock) and its kin).
     pub locks: bool,
     /// Some of its files are not always ready: who waits for one (poll(2), select(2), epoll(7))
-    /// waits until the driver says so, see [`File::poll`](crate::File::poll). A transport that is
+    /// waits until the driver says so, see [`File::poll`](crate::File::poll). A front end that is
     /// not told so does not ask.
     pub polls: bool,
 }

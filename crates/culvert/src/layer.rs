@@ -74,7 +74,7 @@ macro_rules! layer_trait {
             /// The one that everything not overridden goes to.
             fn inner(&self) -> &Self::Inner;
 
-            /// The transport, or the layer above, calls `method`, which is carried out next.
+            /// The front end, or the layer above, calls `method`, which is carried out next.
             #[inline]
             fn called(&self, method: &'static str) {
                 let _ = method;

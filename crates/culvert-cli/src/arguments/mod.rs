@@ -9,11 +9,11 @@ use crate::{
     kernel_mount::{Mount, remount::Remount},
     run::Run,
     run_again::Again,
-    words::WORDS,
+    words::{Value, WORDS},
 };
 use culvert::mount::{Request, parse_mount, parse_volume};
 use culvert_preload::start::other_user;
-use lexopt::Arg::{Long, Short, Value};
+use lexopt::Arg::{self, Long, Short};
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
@@ -37,7 +37,7 @@ pub enum Command {
     /// The pager of the run in this directory.
     RunPager(PathBuf),
     /// `culvert mount`.
-    Mount(Mount),
+    Mount(Box<Mount>),
     /// `mount -o remount`
     Remount(Remount),
     /// `culvert umount`.
@@ -184,7 +184,7 @@ where
     match first {
         Long("help") | Short('h') => Ok(Command::Print(USAGE.into())),
         Long("version") | Short('V') => Ok(Command::Print(version())),
-        Value(word) => match word.to_str() {
+        Arg::Value(word) => match word.to_str() {
             Some("run") => {
                 Ok(run(&mut parser)?.map_or_else(|| Command::Print(RUN.into()), Command::Run))
             }
@@ -193,27 +193,39 @@ where
             ),
             Some(word) if word.as_bytes() == other_user::WORD.to_bytes() => run_again(&mut parser),
             Some(crate::RECOVER) => match parser.next().map_err(|error| bad(&error, ""))? {
-                Some(Value(directory)) => Ok(Command::Recover(directory.into())),
+                Some(Arg::Value(directory)) => Ok(Command::Recover(directory.into())),
                 _ => Err(Failure::new("no run directory given")),
             },
             Some(word) if word.as_bytes() == culvert_cache::pager::WORD.to_bytes() => {
                 match parser.next().map_err(|error| bad(&error, ""))? {
-                    Some(Value(directory)) => Ok(Command::RunPager(directory.into())),
+                    Some(Arg::Value(directory)) => Ok(Command::RunPager(directory.into())),
                     _ => Err(Failure::new("no run directory given")),
                 }
             }
             Some("mount") => mount::mount(&mut parser),
             Some("umount") => mount::unmount(&mut parser),
-            Some("list") => list(&mut parser),
-            Some("drivers") => drivers(&mut parser),
-            Some("doctor") => doctor(&mut parser),
-            Some("help") => help(&mut parser),
-            Some("version") => one_word(&mut parser, "version", VERSION, |_| Ok(version())),
-            Some("completion") => one_word(&mut parser, "completion", COMPLETION, |shell| {
-                let shell = shell.ok_or_else(|| {
+            Some("list") => plain(&mut parser, "list", LIST, |given| {
+                Ok(Command::List { json: given.json })
+            }),
+            Some("drivers") => plain(&mut parser, "drivers", DRIVERS, |given| {
+                let name = given.words.first().map(shown);
+                Ok(Command::Drivers { name })
+            }),
+            Some("doctor") => plain(&mut parser, "doctor", DOCTOR, |given| {
+                let (command, json) = (given.words, given.json);
+                Ok(Command::Doctor { command, json })
+            }),
+            Some("help") => plain(&mut parser, "help", HELP, |given| {
+                help(given.words.into_iter().next())
+            }),
+            Some("version") => plain(&mut parser, "version", VERSION, |_| {
+                Ok(Command::Print(version()))
+            }),
+            Some("completion") => plain(&mut parser, "completion", COMPLETION, |given| {
+                let shell = given.words.first().ok_or_else(|| {
                     Failure::new("no shell was given").advice("bash, zsh or fish")
                 })?;
-                completion::script(&shown(shell))
+                completion::script(&shown(shell)).map(Command::Print)
             }),
             _ => Err(unknown(&word)),
         },
@@ -236,17 +248,10 @@ fn unknown(word: &OsStr) -> Failure {
 }
 
 /// `culvert help [COMMAND]`: what `culvert COMMAND --help` says, and where more stands.
-fn help(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
-    let wrong = |error: lexopt::Error| bad(&error, "help");
-    let word = match parser.next().map_err(wrong)? {
-        None => return Ok(Command::Print(USAGE.into())),
-        Some(Value(word)) => word,
-        Some(Long("help") | Short('h')) => return Ok(Command::Print(HELP.into())),
-        Some(other) => return Err(wrong(other.unexpected())),
+fn help(word: Option<OsString>) -> Result<Command, Failure> {
+    let Some(word) = word else {
+        return Ok(Command::Print(USAGE.into()));
     };
-    if let Some(other) = parser.next().map_err(wrong)? {
-        return Err(wrong(other.unexpected()));
-    }
     let known = WORDS.iter().find(|known| *known.name == *word);
     let known = known.ok_or_else(|| unknown(&word))?;
     let page = match known.name {
@@ -262,23 +267,38 @@ fn help(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     }
 }
 
-/// A command that takes one word at most and prints what `text` makes of it.
-fn one_word(
+/// The words that a command takes which has no options, or `--json` alone.
+struct Plain {
+    json: bool,
+    words: Vec<OsString>,
+}
+
+/// Reads what follows command `name`, and makes of it what `make` says; its help is `help`.
+fn plain(
     parser: &mut lexopt::Parser,
     name: &str,
     help: &str,
-    text: impl FnOnce(Option<OsString>) -> Result<String, Failure>,
+    make: impl FnOnce(Plain) -> Result<Command, Failure>,
 ) -> Result<Command, Failure> {
     let wrong = |error: lexopt::Error| bad(&error, name);
-    let mut word = None;
+    let known = WORDS.iter().find(|known| known.name == name);
+    let rest = known.map_or(Value::None, |known| known.rest);
+    let has_json = known.is_some_and(|known| !known.flags.is_empty());
+    let (mut json, mut words) = (false, Vec::new());
     while let Some(argument) = parser.next().map_err(wrong)? {
         match argument {
             Long("help") | Short('h') => return Ok(Command::Print(help.into())),
-            Value(value) if word.is_none() && name == "completion" => word = Some(value),
+            Long("json") if has_json => json = true,
+            Arg::Value(word) if rest != Value::None && words.is_empty() => {
+                words.push(word);
+                if rest == Value::Program {
+                    words.extend(parser.raw_args().map_err(wrong)?);
+                }
+            }
             other => return Err(wrong(other.unexpected())),
         }
     }
-    text(word).map(Command::Print)
+    make(Plain { json, words })
 }
 
 fn bad(error: &lexopt::Error, command: &str) -> Failure {
@@ -347,7 +367,7 @@ fn run(parser: &mut lexopt::Parser) -> Result<Option<Run>, Failure> {
             Long("no-patch") => run.no_patch = true,
             Long("private") => run.private = Some(true),
             Long("no-private") => run.private = Some(false),
-            Value(program) => {
+            Arg::Value(program) => {
                 run.command.push(program);
                 run.command.extend(parser.raw_args().map_err(wrong)?);
                 return Ok(Some(run));
@@ -369,50 +389,6 @@ fn fields(text: &OsStr) -> Result<Request, Failure> {
             _ => Failure::new(format!("--mount {error}")),
         }
     })
-}
-
-fn list(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
-    let wrong = |error: lexopt::Error| bad(&error, "list");
-    let mut json = false;
-    while let Some(argument) = parser.next().map_err(wrong)? {
-        match argument {
-            Long("help") | Short('h') => return Ok(Command::Print(LIST.into())),
-            Long("json") => json = true,
-            other => return Err(wrong(other.unexpected())),
-        }
-    }
-    Ok(Command::List { json })
-}
-
-fn drivers(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
-    let wrong = |error: lexopt::Error| bad(&error, "drivers");
-    let mut name = None;
-    while let Some(argument) = parser.next().map_err(wrong)? {
-        match argument {
-            Long("help") | Short('h') => return Ok(Command::Print(DRIVERS.into())),
-            Value(word) if name.is_none() => name = Some(shown(word)),
-            other => return Err(wrong(other.unexpected())),
-        }
-    }
-    Ok(Command::Drivers { name })
-}
-
-fn doctor(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
-    let wrong = |error: lexopt::Error| bad(&error, "doctor");
-    let (mut command, mut json) = (Vec::new(), false);
-    while let Some(argument) = parser.next().map_err(wrong)? {
-        match argument {
-            Long("help") | Short('h') => return Ok(Command::Print(DOCTOR.into())),
-            Long("json") => json = true,
-            Value(program) => {
-                command.push(program);
-                command.extend(parser.raw_args().map_err(wrong)?);
-                break;
-            }
-            other => return Err(wrong(other.unexpected())),
-        }
-    }
-    Ok(Command::Doctor { command, json })
 }
 
 #[cfg(test)]
@@ -461,7 +437,7 @@ mod tests {
         };
         assert_eq!(mount.request.source, b"/a");
         assert_eq!(mount.request.more_sources, [b"/b"]);
-        assert!(mount.no_exec && mount.restart && mount.request.options.is_empty());
+        assert!(mount.rights.no_exec && mount.restart && mount.request.options.is_empty());
     }
 
     #[test]

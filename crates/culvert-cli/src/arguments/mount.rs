@@ -6,10 +6,10 @@ use crate::{
     kernel_mount::{Log, Mount, Times},
 };
 use culvert::mount::{Options, Request, parse_options, parse_volume};
-use culvert_server::{Way, capabilities, used_capabilities};
+use culvert_server::{Settings, Way, capabilities, mounting::Rights, used_capabilities};
 use lexopt::Arg::{Long, Short, Value};
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     os::unix::ffi::{OsStrExt, OsStringExt},
     time::Duration,
 };
@@ -76,10 +76,10 @@ fn help() -> String {
 pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     let wrong = |error: lexopt::Error| bad(&error, "mount");
     let (mut driver, mut volume, mut options) = (None, None, Options::new());
-    let (mut paths, mut without) = (Vec::<OsString>::new(), Vec::new());
-    let mut with = Vec::new();
-    let (mut foreground, mut allow_other, mut trace, mut log) = (false, false, false, None);
-    let mut restart = false;
+    let mut paths = Vec::<OsString>::new();
+    let (mut foreground, mut restart, mut log) = (false, false, None);
+    let (mut rights, mut settings, mut times) =
+        (Rights::default(), Settings::default(), Times::default());
     while let Some(argument) = parser.next().map_err(wrong)? {
         match argument {
             Long("help") | Short('h') => return Ok(Command::Print(help())),
@@ -98,25 +98,17 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 volume = Some(super::fields(&parser.value().map_err(wrong)?)?);
             }
             Short('f') | Long("foreground") => foreground = true,
-            Long("allow-other") => allow_other = true,
+            Long("allow-other") => rights.allow_other = true,
             Long("restart") => restart = true,
-            Long("trace") => trace = true,
+            Long("trace") => settings.trace = true,
             Long("log") => log = Some(Log::named(parser.value().map_err(wrong)?)),
-            Long("without") => {
-                let name = shown(parser.value().map_err(wrong)?);
+            argument @ Long("with" | "without") => {
+                let with = argument == Long("with");
+                let name = parser.value().map_err(wrong)?;
                 if name == "list" {
                     return Ok(Command::Print(list()));
                 }
-                check_capability(&name)?;
-                without.push(name);
-            }
-            Long("with") => {
-                let name = shown(parser.value().map_err(wrong)?);
-                if name == "list" {
-                    return Ok(Command::Print(list()));
-                }
-                check_request(&name)?;
-                with.push(name);
+                add(&mut settings, with, shown(name))?;
             }
             Value(path) if paths.len() < 2 && volume.is_none() => paths.push(path),
             other => return Err(wrong(other.unexpected())),
@@ -127,10 +119,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     };
     let mut request = match volume {
         Some(mut request) => {
-            request.driver = match driver {
-                Some(driver) => Some(shown(driver)),
-                None => request.driver,
-            };
+            request.driver = driver.map(shown).or(request.driver);
             request.options.extend(options);
             request
         }
@@ -143,110 +132,90 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 .map_err(|error| Failure::new(error.to_string()))?
         }
     };
-    let (mut set_id, mut devices, mut no_exec) = (false, false, false);
-    let mut no_symlinks = false;
-    let (mut valid, mut absent, mut mistake) = (None, None, None);
-    let (mut transport, mut request_timeout) = (None, None);
-    let mut named = Vec::new();
-    let (mut times, mut refused) = (Times::default(), None);
-    // Words of mount(8) that are the kernel's, not the driver's.
-    request.options.retain(|(name, value)| {
-        match times.take(name) {
-            Ok(true) => return false,
-            Ok(false) => {}
-            Err(failure) => refused = Some(failure),
+    // Words of mount(8) that are the kernel's, not the driver's. Of each pair the last one holds:
+    // mount(8) puts what `user` implies in front.
+    for (name, value) in std::mem::take(&mut request.options) {
+        if times.take(&name)? {
+            continue;
         }
         match name.as_str() {
-            "valid" | "absent" => match (seconds(value), name.as_str()) {
-                (None, _) => {
-                    mistake = Some(format!(
-                        "option {name} wants a number of seconds, as in {name}=1 or {name}=0.5"
-                    ))
-                }
-                (time, "valid") => valid = time,
-                (time, _) => absent = time,
-            },
-            "with" | "without" => named.push((name.clone(), value.clone())),
-            "request_timeout" => match str::from_utf8(value)
-                .ok()
-                .and_then(|text| text.parse().ok())
-            {
-                None | Some(0) => {
-                    mistake =
-                        Some("option request_timeout wants a number of seconds, 1 to 65535".into())
-                }
-                seconds => request_timeout = seconds,
-            },
-            "transport" => match (value.as_slice(), Way::named(value)) {
-                (b"auto", _) => transport = None,
-                (_, Some(way)) => transport = Some(way.word),
-                _ => mistake = Some(format!("option transport is {}", Way::words(" or "))),
-            },
-            "log" => log = Some(Log::named(OsString::from_vec(value.clone()))),
-            // Of each pair the last one holds: mount(8) puts what `user` implies in front.
-            "noexec" => no_exec = true,
-            "exec" => no_exec = false,
-            "allow_other" => allow_other = true,
+            "valid" => settings.valid = Some(seconds(&name, &value)?),
+            "absent" => settings.absent = Some(seconds(&name, &value)?),
+            "with" | "without" => {
+                add(
+                    &mut settings,
+                    name == "with",
+                    shown(OsStr::from_bytes(&value)),
+                )?;
+            }
+            "request_timeout" => {
+                let limit = str::from_utf8(&value)
+                    .ok()
+                    .and_then(|text| text.parse().ok());
+                settings.request_timeout =
+                    Some(limit.filter(|&limit| limit != 0).ok_or_else(|| {
+                        Failure::new("option request_timeout wants a number of seconds, 1 to 65535")
+                    })?);
+            }
+            "transport" if value == b"auto" => settings.transport = None,
+            "transport" => {
+                let way = Way::named(&value).ok_or_else(|| {
+                    Failure::new(format!("option transport is one of {}", Way::words(", ")))
+                })?;
+                settings.transport = Some(way.word);
+            }
+            "log" => log = Some(Log::named(OsString::from_vec(value))),
+            "noexec" => rights.no_exec = true,
+            "exec" => rights.no_exec = false,
+            "allow_other" => rights.allow_other = true,
             // As it is in any case: lines of fstab for other FUSE file systems have them.
             "default_permissions" | "nonempty" => {}
-            "nosymfollow" => no_symlinks = true,
-            "symfollow" => no_symlinks = false,
+            "nosymfollow" => rights.no_symlinks = true,
+            "symfollow" => rights.no_symlinks = false,
             "restart" => restart = true,
-            "suid" => set_id = true,
-            "nosuid" => set_id = false,
-            "dev" => devices = true,
-            "nodev" => devices = false,
-            _ => return true,
-        }
-        false
-    });
-    for (option, name) in named {
-        let name = String::from_utf8_lossy(&name).into_owned();
-        match option.as_str() {
-            "with" => {
-                check_request(&name)?;
-                with.push(name);
-            }
-            _ => {
-                check_capability(&name)?;
-                without.push(name);
-            }
+            "suid" => rights.set_id = true,
+            "nosuid" => rights.set_id = false,
+            "dev" => rights.devices = true,
+            "nodev" => rights.devices = false,
+            _ => request.options.push((name, value)),
         }
     }
-    if let Some(failure) = refused {
-        return Err(failure);
-    }
-    if let Some(text) = mistake {
-        return Err(Failure::new(text));
-    }
-    Ok(Command::Mount(Mount {
+    Ok(Command::Mount(Box::new(Mount {
         request,
         foreground,
-        allow_other,
-        set_id,
-        devices,
-        no_exec,
-        no_symlinks,
-        without,
-        with,
-        valid,
-        absent,
+        rights,
+        settings,
         restart,
-        transport,
-        request_timeout,
-        trace,
         times,
         log,
-    }))
+    })))
 }
 
-/// A time in seconds, with a fraction or not.
-fn seconds(text: &[u8]) -> Option<Duration> {
-    let text = str::from_utf8(text).ok()?;
-    let plain = text
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte == b'.');
-    Duration::try_from_secs_f64(text.parse().ok().filter(|_| plain)?).ok()
+/// Option `name`: a time in seconds, with a fraction or not.
+fn seconds(name: &str, value: &[u8]) -> Result<Duration, Failure> {
+    let digit = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    let text = str::from_utf8(value)
+        .ok()
+        .filter(|_| value.iter().all(digit));
+    let number = text.and_then(|text| text.parse().ok());
+    let time = number.and_then(|number| Duration::try_from_secs_f64(number).ok());
+    time.ok_or_else(|| {
+        Failure::new(format!(
+            "option {name} wants a number of seconds, as in {name}=1 or {name}=0.5"
+        ))
+    })
+}
+
+/// `--with NAME` or `--without NAME`.
+fn add(settings: &mut Settings, with: bool, name: String) -> Result<(), Failure> {
+    if with {
+        check_request(&name)?;
+        settings.with.push(name);
+    } else {
+        check_capability(&name)?;
+        settings.without.push(name);
+    }
+    Ok(())
 }
 
 fn check_capability(name: &str) -> Result<(), Failure> {
@@ -272,13 +241,9 @@ fn check_request(name: &str) -> Result<(), Failure> {
     let mut switches = capabilities::SWITCHES.iter();
     match () {
         () if capabilities::ON_REQUEST.iter().any(known) => Ok(()),
-        () if used_capabilities().any(|one| known(one))
-            || switches.any(|(one, _)| *one == name) =>
-        {
-            Err(Failure::new(format!(
-                "{name} is used anyway where it can be"
-            )))
-        }
+        () if used_capabilities().any(known) || switches.any(|(one, _)| *one == name) => Err(
+            Failure::new(format!("{name} is used anyway where it can be")),
+        ),
         () => Err(
             Failure::new(format!("there is no capability \"{name}\" to be asked for"))
                 .advice("try: culvert mount --with list"),
@@ -355,6 +320,10 @@ mod tests {
                 let word = word.trim_end_matches(['.', ']']);
                 assert!(tells(word), "man/culvert-mount.1 lacks {word}");
             }
+        }
+        for way in culvert_server::WAYS {
+            let word = format!("transport={}", way.word);
+            assert!(PAGE.contains(&word), "man/culvert-mount.1 lacks {word}");
         }
         for word in [
             "allow_other",

@@ -7,7 +7,7 @@
 use super::{Command, mount::mount};
 use crate::{
     failure::{Failure, shown},
-    kernel_mount::{Mount, remount::Remount},
+    kernel_mount::remount::Remount,
 };
 use std::{
     ffi::{OsStr, OsString},
@@ -95,10 +95,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Failu
     arguments.extend(["--".into(), source, target]);
     let mut parser = lexopt::Parser::from_args(arguments);
     match mount(&mut parser)? {
-        Command::Mount(asked) if fake => {
-            let _: Mount = asked;
-            Ok(Command::Print(String::new()))
-        }
+        Command::Mount(_) if fake => Ok(Command::Print(String::new())),
         command => Ok(command),
     }
 }
@@ -140,46 +137,24 @@ fn pieces(text: &[u8]) -> Vec<&[u8]> {
 /// Options that are mount(8)'s or the service manager's, and say nothing to a file system; and
 /// those that are so anyway.
 fn is_of_mount(option: &[u8]) -> bool {
-    const WORDS: &[&str] = &[
-        "defaults",
-        "auto",
-        "noauto",
-        "user",
-        "nouser",
-        "users",
-        "owner",
-        "group",
-        "nofail",
-        "_netdev",
-        "rw",
-        "async",
-        "sync",
-        "dirsync",
-        "iversion",
-        "noiversion",
-        "mand",
-        "nomand",
-        "silent",
-        "loud",
-        "bootwait",
-        "nobootwait",
-    ];
-    let word = |known: &&str| known.as_bytes() == option;
+    const WORDS: &str = "defaults auto noauto user nouser users owner group nofail _netdev rw async \
+        sync dirsync iversion noiversion mand nomand silent loud bootwait nobootwait";
     option.starts_with(b"x-")
         || option.starts_with(b"X-")
         || option.starts_with(b"comment=")
         || option.starts_with(b"user=")
         || option.starts_with(b"uhelper=")
-        || WORDS.iter().any(word)
+        || WORDS.split(' ').any(|known| known.as_bytes() == option)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel_mount::Mount;
 
     fn parsed(words: &[&str]) -> Mount {
         match parse(words.iter().map(OsString::from)).unwrap() {
-            Command::Mount(mount) => mount,
+            Command::Mount(mount) => *mount,
             other => panic!("{other:?}"),
         }
     }
@@ -195,10 +170,12 @@ mod tests {
             "{:?}",
             mount.request.options
         );
-        assert!(mount.allow_other && mount.devices && !mount.set_id && mount.no_exec);
+        let rights = mount.rights;
+        assert!(rights.allow_other && rights.devices && !rights.set_id && rights.no_exec);
         // As mount(8) says it for `user,suid,exec`.
         let mount = parsed(&["/srv", "/mnt", "-o", "noexec,nosuid,nodev,suid,exec"]);
-        assert!(mount.set_id && !mount.devices && !mount.no_exec);
+        let rights = mount.rights;
+        assert!(rights.set_id && !rights.devices && !rights.no_exec);
         let mount = parsed(&["passthrough#/srv", "/mnt", "-n", "-v", "-o", "ro,driven"]);
         assert_eq!(mount.request.driver.as_deref(), Some("passthrough"));
         assert_eq!(mount.request.source, b"/srv");

@@ -10,59 +10,24 @@ use std::{
 };
 
 /// Programs by what they do, and what follows.
-const KINDS: &[(&[&str], &str)] = &[
+const KINDS: &[(&str, &str)] = &[
     (
-        &[
-            "bwrap",
-            "firejail",
-            "flatpak",
-            "minijail0",
-            "nsjail",
-            "systemd-nspawn",
-        ],
+        "bwrap firejail flatpak minijail0 nsjail systemd-nspawn",
         "makes sandboxes: what runs in one sees the mounts if libculvert.so and the run directory are there too \
          (bwrap --bind /dev/shm /dev/shm); else: `culvert mount` shows the same files to every program",
     ),
     (
-        &[
-            "chroot",
-            "nsenter",
-            "unshare",
-            "pivot_root",
-            "schroot",
-            "debootstrap",
-        ],
+        "chroot nsenter unshare pivot_root schroot debootstrap",
         "changes namespaces or the root directory: below another root the mounts are out of reach; \
          mount there: `culvert mount SOURCE ROOT/TARGET`",
     ),
     (
-        &[
-            "docker",
-            "podman",
-            "nerdctl",
-            "ctr",
-            "lxc",
-            "machinectl",
-            "systemd-run",
-            "at",
-            "batch",
-            "ssh",
-        ],
+        "docker podman nerdctl ctr lxc machinectl systemd-run at batch ssh",
         "asks a daemon to start programs, which are none of the run: use `culvert mount`, or run culvert there",
     ),
     (
-        &[
-            "chromium",
-            "chromium-browser",
-            "chrome",
-            "google-chrome",
-            "firefox",
-            "firefox-esr",
-            "electron",
-            "code",
-            "brave-browser",
-            "microsoft-edge",
-        ],
+        "chromium chromium-browser chrome google-chrome firefox firefox-esr electron \
+         code brave-browser microsoft-edge",
         "starts sandboxed processes of its own, which open no files by themselves: its main process opens those of the \
          mounts for them; if one misses them, use `culvert mount`",
     ),
@@ -76,7 +41,7 @@ const RINGS: &str = "can use io_uring: where a ring, or a request on a file of a
 pub fn of(file: &Path, runs: &Path, makes_rings: bool) -> Vec<String> {
     let is = |path: &Path, name: &str| path.file_name().is_some_and(|found| found == name);
     let kinds = KINDS.iter().filter(|(names, _)| {
-        let mut names = names.iter();
+        let mut names = names.split(' ');
         names.any(|name| is(file, name) || is(runs, name))
     });
     let kinds = kinds.map(|(_, text)| *text);

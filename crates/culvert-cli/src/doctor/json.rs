@@ -29,6 +29,12 @@ impl From<String> for Value {
     }
 }
 
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
 impl From<usize> for Value {
     fn from(number: usize) -> Self {
         Self::Number(number as u64)

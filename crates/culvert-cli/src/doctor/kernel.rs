@@ -1,30 +1,20 @@
 //! Checks for `culvert mount`. None of them is needed by `culvert run`.
 
-use super::{Check, Verdict};
+use super::{Check, good, limited};
+use culvert_sys::process::capget;
 use std::{env, fs, path::PathBuf};
 
 /// All of them.
 pub fn checks() -> Vec<Check> {
     let transports = culvert_server::WAYS.map(|way| match (way.available)() {
-        Ok(()) => check(way.title, "", way.found),
-        Err(reason) => check(way.title, way.missed, reason),
+        Err(reason) if !way.missed.is_empty() => limited(way.title, reason, way.missed),
+        Err(reason) => good(way.title, reason),
+        Ok(()) => good(way.title, way.found),
     });
     transports
         .into_iter()
         .chain([helper(), passthrough()])
         .collect()
-}
-
-fn check(name: &'static str, consequence: &str, found: impl Into<String>) -> Check {
-    Check {
-        name,
-        verdict: match consequence {
-            "" => Verdict::Good,
-            _ => Verdict::Limited,
-        },
-        found: found.into(),
-        consequence: consequence.into(),
-    }
 }
 
 /// What users other than root mount by.
@@ -35,11 +25,8 @@ fn helper() -> Check {
         .map(|path| path.join(NAME))
         .collect();
     let Some(found) = places.iter().find(|place| place.exists()) else {
-        return check(
-            NAME,
-            "only root can mount (Debian: apt install fuse3)",
-            "not installed",
-        );
+        let advice = "only root can mount (Debian: apt install fuse3)";
+        return limited(NAME, "not installed", advice);
     };
     let settings = fs::read_to_string("/etc/fuse.conf").unwrap_or_default();
     let others = match settings
@@ -49,23 +36,21 @@ fn helper() -> Check {
         true => "users may say --allow-other",
         false => "--allow-other for root alone (user_allow_other in /etc/fuse.conf)",
     };
-    check(NAME, "", format!("{}; {others}", found.display()))
+    good(NAME, format!("{}; {others}", found.display()))
 }
 
 /// Whether the kernel reads and writes files of directories by itself.
 fn passthrough() -> Check {
     const NAME: &str = "FUSE passthrough";
     /// capabilities(7).
-    const CAP_SYS_ADMIN: u64 = 1 << 21;
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let capabilities = line.and_then(|word| u64::from_str_radix(word.trim(), 16).ok());
-    match capabilities.unwrap_or(0) & CAP_SYS_ADMIN {
-        0 => check(
+    const CAP_SYS_ADMIN: u32 = 1 << 21;
+    let effective = capget().map_or(0, |sets| sets[0][0]);
+    match effective & CAP_SYS_ADMIN {
+        0 => limited(
             NAME,
-            "on kernel mounts every read and write that is not cached is a request",
             "not without CAP_SYS_ADMIN",
+            "on kernel mounts every read and write that is not cached is a request",
         ),
-        _ => check(NAME, "", "allowed, where the kernel has it (Linux 6.9)"),
+        _ => good(NAME, "allowed, where the kernel has it (Linux 6.9)"),
     }
 }

@@ -1,13 +1,18 @@
 //! Checks of the machine: kernel, processor, C library, places for files, and one real run.
 
-use super::{Check, Verdict};
+use super::{Check, bad, good, limited};
 use crate::{
     failure::{reason, shown},
     run,
 };
 use culvert_cache::pager::userfault;
-use culvert_sys::PAGE;
-use culvert_sys::{nr, syscall};
+use culvert_sys::{
+    PAGE, fd,
+    flags::Protection,
+    memory::{Mapping, Of},
+    process::{denied_protections, unshare},
+    raw::general::{CLONE_NEWNS, CLONE_NEWUSER, MFD_CLOEXEC},
+};
 use std::{
     ffi::CStr,
     fs,
@@ -40,37 +45,22 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-fn check(
-    name: &'static str,
-    verdict: Verdict,
-    found: impl Into<String>,
-    consequence: impl Into<String>,
-) -> Check {
-    Check {
-        name,
-        verdict,
-        found: found.into(),
-        consequence: consequence.into(),
-    }
-}
-
 fn kernel() -> Check {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy().into_owned();
     let machine = name.machine().to_string_lossy().into_owned();
     let found = format!("Linux {release}, {machine}");
     if machine != "x86_64" {
-        return check("kernel", Verdict::Bad, found, "only x86-64 is supported");
+        return bad("kernel", found, "only x86-64 is supported");
     }
     let mut parts = release
         .split(|c: char| !c.is_ascii_digit())
         .map(|part| part.parse().unwrap_or(0));
     let version: (u32, u32) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
     match version >= (5, 9) {
-        true => check("kernel", Verdict::Good, found, ""),
-        false => check(
+        true => good("kernel", found),
+        false => bad(
             "kernel",
-            Verdict::Bad,
             found,
             "5.9 or later is needed: programs may not set the GS base before",
         ),
@@ -80,13 +70,12 @@ fn kernel() -> Check {
 fn gs_base() -> Check {
     const HWCAP2_FSGSBASE: usize = 2;
     match rustix::param::linux_hwcap().1 & HWCAP2_FSGSBASE {
-        0 => check(
+        0 => bad(
             "FSGSBASE",
-            Verdict::Bad,
             "not available",
             "nothing is intercepted: the state of a thread hangs on its GS base",
         ),
-        _ => check("FSGSBASE", Verdict::Good, "available", ""),
+        _ => good("FSGSBASE", "available"),
     }
 }
 
@@ -96,7 +85,7 @@ fn c_library() -> Check {
     }
     // SAFETY: a constant string of the C library.
     let version = unsafe { CStr::from_ptr(gnu_get_libc_version()) }.to_string_lossy();
-    check("C library", Verdict::Good, format!("glibc {version}"), "")
+    good("C library", format!("glibc {version}"))
 }
 
 /// Starts `cat` with the library as its auditor and looks whether it is mapped.
@@ -105,9 +94,8 @@ fn library() -> Check {
     let library = match run::library() {
         Ok(library) => library,
         Err(failure) => {
-            return check(
+            return bad(
                 NAME,
-                Verdict::Bad,
                 failure.to_string().replace("\n         ", "; "),
                 "nothing can be run",
             );
@@ -120,21 +108,12 @@ fn library() -> Check {
         .stderr(Stdio::null())
         .output();
     match output {
-        Err(error) => check(
+        Err(error) => limited(NAME, format!("not tried: cat: {}", reason(&error)), ""),
+        Ok(output) if String::from_utf8_lossy(&output.stdout).contains("libculvert.so") => {
+            good(NAME, format!("loads {}", shown(&library)))
+        }
+        Ok(_) => bad(
             NAME,
-            Verdict::Limited,
-            format!("not tried: cat: {}", reason(&error)),
-            "",
-        ),
-        Ok(output) if String::from_utf8_lossy(&output.stdout).contains("libculvert.so") => check(
-            NAME,
-            Verdict::Good,
-            format!("loads {}", shown(&library)),
-            "",
-        ),
-        Ok(_) => check(
-            NAME,
-            Verdict::Bad,
             format!("does not load {}", shown(&library)),
             "nothing is intercepted: the dynamic loader ignores LD_AUDIT, or may not open the library",
         ),
@@ -144,65 +123,34 @@ fn library() -> Check {
 /// Whether code may be made writable and executable again, as patching does.
 fn code_changes() -> Check {
     const NAME: &str = "changing code";
-    const PR_GET_MDWE: usize = 66;
-    // SAFETY: prctl with plain numbers; fails where it is not known (Linux 6.3).
-    let denied = unsafe { syscall::call(nr::PRCTL, [PR_GET_MDWE, 0, 0, 0, 0]) }.unwrap_or(0);
+    // It fails where it is not known (Linux 6.3).
+    let denied = denied_protections().unwrap_or(0);
     if denied & 1 != 0 {
-        return check(
+        return limited(
             NAME,
-            Verdict::Limited,
             "memory-deny-write-execute is set",
             "patches go through /proc/self/mem",
         );
     }
-    const ANONYMOUS_PRIVATE: usize = 0x22;
-    const READ: usize = 1;
-    const WRITE: usize = 2;
-    const EXEC: usize = 4;
-    // SAFETY: a page of our own is mapped, its protection changed, and it is unmapped again.
-    let outcome = unsafe {
-        syscall::call(
-            nr::MMAP,
-            [0, PAGE, READ | EXEC, ANONYMOUS_PRIVATE, usize::MAX, 0],
-        )
-        .and_then(|page| {
-            let writable = syscall::call(nr::MPROTECT, [page, PAGE, READ | WRITE | EXEC]);
-            let _ = syscall::call(nr::MUNMAP, [page, PAGE]);
-            writable
-        })
-    };
+    let code = Protection::READ | Protection::EXEC;
+    let outcome = Mapping::near(0, Of::Nothing, PAGE, code)
+        .and_then(|page| page.protect((code | Protection::WRITE).bits() as usize));
     match outcome {
-        Ok(_) => check(NAME, Verdict::Good, "allowed", ""),
-        Err(error) => check(
+        Ok(_) => good(NAME, "allowed"),
+        Err(error) => limited(
             NAME,
-            Verdict::Limited,
             format!("mprotect: {error}"),
             "patches go through /proc/self/mem",
         ),
     }
 }
 
-fn close(file: usize) {
-    // SAFETY: a descriptor that was just opened and that nobody else knows.
-    let _ = unsafe { syscall::call(nr::CLOSE, [file]) };
-}
-
 fn memory_file() -> Check {
     const NAME: &str = "memfd";
-    const MFD_CLOEXEC: usize = 1;
-    // SAFETY: a name that ends in NUL.
-    let outcome = unsafe {
-        syscall::call(
-            nr::MEMFD_CREATE,
-            [c"culvert".as_ptr() as usize, MFD_CLOEXEC],
-        )
-        .map(close)
-    };
-    match outcome {
-        Ok(()) => check(NAME, Verdict::Good, "available", ""),
-        Err(error) => check(
+    match fd::memfd_create(c"culvert", MFD_CLOEXEC) {
+        Ok(_) => good(NAME, "available"),
+        Err(error) => bad(
             NAME,
-            Verdict::Bad,
             error.to_string(),
             "files of mounts cannot be opened: a descriptor stands on a memfd",
         ),
@@ -214,16 +162,15 @@ fn run_directories() -> Check {
     let base = match crate::base::base() {
         Ok(base) => base,
         Err(failure) => {
-            return check(
+            return bad(
                 NAME,
-                Verdict::Bad,
                 failure.to_string().replace("\n         ", "; "),
                 "nothing can be run",
             );
         }
     };
     let Ok(system) = rustix::fs::statvfs(&base) else {
-        return check(NAME, Verdict::Good, shown(&base), "");
+        return good(NAME, shown(&base));
     };
     let space = system.f_bavail.saturating_mul(system.f_frsize);
     let found = format!("{}, {} MiB free", shown(&base), space >> 20);
@@ -231,30 +178,27 @@ fn run_directories() -> Check {
         .f_flag
         .contains(rustix::fs::StatVfsMountFlags::NOEXEC)
     {
-        return check(
+        return limited(
             NAME,
-            Verdict::Limited,
             format!("{found}, noexec"),
             "programs on a mount cannot be started, libraries there not mapped",
         );
     }
     match space < SPACE_WANTED {
-        true => check(
+        true => limited(
             NAME,
-            Verdict::Limited,
             found,
             "mapping large files of a mount may end with ENOSPC: their bytes go there",
         ),
-        false => check(NAME, Verdict::Good, found, ""),
+        false => good(NAME, found),
     }
 }
 
 fn cache() -> Check {
     const NAME: &str = "index cache";
     let Some(directory) = crate::prepare::cache_directory() else {
-        return check(
+        return limited(
             NAME,
-            Verdict::Limited,
             "neither XDG_CACHE_HOME nor HOME is set",
             "indexes are made again in each run",
         );
@@ -264,10 +208,9 @@ fn cache() -> Check {
         .find(|place| place.exists())
         .unwrap_or(Path::new("/"));
     match rustix::fs::access(place, rustix::fs::Access::WRITE_OK) {
-        Ok(()) => check(NAME, Verdict::Good, shown(&directory), ""),
-        Err(error) => check(
+        Ok(()) => good(NAME, shown(&directory)),
+        Err(error) => limited(
             NAME,
-            Verdict::Limited,
             format!("{}: {}", shown(&directory), reason(&error.into())),
             "indexes are made again in each run",
         ),
@@ -279,19 +222,17 @@ fn user_namespaces() -> Check {
     const NAME: &str = "user namespaces";
     let mut command = Command::new("true");
     let enter = || {
-        let flags = rustix::thread::UnshareFlags::NEWUSER | rustix::thread::UnshareFlags::NEWNS;
-        // SAFETY: no descriptor table is unshared; the child has one thread.
-        unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(Into::into)
+        let entered = unshare(CLONE_NEWUSER | CLONE_NEWNS);
+        entered.map_err(|error| std::io::Error::from_raw_os_error(error.raw()))
     };
     // SAFETY: between fork and exec only one system call is made.
     let outcome = unsafe { command.pre_exec(enter) }
         .stdin(Stdio::null())
         .status();
     match outcome {
-        Ok(_) => check(NAME, Verdict::Good, "allowed", ""),
-        Err(error) => check(
+        Ok(_) => good(NAME, "allowed"),
+        Err(error) => limited(
             NAME,
-            Verdict::Limited,
             reason(&error),
             "culvert run --private does not work without root",
         ),
@@ -304,14 +245,9 @@ fn user_faults() -> Check {
     const NAME: &str = "userfaultfd";
     const CONSEQUENCE: &str = "files whose bytes only a driver has are filled before they are mapped, not on demand: mapping a large one reads all of it";
     const NEEDED: &str = "needs root or CAP_SYS_PTRACE, /dev/userfaultfd that may be opened, or vm.unprivileged_userfaultfd=1";
-    let limited = |found: String| check(NAME, Verdict::Limited, found, CONSEQUENCE);
+    let limited = |found: String| limited(NAME, found, CONSEQUENCE);
     match (userfault::create(), userfault::open_full()) {
-        (Ok((_, true)), _) => check(
-            NAME,
-            Verdict::Good,
-            "available: large mapped files are filled on demand",
-            "",
-        ),
+        (Ok((_, true)), _) => good(NAME, "available: large mapped files are filled on demand"),
         (
             _,
             Err(error @ (culvert::Errno::EPERM | culvert::Errno::EACCES | culvert::Errno::ENOENT)),
@@ -328,14 +264,13 @@ fn seccomp() -> Check {
         .find_map(|line| line.strip_prefix("Seccomp:"))
         .map_or("unknown", str::trim);
     match mode {
-        "0" => check("seccomp", Verdict::Good, "no filter", ""),
-        "2" => check(
-            "seccomp",
-            Verdict::Good,
-            "a filter is active (a container?)",
-            "if a program ends with SIGSYS, the filter forbids a call that Culvert needs",
-        ),
-        other => check("seccomp", Verdict::Limited, format!("mode {other}"), ""),
+        "0" => good("seccomp", "no filter"),
+        "2" => Check {
+            consequence:
+                "if a program ends with SIGSYS, the filter forbids a call that Culvert needs".into(),
+            ..good("seccomp", "a filter is active (a container?)")
+        },
+        other => limited("seccomp", format!("mode {other}"), ""),
     }
 }
 
@@ -344,13 +279,12 @@ fn yama() -> Check {
         .as_deref()
         .map(str::trim)
     {
-        Err(_) | Ok("0") => check("ptrace", Verdict::Good, "not restricted", ""),
-        Ok(scope) => check(
-            "ptrace",
-            Verdict::Good,
-            format!("yama scope {scope}"),
-            "debuggers cannot attach to running programs; Culvert does not need it",
-        ),
+        Err(_) | Ok("0") => good("ptrace", "not restricted"),
+        Ok(scope) => Check {
+            consequence: "debuggers cannot attach to running programs; Culvert does not need it"
+                .into(),
+            ..good("ptrace", format!("yama scope {scope}"))
+        },
     }
 }
 
@@ -392,8 +326,8 @@ fn trial() -> Check {
         }
     };
     match attempt() {
-        Ok(()) => check(NAME, Verdict::Good, "cat has read a file of an archive", ""),
-        Err(why) => check(NAME, Verdict::Bad, why, "the checks above may say why"),
+        Ok(()) => good(NAME, "cat has read a file of an archive"),
+        Err(why) => bad(NAME, why, "the checks above may say why"),
     }
 }
 

@@ -44,6 +44,30 @@ pub struct Check {
     pub consequence: String,
 }
 
+fn good(name: &'static str, found: impl Into<String>) -> Check {
+    Check {
+        name,
+        verdict: Verdict::Good,
+        found: found.into(),
+        consequence: String::new(),
+    }
+}
+
+fn limited(name: &'static str, found: impl Into<String>, consequence: &str) -> Check {
+    Check {
+        verdict: Verdict::Limited,
+        consequence: consequence.into(),
+        ..good(name, found)
+    }
+}
+
+fn bad(name: &'static str, found: impl Into<String>, consequence: &str) -> Check {
+    Check {
+        verdict: Verdict::Bad,
+        ..limited(name, found, consequence)
+    }
+}
+
 /// Prints the report; the exit status: 0, or 1 when `culvert run` would not work.
 pub fn doctor(command: &[OsString], json: bool) -> Result<u8, Failure> {
     // One that is not trusted is ignored by what is started here, too; this says so.

@@ -174,12 +174,7 @@ impl Object {
                 None,
             ),
             Ok(bytes) => {
-                let elf = Elf::read(|at, into| {
-                    let from = usize::try_from(at)
-                        .ok()
-                        .and_then(|at| bytes.get(at..)?.get(..into.len()));
-                    from.map(|from| into.copy_from_slice(from)).is_some()
-                });
+                let elf = Elf::read(&bytes);
                 let analysis = analysis::file(&bytes).map_err(String::from);
                 let rings = advice::makes_rings(&bytes, analysis.as_ref().ok());
                 (object(analysis, rings), elf.ok())

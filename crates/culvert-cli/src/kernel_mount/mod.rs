@@ -25,7 +25,7 @@ use culvert_server::{
     DeviceFuse, Ended, RequestChannel, Session, Settings,
     counters::Counters,
     handover::Handover,
-    mounting::{self, Failed, MountIdentity, MountPoint, Mounting},
+    mounting::{self, Failed, MountIdentity, MountPoint, Mounting, Rights},
 };
 use inherited::Inherited;
 use std::{
@@ -35,7 +35,6 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 /// The words of `culvert mount`.
@@ -45,32 +44,12 @@ pub struct Mount {
     pub request: Request,
     /// Stay in the foreground.
     pub foreground: bool,
-    /// Other users may use it.
-    pub allow_other: bool,
-    /// Set-user-ID programs on it are that.
-    pub set_id: bool,
-    /// Device files on it are devices.
-    pub devices: bool,
-    /// Capabilities that are not to be used.
-    pub without: Vec<String>,
-    /// Capabilities that are to be used though they are not by default.
-    pub with: Vec<String>,
-    /// How long names and attributes are believed.
-    pub valid: Option<Duration>,
-    /// How long it is believed that a name does not exist.
-    pub absent: Option<Duration>,
+    /// What may be done on it.
+    pub rights: Rights,
+    /// What the user chooses of the server.
+    pub settings: Settings,
     /// A keeper starts the server again when it dies.
     pub restart: bool,
-    /// By what requests come; none: the fastest transport that can be had.
-    pub transport: Option<&'static str>,
-    /// Seconds after which an unanswered request ends the connection.
-    pub request_timeout: Option<u16>,
-    /// Print every request.
-    pub trace: bool,
-    /// No program on it is executed.
-    pub no_exec: bool,
-    /// No symbolic link on it is followed.
-    pub no_symlinks: bool,
     /// When times of access change.
     pub times: Times,
     /// Where messages go once the mount is up.
@@ -142,7 +121,7 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
         None if asked.foreground => None,
         None => Some(log::append(Path::new("/dev/null"))?),
     };
-    if !rustix::process::geteuid().is_root() && (asked.set_id || asked.devices) {
+    if !rustix::process::geteuid().is_root() && (asked.rights.set_id || asked.rights.devices) {
         eprintln!("culvert: warning: suid and dev are for root's mounts alone; without them");
     }
     let directory = run_directory::create()?;
@@ -281,17 +260,10 @@ fn start(
         .map_err(|error| Failure::new(format!("{source}: {error}")))?;
     let read_only = mount.read_only() || filesystem.capabilities().read_only;
     let settings = Settings {
-        without: asked.without.clone(),
-        with: asked.with.clone(),
-        valid: asked.valid,
-        absent: asked.absent,
         read_only,
-        threads: 0,
-        trace: asked.trace,
         handover,
         counters: ready.counters,
-        transport: asked.transport,
-        request_timeout: asked.request_timeout,
+        ..asked.settings.clone()
     };
     let left = handover.channels().next();
     let is_first = left.is_none();
@@ -307,12 +279,8 @@ fn start(
                 source: &source,
                 subtype: "culvert",
                 target: &place,
-                allow_other: asked.allow_other,
                 read_only,
-                set_id: asked.set_id,
-                devices: asked.devices,
-                no_exec: asked.no_exec,
-                no_symlinks: asked.no_symlinks,
+                rights: asked.rights,
                 times: asked.times.flags(),
             })
             .map_err(failure)?;

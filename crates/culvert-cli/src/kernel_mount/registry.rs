@@ -245,27 +245,19 @@ fn object(mount: &Mounted, served: Option<&Served>) -> Value {
         let counted = &served.counted;
         let process = Process::of(counted.server);
         let operations = counted.operations.iter();
+        let requests = operations.map(|(name, count)| (*name, Value::from(*count)));
+        let uptime = now().saturating_sub(served.started);
         members.extend([
             ("type", Value::from(served.driver.clone())),
-            ("server", Value::Number(counted.server)),
-            (
-                "uptime",
-                Value::Number(now().saturating_sub(served.started)),
-            ),
-            ("restarts", Value::Number(counted.servers.saturating_sub(1))),
-            ("files", Value::Number(counted.files)),
-            ("directories", Value::Number(counted.directories)),
-            ("descriptors", Value::Number(process.descriptors)),
-            ("memory", Value::Number(process.memory << 10)),
-            ("failures", Value::Number(counted.failures)),
-            (
-                "requests",
-                Value::Object(
-                    operations
-                        .map(|(name, count)| (*name, Value::Number(*count)))
-                        .collect(),
-                ),
-            ),
+            ("server", counted.server.into()),
+            ("uptime", uptime.into()),
+            ("restarts", counted.servers.saturating_sub(1).into()),
+            ("files", counted.files.into()),
+            ("directories", counted.directories.into()),
+            ("descriptors", process.descriptors.into()),
+            ("memory", (process.memory << 10).into()),
+            ("failures", counted.failures.into()),
+            ("requests", Value::Object(requests.collect())),
         ]);
         if let Some(keeper) = served.keeper.filter(|keeper| lives(*keeper)) {
             members.push(("keeper", Value::Number(keeper)));

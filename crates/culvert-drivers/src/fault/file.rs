@@ -104,7 +104,7 @@ impl FileLayer for FaultFile {
     fn copy_range(&self, offset: u64, to: &dyn File, to_offset: u64, length: u64) -> Result<u64> {
         self.pass(Operation::CopyRange)?;
         if self.watches_data() {
-            // Inside the back end nobody would meet them: the transport reads and writes instead.
+            // Inside the back end nobody would meet them: the front end reads and writes instead.
             return Err(Errno::EOPNOTSUPP.into());
         }
         self.inner.copy_range(offset, to, to_offset, length)

@@ -105,7 +105,7 @@ impl Layer for FaultFs {
         if !self.rules.are_about(LOOKUP) {
             return self.inner.walk(caller, from, path);
         }
-        // One component: the transport goes on from there.
+        // One component: the front end goes on from there.
         let name = path.split(|&byte| byte == b'/').next().unwrap_or(path);
         let entry = self.lookup(caller, from, name)?;
         let leads_on = matches!(

@@ -371,7 +371,7 @@ fn a_copy_does_not_pass_rules_by() {
     let (x, y) = (file(&*fs, "d/x"), file(&*fs, "y"));
     assert!(
         x.copy_range(0, &*y, 0, 3).is_err(),
-        "the transport must copy"
+        "the front end must copy"
     );
     let read = under("read+path=/d/x+errno=EIO");
     let (x, y) = (file(&*read, "d/x"), file(&*read, "y"));

@@ -2,7 +2,7 @@
 //!
 //! In use is what a slot lists as open, what is mapped (the kernel knows), and what a run *shared*:
 //! descriptions that the kernel keeps for a program (after fork, exec, a lock), which only the
-//! transport of that run can see.
+//! front end of that run can see.
 
 use super::{
     blocks::Run,

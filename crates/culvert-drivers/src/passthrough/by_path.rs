@@ -2,7 +2,7 @@
 //! outside this repository writes one.
 //!
 //! Option `paths` chooses it. It exists for tests: the conformance kit and the end-to-end suite run
-//! on it, so that every transport is tried with such a driver. Each call walks from the root.
+//! on it, so that every front end is tried with such a driver. Each call walks from the root.
 
 use super::filesystem::PassthroughFs;
 use alloc::{boxed::Box, vec::Vec};

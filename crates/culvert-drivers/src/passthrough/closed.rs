@@ -106,7 +106,7 @@ impl Closed {
         }
     }
 
-    /// The transport has `references` on it.
+    /// The front end has `references` on it.
     pub fn note(&self, book: Option<&'static dyn NodeBook>, references: u64) {
         if let (Some(book), Some(place)) = (book, self.away.checked_sub(1)) {
             book.count(place, references);

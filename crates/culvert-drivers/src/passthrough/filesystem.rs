@@ -82,7 +82,7 @@ impl PassthroughFs {
         Ok(Entry { attributes })
     }
 
-    /// The file `node`, open in `descriptor`, as the transport is to get it.
+    /// The file `node`, open in `descriptor`, as the front end is to get it.
     pub(super) fn opened(&self, node: Node, descriptor: OwnedFd) -> Opened {
         match self.drives() {
             true => Opened::Driven(self.driven(node, self.keeper.keep(unhindered(descriptor)))),

@@ -1,4 +1,4 @@
-//! The nodes that the transport knows, each with a descriptor on what it is.
+//! The nodes that the front end knows, each with a descriptor on what it is.
 //!
 //! A node is the inode's own number; on another device than the root's, where the same numbers come
 //! again, one mixed from both. While a node is in the table its descriptor keeps the inode from
@@ -322,7 +322,7 @@ impl Nodes {
         Ok(node)
     }
 
-    /// What `descriptor` is, kept for good: the transport knows it from another process, and will
+    /// What `descriptor` is, kept for good: the front end knows it from another process, and will
     /// not give back what it never got.
     pub fn keep(&self, descriptor: OwnedFd, status: &statx) -> Result<Arc<Object>> {
         let node = self.add(descriptor, status, None, |known| known.pins += 1)?;
@@ -384,7 +384,7 @@ impl Nodes {
         }
     }
 
-    /// How many references the transport has on `node`; none: nobody keeps it.
+    /// How many references the front end has on `node`; none: nobody keeps it.
     pub fn references(&self, node: Node) -> Option<u64> {
         let table = self.table.lock();
         let found = table.known.get(&(self.keeper.table(), node))?;

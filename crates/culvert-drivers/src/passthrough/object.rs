@@ -31,7 +31,7 @@ impl Object {
         })
     }
 
-    /// Writes down that it is `node`, on which the transport has `references`.
+    /// Writes down that it is `node`, on which the front end has `references`.
     pub(super) fn note(&self, node: Node, references: u64) {
         if let Some(book) = self.book {
             book.note(self.held.raw(), node.0, references);

@@ -3,7 +3,7 @@
 //! A process that was started by another one of the run knows of its working directory, and of an
 //! open file that a layer drives, only which node they are. The kernel opens nothing by inode
 //! number for ordinary users, so the tree is searched. That happens once for each, and never for
-//! trees that the transport serves by their own descriptors.
+//! trees that the front end serves by their own descriptors.
 
 use super::changes::GONE;
 use super::filesystem::PassthroughFs;
@@ -25,7 +25,7 @@ struct Level {
 }
 
 impl PassthroughFs {
-    /// What `node` is: as the transport knows it, or by a search. `ESTALE` when it is nowhere.
+    /// What `node` is: as the front end knows it, or by a search. `ESTALE` when it is nowhere.
     pub(super) fn object(&self, node: Node) -> Result<Arc<Object>> {
         match self.nodes.get(node) {
             // Where nodes are closed the kernel looks up anew what is stale.

@@ -21,10 +21,10 @@ const SPARSE: usize = 1024;
 /// A node as one table of descriptors has it.
 pub(super) type Key = (usize, Node);
 
-/// A node that the transport, an open file or a node below keeps.
+/// A node that the front end, an open file or a node below keeps.
 pub(super) struct Known {
     pub state: NodeState,
-    /// References of the transport.
+    /// References of the front end.
     pub references: u64,
     /// Open files that need it, and nodes below.
     pub pins: u32,
@@ -79,7 +79,7 @@ impl Known {
         }
     }
 
-    /// Writes down in `book` what the transport has of `node`.
+    /// Writes down in `book` what the front end has of `node`.
     pub fn note(&self, node: Node, book: Option<&'static dyn NodeBook>) {
         match &self.state {
             NodeState::Open { object, .. } => object.note(node, self.references),

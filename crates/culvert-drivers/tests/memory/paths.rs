@@ -121,7 +121,7 @@ fn the_right_to_search_is_asked_for_everybody_anew() {
             }
         }
     }
-    // The same by lookups, which do not judge: the transport asks.
+    // The same by lookups, which do not judge: the front end asks.
     set_mode(other, a, 0o700);
     assert!(one.access(&nobody, a, Access::EXECUTE).is_err());
     let owner = SetAttributes {

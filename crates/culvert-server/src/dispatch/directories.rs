@@ -11,7 +11,7 @@ use crate::{
 use culvert::{Caller, DirectoryEntry, Errno, FileKind, Node, OpenFlags, OpenedDirectory, Result};
 use culvert_wire::{
     Answer, Data, DirectoryWriter, InitFlags, WireEntry,
-    structures::{EntryOut, FsyncIn, InHeader, OpenIn, OpenOut, ReadIn},
+    structures::{EntryOut, FsyncIn, OpenIn, OpenOut, ReadIn},
 };
 
 /// How many positions `.` and `..` take, which are added here, in front of the driver's.
@@ -40,11 +40,10 @@ impl Session {
     pub(super) fn opendir(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         dir: Node,
         open: &OpenIn,
     ) -> Outcome<'static> {
-        let caller = self.caller(context, header, None)?;
+        let caller = self.caller(context, None)?;
         let opened = self
             .filesystem
             .open_directory(&caller, dir, OpenFlags(open.flags))?;
@@ -158,7 +157,6 @@ impl Session {
     pub(super) fn readdirplus<'o>(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         dir: Node,
         read: &ReadIn,
         out: &'o mut [u8],
@@ -169,7 +167,7 @@ impl Session {
                 context.identity.server()?;
                 SERVER
             }
-            false => self.caller(context, header, None)?,
+            false => self.caller(context, None)?,
         };
         let size = out.len().min(read.size as usize);
         let mut writer = DirectoryWriter::new(&mut out[..size]);

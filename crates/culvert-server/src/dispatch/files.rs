@@ -16,8 +16,8 @@ use culvert_sys::BorrowedFd;
 use culvert_wire::{
     Answer, Data, InitFlags,
     structures::{
-        CopyFileRangeIn, CopyFileRangeOut, CreateIn, FallocateIn, FlushIn, FsyncIn, InHeader,
-        LseekIn, LseekOut, OpenIn, OpenOut, ReadIn, ReleaseIn, WriteIn, WriteOut,
+        CopyFileRangeIn, CopyFileRangeOut, CreateIn, FallocateIn, FlushIn, FsyncIn, LseekIn,
+        LseekOut, OpenIn, OpenOut, ReadIn, ReleaseIn, WriteIn, WriteOut,
     },
 };
 use std::sync::Arc;
@@ -67,7 +67,6 @@ impl Session {
     pub(super) fn open(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         node: Node,
         open: &OpenIn,
     ) -> Outcome<'static> {
@@ -84,7 +83,7 @@ impl Session {
         if killed && self.acts {
             context.identity.lose_set_id()?;
         }
-        let (opened, flags) = self.open_as(context, header, node, flags, killed)?;
+        let (opened, flags) = self.open_as(context, node, flags, killed)?;
         // No more of these requests.
         if self.opens_nothing()
             && let Opened::Driven(file) = &opened
@@ -101,7 +100,6 @@ impl Session {
     pub(super) fn create(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         dir: Node,
         create: &CreateIn,
         name: Option<&[u8]>,
@@ -113,7 +111,7 @@ impl Session {
         if create.open_flags & OpenIn::KILL_SUIDGID != 0 && self.acts {
             context.identity.lose_set_id()?;
         }
-        let caller = self.caller(context, header, Some(create.umask))?;
+        let caller = self.caller(context, Some(create.umask))?;
         // Who makes by ids that the kernel has mapped may more than the caller: what exists by now
         // is found again, and opened by OPEN, which the kernel judges.
         let anew = self.acts
@@ -325,7 +323,6 @@ impl Session {
     pub(super) fn write(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         node: Node,
         write: &WriteIn,
         data: &[u8],
@@ -333,7 +330,7 @@ impl Session {
     ) -> Outcome<'static> {
         let open = self.file(node, write.fh)?;
         match write.write_flags & WriteIn::KILL_SUIDGID != 0 {
-            true => self.act_for_writer(context, header, node)?,
+            true => self.act_for_writer(context, node)?,
             false if self.acts => context.identity.server()?,
             false => {}
         }
@@ -397,7 +394,6 @@ impl Session {
     pub(super) fn fallocate(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         node: Node,
         asked: &FallocateIn,
     ) -> Outcome<'static> {
@@ -408,7 +404,7 @@ impl Session {
             return Err(Errno::EFBIG.into());
         }
         let open = self.file(node, asked.fh)?;
-        self.act_for_writer(context, header, node)?;
+        self.act_for_writer(context, node)?;
         open.file.allocate(asked.mode, asked.offset, asked.length)?;
         DONE
     }
@@ -418,7 +414,6 @@ impl Session {
     pub(super) fn copy_range(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         node: Node,
         copy: &CopyFileRangeIn,
         wide: bool,
@@ -426,7 +421,7 @@ impl Session {
         let from = self.file(node, copy.fh_in)?;
         let target = self.numbers.node(copy.nodeid_out);
         let to = self.file(target, copy.fh_out)?;
-        self.act_for_writer(context, header, target)?;
+        self.act_for_writer(context, target)?;
         // The short answer counts in 32 bits.
         let most = if wide { usize::MAX } else { 1 << 30 };
         let most = most.min(reach(copy.off_in)?).min(reach(copy.off_out)?);

@@ -24,16 +24,16 @@ pub const fn ids(header: &InHeader) -> (u32, u32) {
 
 impl Session {
     /// The thread acts for the caller from here on, where the driver acts by the kernel's calls.
-    pub(super) fn act_for(&self, context: &mut Context<'_>, header: &InHeader) -> Result<()> {
+    pub(super) fn act_for(&self, context: &mut Context<'_>) -> Result<()> {
         let identity = &mut context.identity;
-        match header.uid {
+        match context.header.uid {
             _ if !self.acts => Ok(()),
             UNNAMED => identity.server(),
             uid if self.protocol.flags.contains(InitFlags::ALLOW_IDMAP) => {
-                identity.maker(uid, header.gid)
+                identity.maker(uid, context.header.gid)
             }
             uid => {
-                identity.caller(uid, header.gid, header.pid)?;
+                identity.caller(uid, context.header.gid, context.header.pid)?;
                 // Where the kernel has not checked by all that the driver's files have.
                 if !self.protocol.flags.contains(InitFlags::POSIX_ACL) {
                     groups::complete()?;
@@ -47,16 +47,11 @@ impl Session {
     /// to leave set-user-ID and set-group-ID on it. So the kernel has asked for WRITE, where it
     /// looks whether the caller has that right (CAP_FSETID). Of FALLOCATE and COPY_FILE_RANGE it
     /// says nothing (`fuse_file_fallocate`, fs/fuse/file.c): these take both off for root, too.
-    pub(super) fn act_for_writer(
-        &self,
-        context: &mut Context<'_>,
-        header: &InHeader,
-        node: Node,
-    ) -> Result<()> {
-        match header.uid {
+    pub(super) fn act_for_writer(&self, context: &mut Context<'_>, node: Node) -> Result<()> {
+        match context.header.uid {
             UNNAMED if self.acts => context.identity.user(NOBODY, NOBODY),
             uid if self.acts => {
-                context.identity.user(uid, header.gid)?;
+                context.identity.user(uid, context.header.gid)?;
                 context.identity.lose_set_id()
             }
             // The driver takes them off what others than root have opened.
@@ -76,15 +71,14 @@ impl Session {
     pub(super) fn taking_set_id(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         node: Node,
         changes: SetAttributes,
         killed: bool,
     ) -> Result<SetAttributes> {
-        if !killed || changes.permissions.is_some() || ![UNNAMED, 0].contains(&header.uid) {
+        if !killed || changes.permissions.is_some() || ![UNNAMED, 0].contains(&context.header.uid) {
             return Ok(changes);
         }
-        match (changes.size.is_some(), header.uid) {
+        match (changes.size.is_some(), context.header.uid) {
             // A change of owner does so whoever makes it (`chown_common`, fs/open.c).
             (false, _) if self.acts => Ok(changes),
             (_, UNNAMED) if self.acts => {

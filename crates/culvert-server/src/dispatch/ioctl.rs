@@ -13,14 +13,13 @@ use crate::{
 use culvert::{Errno, Node, OpenFlags, Opened, OpenedDirectory, Result};
 use culvert_wire::{
     Answer, Data,
-    structures::{InHeader, IoctlIn, IoctlOut},
+    structures::{IoctlIn, IoctlOut},
 };
 
 impl Session {
     pub(super) fn ioctl<'o>(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         node: Node,
         ioctl: &IoctlIn,
         data: &[u8],
@@ -40,7 +39,7 @@ impl Session {
         argument.fill(0);
         argument[..take].copy_from_slice(data);
         let result = match ioctl.flags & IoctlIn::DIRECTORY != 0 {
-            true => self.ioctl_of_directory(context, header, node, ioctl.cmd, argument),
+            true => self.ioctl_of_directory(context, node, ioctl.cmd, argument),
             false => {
                 let open = self.file_of(node, ioctl.fh)?;
                 open.file.ioctl(ioctl.cmd, argument)
@@ -62,7 +61,6 @@ impl Session {
     fn ioctl_of_directory(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         node: Node,
         request: u32,
         argument: &mut [u8],
@@ -73,7 +71,7 @@ impl Session {
         let opened = self
             .filesystem
             .open_directory(&SERVER, node, OpenFlags(0))?;
-        self.act_for(context, header)?;
+        self.act_for(context)?;
         match opened {
             OpenedDirectory::Backed(fd) => {
                 file_in(Opened::Backed(fd), node).ioctl(request, argument)

@@ -14,7 +14,7 @@ use culvert_sys::{
 };
 use culvert_wire::{
     Answer, InitFlags,
-    structures::{FileLock, FlushIn, InHeader, LkIn, LkOut, ReleaseIn},
+    structures::{FileLock, FlushIn, LkIn, LkOut, ReleaseIn},
 };
 use std::sync::Arc;
 
@@ -98,7 +98,6 @@ impl Session {
     pub(super) fn set_lock(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         node: Node,
         lk: &LkIn,
         waits: bool,
@@ -123,7 +122,7 @@ impl Session {
                 Error::because(Errno::ENOLCK, format!("waiting for a lock: {error}"))
             })?,
             protocol: self.protocol,
-            unique: header.unique,
+            unique: context.header.unique,
         };
         let locks = self.locks.clone();
         request.leave_to(context.hand, move |interrupted| match descriptor(&file) {

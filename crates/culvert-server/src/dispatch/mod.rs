@@ -19,8 +19,9 @@ use crate::{
 use culvert::{Access, Caller, Entry, Errno, Error, Node, OpenFlags, Result};
 use culvert_wire::{
     Answer, Extension, Operation, Request,
-    structures::{InHeader, StatfsOut, StatxOut},
+    structures::{StatfsOut, StatxOut},
 };
+use names::Renaming;
 
 /// An answer, or the errno and why.
 type Outcome<'o> = Result<Answer<'o>>;
@@ -35,8 +36,7 @@ impl Session {
         request: &Request<'_>,
         out: &'o mut [u8],
     ) -> Outcome<'o> {
-        let header = &request.header;
-        let node = self.numbers.node(header.nodeid);
+        let node = self.numbers.node(request.header.nodeid);
         for extension in request.extensions.iter() {
             if let Extension::Groups(groups) = extension {
                 context.groups.extend(groups.iter());
@@ -62,7 +62,7 @@ impl Session {
             Operation::Read { read } => return self.read(context, node, read, out),
             Operation::Write { write, data } => {
                 let done = self.appended(context, node, write, data.0)?;
-                return self.write(context, header, node, write, data.0, done);
+                return self.write(context, node, write, data.0, done);
             }
             Operation::Flush { flush } => {
                 self.closed(node, flush);
@@ -73,8 +73,8 @@ impl Session {
                 return self.release(context, node, release);
             }
             Operation::Getlk { lock } => return self.get_lock(context, node, lock),
-            Operation::Setlk { lock } => return self.set_lock(context, header, node, lock, false),
-            Operation::Setlkw { lock } => return self.set_lock(context, header, node, lock, true),
+            Operation::Setlk { lock } => return self.set_lock(context, node, lock, false),
+            Operation::Setlkw { lock } => return self.set_lock(context, node, lock, true),
             Operation::Fsync { fsync } => return self.fsync(node, fsync),
             Operation::Lseek { .. } if self.writes_back() => return Err(Errno::ENOSYS.into()),
             Operation::Lseek { lseek } => return self.lseek(node, lseek),
@@ -91,14 +91,19 @@ impl Session {
             Operation::NotifyReply { .. } => return DONE,
             _ => {}
         }
-        self.act_for(context, header)?;
+        self.act_for(context)?;
         if let Some(slot) = context.slot
             && let Some(answer) = self.settled(context, slot, request)?
         {
             return Ok(answer);
         }
+        if let Some(Renaming { from, to, flags }) = self.renaming(node, &request.operation) {
+            let caller = self.caller(context, None)?;
+            fs.rename(&caller, from, to, flags)?;
+            return DONE;
+        }
         match &request.operation {
-            Operation::Lookup { name } => self.lookup(context, header, node, name.bytes()),
+            Operation::Lookup { name } => self.lookup(context, node, name.bytes()),
             Operation::Getattr { getattr } => {
                 let file = (getattr.getattr_flags & 1 != 0).then_some(getattr.fh);
                 self.getattr(node, file)
@@ -116,55 +121,39 @@ impl Session {
                     },
                 })
             }
-            Operation::Setattr { setattr } => self.setattr(context, header, node, setattr),
+            Operation::Setattr { setattr } => self.setattr(context, node, setattr),
             Operation::Readlink {} => {
                 let target = fs.readlink(node)?;
                 put(&target, out)
             }
             Operation::Symlink { name, target } => {
-                let caller = self.caller(context, header, None)?;
+                let caller = self.caller(context, None)?;
                 let made = fs.symlink(&caller, node, name.bytes(), target.bytes())?;
                 self.entry(&made)
             }
-            Operation::Mknod { mknod, name } => self.mknod(context, header, node, mknod, name),
-            Operation::Mkdir { mkdir, name } => self.mkdir(context, header, node, mkdir, name),
+            Operation::Mknod { mknod, name } => self.mknod(context, node, mknod, name),
+            Operation::Mkdir { mkdir, name } => self.mkdir(context, node, mkdir, name),
             Operation::Unlink { name } => {
-                let caller = self.caller(context, header, None)?;
+                let caller = self.caller(context, None)?;
                 fs.unlink(&caller, node, name.bytes())?;
                 DONE
             }
             Operation::Rmdir { name } => {
-                let caller = self.caller(context, header, None)?;
+                let caller = self.caller(context, None)?;
                 fs.rmdir(&caller, node, name.bytes())?;
                 DONE
             }
-            Operation::Rename {
-                rename,
-                name,
-                new_name,
-            } => {
-                let to = (rename.newdir, new_name.bytes());
-                self.rename(context, header, (node, name.bytes()), to, 0)
-            }
-            Operation::Rename2 {
-                rename,
-                name,
-                new_name,
-            } => {
-                let to = (rename.newdir, new_name.bytes());
-                self.rename(context, header, (node, name.bytes()), to, rename.flags)
-            }
             Operation::Link { link, name } => {
-                let caller = self.caller(context, header, None)?;
+                let caller = self.caller(context, None)?;
                 let old = self.numbers.node(link.oldnodeid);
                 let made = fs.link(&caller, old, node, name.bytes())?;
                 self.entry(&made)
             }
-            Operation::Open { open } => self.open(context, header, node, open),
+            Operation::Open { open } => self.open(context, node, open),
             Operation::Create { create, name } => {
-                self.create(context, header, node, create, Some(name.bytes()))
+                self.create(context, node, create, Some(name.bytes()))
             }
-            Operation::Tmpfile { create, .. } => self.create(context, header, node, create, None),
+            Operation::Tmpfile { create, .. } => self.create(context, node, create, None),
             Operation::Statfs {} => Ok(Answer::Statfs {
                 statfs: StatfsOut {
                     st: attributes::statfs(&fs.statfs()?),
@@ -174,33 +163,25 @@ impl Session {
                 setxattr,
                 name,
                 value,
-            } => self.setxattr(context, header, node, setxattr, name.bytes(), value.0),
+            } => self.setxattr(context, node, setxattr, name.bytes(), value.0),
             Operation::Getxattr { getxattr, name } => {
                 self.getxattr(node, name.bytes(), getxattr.size, out)
             }
             Operation::Listxattr { listxattr } => {
-                self.listxattr(header.uid, node, listxattr.size, out)
+                self.listxattr(context.header.uid, node, listxattr.size, out)
             }
-            Operation::Removexattr { name } => {
-                self.removexattr(context, header, node, name.bytes())
-            }
-            Operation::Opendir { open } => self.opendir(context, header, node, open),
-            Operation::Readdirplus { read } => self.readdirplus(context, header, node, read, out),
+            Operation::Removexattr { name } => self.removexattr(context, node, name.bytes()),
+            Operation::Opendir { open } => self.opendir(context, node, open),
+            Operation::Readdirplus { read } => self.readdirplus(context, node, read, out),
             Operation::Access { access } => {
-                let caller = self.caller(context, header, None)?;
+                let caller = self.caller(context, None)?;
                 fs.access(&caller, node, Access(access.mask & 7))?;
                 DONE
             }
-            Operation::Ioctl { ioctl, data } => {
-                self.ioctl(context, header, node, ioctl, data.0, out)
-            }
-            Operation::Fallocate { fallocate } => self.fallocate(context, header, node, fallocate),
-            Operation::CopyFileRange { copy } => {
-                self.copy_range(context, header, node, copy, false)
-            }
-            Operation::CopyFileRange64 { copy } => {
-                self.copy_range(context, header, node, copy, true)
-            }
+            Operation::Ioctl { ioctl, data } => self.ioctl(context, node, ioctl, data.0, out),
+            Operation::Fallocate { fallocate } => self.fallocate(context, node, fallocate),
+            Operation::CopyFileRange { copy } => self.copy_range(context, node, copy, false),
+            Operation::CopyFileRange64 { copy } => self.copy_range(context, node, copy, true),
             Operation::Syncfs { .. } => {
                 fs.sync()?;
                 DONE
@@ -219,23 +200,18 @@ impl Session {
     /// On whose behalf. Drivers that act by the kernel's calls are judged by the thread's identity,
     /// which is the caller's by now; its umask becomes the thread's here, where there is one: where
     /// something with a mode is made.
-    fn caller<'c>(
-        &self,
-        context: &'c mut Context<'_>,
-        header: &InHeader,
-        umask: Option<u32>,
-    ) -> Result<Caller<'c>> {
+    fn caller<'c>(&self, context: &'c mut Context<'_>, umask: Option<u32>) -> Result<Caller<'c>> {
         if let Some(umask) = umask
             && self.acts
         {
             context.identity.set_umask(umask & 0o777)?;
         }
-        let (uid, gid) = idmapped::ids(header);
+        let (uid, gid) = idmapped::ids(&context.header);
         Ok(Caller {
             uid,
             gid,
             groups: &context.groups,
-            pid: header.pid,
+            pid: context.header.pid,
             umask: umask.unwrap_or(0),
             rights: None,
         })

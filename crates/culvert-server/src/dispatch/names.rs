@@ -1,25 +1,32 @@
 //! Names and attributes.
 
-use super::{DONE, Outcome};
+use super::Outcome;
 use crate::{
     attributes, groups,
     session::{Context, Session},
 };
 use culvert::{Attributes, Errno, Node, RenameFlags, Result, Rights, SetAttributes};
 use culvert_wire::{
-    Answer, Name,
-    structures::{EntryOut, InHeader, MkdirIn, MknodIn, SetattrIn},
+    Answer, Name, Operation,
+    structures::{EntryOut, MkdirIn, MknodIn, SetattrIn},
 };
+
+/// What a request to rename asks: from this name of this directory to that.
+#[derive(Clone, Copy)]
+pub(super) struct Renaming<'n> {
+    pub from: (Node, &'n [u8]),
+    pub to: (Node, &'n [u8]),
+    pub flags: RenameFlags,
+}
 
 impl Session {
     pub(super) fn lookup(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         dir: Node,
         name: &[u8],
     ) -> Outcome<'static> {
-        let caller = self.caller(context, header, None)?;
+        let caller = self.caller(context, None)?;
         match self.filesystem.lookup(&caller, dir, name) {
             Ok(found) => self.entry(&found),
             // Node 0: the kernel may believe for a while that there is none.
@@ -41,7 +48,6 @@ impl Session {
     pub(super) fn setattr(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         node: Node,
         asked: &SetattrIn,
     ) -> Outcome<'static> {
@@ -51,11 +57,11 @@ impl Session {
         }
         let killed = asked.valid & SetattrIn::KILL_SUIDGID != 0;
         let changes = attributes::changes(asked);
-        let changes = self.taking_set_id(context, header, node, changes, killed)?;
+        let changes = self.taking_set_id(context, node, changes, killed)?;
         self.act_for_taker(context, node, &changes)?;
         let found = match self.acts && self.writes_back() {
-            true => self.change_written_back(context, header, node, asked, changes),
-            false => self.change(context, header, node, asked, &changes),
+            true => self.change_written_back(context, node, asked, changes),
+            false => self.change(context, node, asked, &changes),
         }?;
         Ok(self.attributes_answer(&found))
     }
@@ -64,7 +70,6 @@ impl Session {
     pub(super) fn change(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         node: Node,
         asked: &SetattrIn,
         changes: &SetAttributes,
@@ -78,8 +83,8 @@ impl Session {
             }
         }
         let gives = changes.uid.is_some() || changes.gid.is_some();
-        let pid = header.pid;
-        let mut caller = self.caller(context, header, None)?;
+        let pid = context.header.pid;
+        let mut caller = self.caller(context, None)?;
         let own;
         if gives && !self.acts && caller.uid != 0 && pid != 0 {
             // The owner gives a file to one of his groups: they decide whether set-group-ID stays.
@@ -100,13 +105,12 @@ impl Session {
     pub(super) fn mknod(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         dir: Node,
         mknod: &MknodIn,
         name: &Name<'_>,
     ) -> Outcome<'static> {
         let mode = self.masked(mknod.mode, mknod.umask);
-        let caller = self.caller(context, header, Some(mknod.umask))?;
+        let caller = self.caller(context, Some(mknod.umask))?;
         let device = u64::from(mknod.rdev);
         let made = self
             .filesystem
@@ -117,31 +121,41 @@ impl Session {
     pub(super) fn mkdir(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         dir: Node,
         mkdir: &MkdirIn,
         name: &Name<'_>,
     ) -> Outcome<'static> {
         // The kernel adds the type.
         let mode = self.masked(mkdir.mode & 0o7777, mkdir.umask);
-        let caller = self.caller(context, header, Some(mkdir.umask))?;
+        let caller = self.caller(context, Some(mkdir.umask))?;
         let made = self.filesystem.mkdir(&caller, dir, name.bytes(), mode)?;
         self.entry(&made)
     }
 
-    pub(super) fn rename(
+    /// What `operation` on `node` asks to rename, if it does.
+    pub(super) fn renaming<'n>(
         &self,
-        context: &mut Context<'_>,
-        header: &InHeader,
-        from: (Node, &[u8]),
-        to: (u64, &[u8]),
-        flags: u32,
-    ) -> Outcome<'static> {
-        let caller = self.caller(context, header, None)?;
-        let to = (self.numbers.node(to.0), to.1);
-        self.filesystem
-            .rename(&caller, from, to, RenameFlags(flags))?;
-        DONE
+        node: Node,
+        operation: &Operation<'n>,
+    ) -> Option<Renaming<'n>> {
+        let (dir, name, new_name, flags) = match *operation {
+            Operation::Rename {
+                rename,
+                name,
+                new_name,
+            } => (rename.newdir, name, new_name, 0),
+            Operation::Rename2 {
+                rename,
+                name,
+                new_name,
+            } => (rename.newdir, name, new_name, rename.flags),
+            _ => return None,
+        };
+        Some(Renaming {
+            from: (node, name.bytes()),
+            to: (self.numbers.node(dir), new_name.bytes()),
+            flags: RenameFlags(flags),
+        })
     }
 
     /// `EROFS` where nothing may change. The kernel refuses most itself, on a mount that is

@@ -7,7 +7,7 @@
 //! lock until the request is answered); who changes the source in the same moment by another way
 //! than the mount can be taken for it.
 
-use super::Outcome;
+use super::{Outcome, names::Renaming};
 use crate::{
     handover::{Evidence, RequestSlot},
     identity::SERVER,
@@ -15,8 +15,7 @@ use crate::{
     session::{Context, Session},
 };
 use culvert::{
-    Caller, Entry, Errno, Error, FileKind, Node, OpenFlags, Opened, RenameFlags, Result,
-    SetAttributes,
+    Caller, Entry, Errno, Error, FileKind, Node, OpenFlags, Opened, Result, SetAttributes,
 };
 use culvert_wire::{Answer, Operation, Request, structures::WriteIn};
 
@@ -37,13 +36,6 @@ const INSERT: u32 = 0x20;
 /// `XATTR_CREATE`.
 const CREATE: u32 = 1;
 
-/// What a request to rename asks: from this name of this directory to that.
-struct Renaming<'n> {
-    from: (Node, &'n [u8]),
-    to: (Node, &'n [u8]),
-    flags: u32,
-}
-
 impl Session {
     /// What `name` in `dir` is, if anything; its reference is given back.
     fn seen(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Option<Node> {
@@ -60,8 +52,7 @@ impl Session {
         slot: RequestSlot,
         request: &Request<'_>,
     ) -> Result<Option<Answer<'o>>> {
-        let header = &request.header;
-        let node = self.numbers.node(header.nodeid);
+        let node = self.numbers.node(request.header.nodeid);
         let evidence = context.evidence.take();
         let note = |kind, what| slot.note(Evidence { kind, what });
         // Done, if what was so `before` and what is so now say it; else what is so now is written
@@ -76,18 +67,17 @@ impl Session {
             }
             Ok(None)
         };
-        let renamed = |context: &mut Context<'_>, from, to, flags| {
-            let caller = self.caller(context, header, None)?;
-            let renaming = Renaming { from, to, flags };
-            Ok(self.renamed(&caller, evidence, slot, &renaming))
-        };
+        if let Some(renaming) = self.renaming(node, &request.operation) {
+            let caller = self.caller(context, None)?;
+            return Ok(self.renamed(&caller, evidence, slot, renaming));
+        }
         match &request.operation {
             Operation::Mknod { name, .. }
             | Operation::Mkdir { name, .. }
             | Operation::Symlink { name, .. }
             | Operation::Link { name, .. }
             | Operation::Create { name, .. } => {
-                let caller = self.caller(context, header, None)?;
+                let caller = self.caller(context, None)?;
                 let name = name.bytes();
                 match evidence {
                     None => {
@@ -106,7 +96,7 @@ impl Session {
                 }
             }
             Operation::Unlink { name } | Operation::Rmdir { name } => {
-                let caller = self.caller(context, header, None)?;
+                let caller = self.caller(context, None)?;
                 let found = self.seen(&caller, node, name.bytes());
                 match (evidence, found) {
                     (None, Some(found)) => note(PRESENT, [found.0, 0]),
@@ -119,22 +109,6 @@ impl Session {
                     _ => {}
                 }
                 Ok(None)
-            }
-            Operation::Rename {
-                rename,
-                name,
-                new_name,
-            } => {
-                let to = (self.numbers.node(rename.newdir), new_name.bytes());
-                renamed(context, (node, name.bytes()), to, 0)
-            }
-            Operation::Rename2 {
-                rename,
-                name,
-                new_name,
-            } => {
-                let to = (self.numbers.node(rename.newdir), new_name.bytes());
-                renamed(context, (node, name.bytes()), to, rename.flags)
             }
             Operation::Fallocate { fallocate } if fallocate.mode & (COLLAPSE | INSERT) != 0 => {
                 let Some(open) = self.file_if_open(node, fallocate.fh) else {
@@ -200,7 +174,7 @@ impl Session {
             context.identity.server()?;
         }
         let flags = OpenFlags(create.flags & super::files::MEANT);
-        let caller = self.caller(context, &request.header, None)?;
+        let caller = self.caller(context, None)?;
         let opened: Opened = match self.open_made(&caller, found, flags) {
             Ok(opened) => opened,
             Err(error) => {
@@ -244,7 +218,7 @@ impl Session {
         caller: &Caller<'_>,
         evidence: Option<Evidence>,
         slot: RequestSlot,
-        renaming: &Renaming<'_>,
+        renaming: Renaming<'_>,
     ) -> Option<Answer<'o>> {
         let number = |(dir, name)| self.seen(caller, dir, name).map_or(0, |node| node.0);
         let now = [number(renaming.from), number(renaming.to)];
@@ -258,7 +232,7 @@ impl Session {
             return None;
         };
         let [old, new] = before.what;
-        let done = match RenameFlags(renaming.flags).exchange() {
+        let done = match renaming.flags.exchange() {
             true => old != new && now == [new, old],
             // Two names of one file both stay.
             false => old != new && now[0] != old && now[1] == old,

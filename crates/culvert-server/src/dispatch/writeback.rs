@@ -19,7 +19,7 @@ use crate::{
 use culvert::{Attributes, Errno, Node, OpenFlags, Opened, Result, SetAttributes};
 use culvert_wire::{
     InitFlags,
-    structures::{InHeader, SetattrIn, WriteIn},
+    structures::{SetattrIn, WriteIn},
 };
 
 impl Session {
@@ -49,14 +49,13 @@ impl Session {
     pub(super) fn open_as(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         node: Node,
         flags: OpenFlags,
         killed: bool,
     ) -> Result<(Opened, OpenFlags)> {
         if self.writes_back() && flags.write() {
             let cached = self.cached(flags);
-            let caller = self.caller(context, header, None)?;
+            let caller = self.caller(context, None)?;
             if let Ok(opened) = self.filesystem.open(&caller, node, cached) {
                 return Ok((opened, cached));
             }
@@ -75,12 +74,12 @@ impl Session {
                 if let Ok(opened) = self.filesystem.open(&SERVER, node, cached) {
                     return Ok((opened, cached));
                 }
-                self.act_for(context, header)?;
+                self.act_for(context)?;
             }
             // Or one that may only be appended to (ioctl_iflags(2), FS_APPEND_FL), or what may not
             // be opened so.
         }
-        let caller = self.caller(context, header, None)?;
+        let caller = self.caller(context, None)?;
         let opened = self.filesystem.open(&caller, node, flags)?;
         Ok((opened, flags))
     }
@@ -94,14 +93,13 @@ impl Session {
     pub(super) fn change_written_back(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         node: Node,
         asked: &SetattrIn,
         changes: SetAttributes,
     ) -> Result<Attributes> {
         if self.tells_times(asked) {
             context.identity.server()?;
-            return match self.change(context, header, node, asked, &changes) {
+            return match self.change(context, node, asked, &changes) {
                 // Nobody sets the times of what may only be appended to: it has those of its
                 // writes.
                 Err(error) if error.errno() == Errno::EPERM => self.attributes(node, None),
@@ -110,7 +108,7 @@ impl Session {
         }
         let touches = asked.valid & SetattrIn::ATIME_NOW != 0 && changes.mtime.is_some();
         if changes.size.is_none() && !touches {
-            return self.change(context, header, node, asked, &changes);
+            return self.change(context, node, asked, &changes);
         }
         let told = SetAttributes {
             mtime: changes.mtime,
@@ -122,15 +120,13 @@ impl Session {
             touch: touches,
             ..changes
         };
-        let found = self.change(context, header, node, asked, &own)?;
+        let found = self.change(context, node, asked, &own)?;
         if told.mtime.is_none() {
             return Ok(found);
         }
         context.identity.server()?;
         // The change itself is made, with a time of its own.
-        Ok(self
-            .change(context, header, node, asked, &told)
-            .unwrap_or(found))
+        Ok(self.change(context, node, asked, &told).unwrap_or(found))
     }
 
     /// Whether the kernel says when it wrote last. It does so for whoever closes the file, be it

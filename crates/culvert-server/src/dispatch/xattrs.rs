@@ -8,7 +8,7 @@ use crate::{
 use culvert::{Errno, Node, Result};
 use culvert_wire::{
     Answer,
-    structures::{GetxattrOut, InHeader, SetxattrIn},
+    structures::{GetxattrOut, SetxattrIn},
 };
 
 impl Session {
@@ -23,7 +23,6 @@ impl Session {
     pub(super) fn setxattr(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         node: Node,
         asked: &SetxattrIn,
         name: &[u8],
@@ -31,7 +30,7 @@ impl Session {
     ) -> Outcome<'static> {
         self.check_xattrs()?;
         self.check_writable()?;
-        let caller = self.caller(context, header, None)?;
+        let caller = self.caller(context, None)?;
         self.filesystem
             .set_xattr(&caller, node, name, value, asked.flags)?;
         DONE
@@ -40,13 +39,12 @@ impl Session {
     pub(super) fn removexattr(
         &self,
         context: &mut Context<'_>,
-        header: &InHeader,
         node: Node,
         name: &[u8],
     ) -> Outcome<'static> {
         self.check_xattrs()?;
         self.check_writable()?;
-        let caller = self.caller(context, header, None)?;
+        let caller = self.caller(context, None)?;
         self.filesystem.remove_xattr(&caller, node, name)?;
         DONE
     }

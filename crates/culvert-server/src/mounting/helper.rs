@@ -2,18 +2,15 @@
 //! and sends the descriptor by a socket.
 
 use super::{Failed, MountIdentity, MountPoint, Mounting, NO_DEVICE};
+use culvert_sys::{BorrowedFd, net::receive_with};
 use rustix::{
     io::FdFlags,
-    net::{
-        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags,
-        SocketType, recvmsg, socketpair,
-    },
+    net::{AddressFamily, SocketFlags, SocketType, socketpair},
 };
 use std::{
     ffi::OsString,
-    io::{self, IoSliceMut},
-    mem::MaybeUninit,
-    os::fd::{AsRawFd, OwnedFd},
+    io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -34,7 +31,7 @@ pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, MountIdentity), Failed
     .map_err(|error| Failed::new(format!("socketpair: {}", io::Error::from(error))))?;
     rustix::io::fcntl_setfd(&theirs, FdFlags::empty())
         .map_err(|error| Failed::new(io::Error::from(error).to_string()))?;
-    if mounting.no_symlinks {
+    if mounting.rights.no_symlinks {
         return Err(Failed::new("nosymfollow: fusermount3 does not know it")
             .advise("leave it out; root's mounts may have it"));
     }
@@ -44,10 +41,10 @@ pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, MountIdentity), Failed
         "default_permissions,fsname={name},subtype={}",
         mounting.subtype
     );
-    if mounting.allow_other {
+    if mounting.rights.allow_other {
         options += ",allow_other";
     }
-    if mounting.no_exec {
+    if mounting.rights.no_exec {
         options += ",noexec";
     }
     if mounting.read_only {
@@ -73,21 +70,10 @@ pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, MountIdentity), Failed
 
 /// The descriptor that comes by `socket`.
 fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
-    let mut byte = [0];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    recvmsg(
-        socket,
-        &mut [IoSliceMut::new(&mut byte)],
-        &mut control,
-        flags,
-    )
-    .ok()?;
-    control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    })
+    let socket = BorrowedFd::number(socket.as_raw_fd());
+    let (_, came) = receive_with(socket, &mut [0], 0).ok()?;
+    // SAFETY: nobody else has it.
+    came.map(|fd| unsafe { OwnedFd::from_raw_fd(fd.into_raw()) })
 }
 
 pub fn unmount(place: &MountPoint, lazy: bool) -> Result<(), Failed> {

@@ -10,6 +10,21 @@ pub use identity::MountIdentity;
 pub use mount_point::{MountPoint, mount_point_of};
 use std::{fmt, os::fd::OwnedFd};
 
+/// What may be done on a mount.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rights {
+    /// Other users than the one who mounts may use it.
+    pub allow_other: bool,
+    /// Set-user-ID programs on it are that. Only root's mounts may have it.
+    pub set_id: bool,
+    /// Device files on it are devices. Only root's mounts may have it.
+    pub devices: bool,
+    /// No program on it is executed.
+    pub no_exec: bool,
+    /// No symbolic link on it is followed. Only root's mounts may have it.
+    pub no_symlinks: bool,
+}
+
 /// A mount that is to be made.
 #[derive(Clone, Debug)]
 pub struct Mounting<'a> {
@@ -19,18 +34,10 @@ pub struct Mounting<'a> {
     pub subtype: &'a str,
     /// Where, an existing directory.
     pub target: &'a MountPoint,
-    /// Other users than the one who mounts may use it.
-    pub allow_other: bool,
     /// Nothing can be changed.
     pub read_only: bool,
-    /// Set-user-ID programs on it are that. Only root's mounts may have it.
-    pub set_id: bool,
-    /// Device files on it are devices. Only root's mounts may have it.
-    pub devices: bool,
-    /// No program on it is executed.
-    pub no_exec: bool,
-    /// No symbolic link on it is followed. Only root's mounts may have it.
-    pub no_symlinks: bool,
+    /// What may be done on it besides.
+    pub rights: Rights,
     /// What mount tables show of times of access, which are the driver's: `MOUNT_ATTR_*`
     /// (mount_setattr(2)). Of root's mounts.
     pub times: u32,

@@ -18,6 +18,20 @@ use std::{
 /// `MOUNT_ATTR_NOSYMFOLLOW` (linux/mount.h, Linux 5.14).
 const NO_SYMFOLLOW: MountAttrFlags = MountAttrFlags::from_bits_retain(0x20_0000);
 
+impl Mounting<'_> {
+    /// What nobody may do on it, by bits that mean the same to mount(2) and fsmount(2).
+    fn forbidden(&self) -> u32 {
+        let bits = [
+            (self.read_only, MountFlags::RDONLY),
+            (!self.rights.set_id, MountFlags::NOSUID),
+            (!self.rights.devices, MountFlags::NODEV),
+            (self.rights.no_exec, MountFlags::NOEXEC),
+        ];
+        let wanted = bits.into_iter().filter(|(wanted, _)| *wanted);
+        wanted.map(|(_, bit)| bit.bits()).sum()
+    }
+}
+
 /// Opens the device, or says what to do without.
 fn device() -> Result<OwnedFd, Failed> {
     DeviceFuse::open().map_err(|error| {
@@ -87,29 +101,15 @@ fn by_parts(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<Mou
     fsconfig_set_string(context, "user_id", &*owner.0)?;
     fsconfig_set_string(context, "group_id", &*owner.1)?;
     fsconfig_set_flag(context, "default_permissions")?;
-    if mounting.allow_other {
+    if mounting.rights.allow_other {
         fsconfig_set_flag(context, "allow_other")?;
     }
     if mounting.read_only {
         fsconfig_set_flag(context, "ro")?;
     }
     fsconfig_create(context)?;
-    let mut flags = MountAttrFlags::from_bits_retain(mounting.times);
-    if !mounting.set_id {
-        flags |= MountAttrFlags::MOUNT_ATTR_NOSUID;
-    }
-    if !mounting.devices {
-        flags |= MountAttrFlags::MOUNT_ATTR_NODEV;
-    }
-    if mounting.no_exec {
-        flags |= MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    }
-    if mounting.no_symlinks {
-        flags |= NO_SYMFOLLOW;
-    }
-    if mounting.read_only {
-        flags |= MountAttrFlags::MOUNT_ATTR_RDONLY;
-    }
+    let mut flags = MountAttrFlags::from_bits_retain(mounting.times | mounting.forbidden());
+    flags.set(NO_SYMFOLLOW, mounting.rights.no_symlinks);
     let made = fsmount(context, FsMountFlags::FSMOUNT_CLOEXEC, flags)?;
     let which = MountIdentity::holding(made.as_fd())?;
     let there = mounting.target.directory_there(OFlags::PATH)?;
@@ -131,25 +131,12 @@ fn at_once(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<Moun
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw()
     );
-    if mounting.allow_other {
+    if mounting.rights.allow_other {
         options += ",allow_other";
     }
-    let mut flags = MountFlags::empty();
-    if !mounting.set_id {
-        flags |= MountFlags::NOSUID;
-    }
-    if !mounting.devices {
-        flags |= MountFlags::NODEV;
-    }
-    if mounting.no_exec {
-        flags |= MountFlags::NOEXEC;
-    }
-    if mounting.no_symlinks {
-        flags |= MountFlags::from_bits_retain(MS_NOSYMFOLLOW);
-    }
-    if mounting.read_only {
-        flags |= MountFlags::RDONLY;
-    }
+    let mut flags = MountFlags::from_bits_retain(mounting.forbidden());
+    let no_symlinks = MountFlags::from_bits_retain(MS_NOSYMFOLLOW);
+    flags.set(no_symlinks, mounting.rights.no_symlinks);
     let options = CString::new(options).map_err(|_| Errno::INVAL)?;
     let kind = format!("fuse.{}", mounting.subtype);
     let there = mounting.target.directory_there(OFlags::PATH)?;

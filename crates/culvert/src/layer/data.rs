@@ -11,14 +11,14 @@ use core::any::Any;
 /// [`FileLayer`](crate::FileLayer) hands every operation on, so that one which overrides only reads
 /// and writes shows the inner bytes through append, copies and mappings. Here all of these are made
 /// of [`read_at`](DataLayer::read_at) and [`write_at`](DataLayer::write_at) by [`DataFile`], or
-/// refused in a way that makes the transport read and write instead:
+/// refused in a way that makes the front end read and write instead:
 ///
 /// | operation | what [`DataFile`] does |
 /// |---|---|
 /// | append | finds the end by [`attributes`](DataLayer::attributes), and writes there |
 /// | a write behind the end, a larger size | writes zeroes up to there first |
-/// | copy_range, allocate, SEEK_HOLE | not offered: the transport reads and writes; no holes |
-/// | mapping, the kernel's file, descriptor | not offered: the transport maps its own copy |
+/// | copy_range, allocate, SEEK_HOLE | not offered: the front end reads and writes; no holes |
+/// | mapping, the kernel's file, descriptor | not offered: the front end maps its own copy |
 /// | ioctl | `ENOTTY`: a request could be about the inner bytes |
 ///
 /// The layer around it changes sizes by path too: its

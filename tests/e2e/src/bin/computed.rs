@@ -3,7 +3,7 @@
 
 use culvert::path::{PathAdapter, PathEntry, PathFileSystem};
 use culvert::{Attributes, Caching, Caller, Errno, FileKind, OpenFlags, Result};
-use culvert_server::mounting::{self, MountPoint, Mounting};
+use culvert_server::mounting::{self, MountPoint, Mounting, Rights};
 use culvert_server::{DeviceFuse, Ended, Session, Settings};
 use std::io::Read;
 use std::path::Path;
@@ -66,12 +66,8 @@ fn serve(target: &Path) -> std::result::Result<(), String> {
         source: "computed",
         subtype: "computed",
         target: &place,
-        allow_other: false,
         read_only: true,
-        set_id: false,
-        devices: false,
-        no_exec: false,
-        no_symlinks: false,
+        rights: Rights::default(),
         times: 0,
     })
     .map_err(|failed| failed.to_string())?;

@@ -26,7 +26,7 @@ use culvert::{
 };
 use culvert_server::{
     DeviceFuse, Ended, Session, Settings,
-    mounting::{self, MountPoint, Mounting},
+    mounting::{self, MountPoint, Mounting, Rights},
 };
 use std::{
     collections::BTreeMap,
@@ -430,12 +430,8 @@ fn serve(
         source: "telling",
         subtype: "telling",
         target: &place,
-        allow_other: false,
         read_only: false,
-        set_id: false,
-        devices: false,
-        no_exec: false,
-        no_symlinks: false,
+        rights: Rights::default(),
         times: 0,
     })
     .map_err(|failed| failed.to_string())?;

@@ -1,4 +1,4 @@
-//! The driver contract: what each transport calls, and that what is open ends with its program. By
+//! The driver contract: what each front end calls, and that what is open ends with its program. By
 //! the layer `trace`, which writes each call of a driver down.
 
 use crate::kernel_mount::{Mounted, culvert, possible, shell};
@@ -232,7 +232,7 @@ fn the_kernel_server_calls_what_the_table_says() {
     compare(&called(&log), |(_, kernel)| kernel);
 }
 
-/// What was called is what the table says of a transport.
+/// What was called is what the table says of a front end.
 fn compare(found: &BTreeSet<String>, marked: impl Fn((bool, bool)) -> bool) {
     let elsewhere = |name: &String| SEEN_ELSEWHERE.iter().any(|(seen, _)| seen == name);
     let table = table();

@@ -143,7 +143,7 @@ fn a_ring_that_cannot_be_had_is_said() {
         assert_eq!(done.status, "exit 125", "{}", done.report());
         done.report()
     };
-    assert!(tried("transport=rings", &[]).contains("auto, device or ring"));
+    assert!(tried("transport=rings", &[]).contains("auto, device, ring"));
     assert!(tried("request_timeout=0", &[]).contains("request_timeout wants"));
     assert!(tried("request_timeout=65536", &[]).contains("request_timeout wants"));
     assert!(tried("transport=ring", &["--without", "over-io-uring"]).contains("transport=ring:"));

@@ -68,7 +68,8 @@ impl Uring {
         command[8..16].copy_from_slice(&commit_id.to_ne_bytes());
         command[16..18].copy_from_slice(&queue.to_ne_bytes());
         let command = UringCmd80::new(Fd(device.as_raw_fd()), operation).cmd(command);
-        let mut entry = command.addr(Some(buffers.as_ptr() as u64)).build();
+        let memory = (!buffers.is_empty()).then_some(buffers.as_ptr() as u64);
+        let mut entry = command.addr(memory).build();
         // SAFETY: an entry is the kernel's `struct io_uring_sqe`, which has `len`, that UringCmd80
         // leaves out, at this place. The queue has room, since the earlier command is completed,
         // and this thread alone uses it. Memory is the caller's promise.

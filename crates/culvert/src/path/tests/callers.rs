@@ -1,4 +1,4 @@
-//! Who calls the methods of a path driver: the adapter, in an operation that a transport asks it
+//! Who calls the methods of a path driver: the adapter, in an operation that a front end asks it
 //! for.
 
 use std::string::String;
