@@ -186,3 +186,27 @@ pub fn make_directory(path: &[u8], mode: u32) -> culvert::Result<()> {
         Err(errno) => Err(errno.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::fd::AsRawFd};
+
+    /// Files of /proc are not copied inside the kernel: what it refuses goes through memory, all of
+    /// it, and what is missing is an error.
+    #[test]
+    fn what_the_kernel_does_not_copy_is_copied_all_the_same() {
+        let text = fs::read("/proc/version").expect("it is there");
+        let from = fs::File::open("/proc/version").expect("it is there");
+        let path = std::env::temp_dir().join(format!("culvert-copied-{}", std::process::id()));
+        let to = fs::File::create(&path).expect("a file");
+        let spot = |file: &fs::File, at| (BorrowedFd::number(file.as_raw_fd()), at);
+        let length = text.len() as u64;
+        let copied = copy(spot(&from, 0), spot(&to, 3), length);
+        let beyond = copy(spot(&from, 0), spot(&to, 3), length + 1);
+        let found = fs::read(&path).expect("it was written");
+        fs::remove_file(&path).expect("it is there");
+        assert_eq!((copied, beyond), (Ok(()), Err(Errno::EIO)));
+        assert_eq!(found, [b"\0\0\0", &text[..]].concat());
+    }
+}

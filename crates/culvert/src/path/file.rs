@@ -2,10 +2,10 @@
 
 use super::{PathEntry, PathFileSystem, state::AdapterState};
 use crate::{
-    Attributes, Caching, Directory, DirectoryEntry, DirectorySink, Errno, File, Node, Result,
-    SetAttributes, Sink, Source, Whence, read_through, sync::Mutex, write_through,
+    Attributes, Caching, Directory, DirectoryEntry, DirectorySink, Errno, File, Node, Opened,
+    Result, SetAttributes, Sink, Source, Whence, read_through, sync::Mutex, write_through,
 };
-use alloc::{sync::Arc, vec, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 
 /// Largest piece that is read or written at once, bytes: bounds what a call allocates.
 const PIECE: usize = 128 << 10;
@@ -128,6 +128,22 @@ impl<T: PathFileSystem> Drop for PathFile<T> {
     fn drop(&mut self) {
         self.handle = None;
         self.shared.closed(self.node);
+    }
+}
+
+impl<T: PathFileSystem> AdapterState<T> {
+    /// `handle` of `node` as an open file.
+    pub(super) fn opened(shared: &Arc<Self>, node: Node, handle: T::Handle) -> Result<Opened>
+    where
+        T: 'static,
+    {
+        // By its path another file may have been opened, that took the name meanwhile.
+        if let Some(Ok(own)) = shared.driver.handle_attributes(&handle) {
+            shared.table.lock().compare(node, &own)?;
+        }
+        shared.table.lock().get_mut(node)?.opens += 1;
+        let file = PathFile::new(Arc::clone(shared), node, handle);
+        Ok(Opened::Driven(Box::new(file)))
     }
 }
 

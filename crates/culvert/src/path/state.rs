@@ -2,12 +2,11 @@
 
 use super::{
     PathEntry, PathFileSystem,
-    file::PathFile,
     lock::TreeLock,
     table::{HIDDEN, PathTable, ROOT},
 };
-use crate::{Attributes, Entry, Errno, Node, Opened, Result, sync::Mutex};
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use crate::{Attributes, Entry, Errno, Node, Result, sync::Mutex};
+use alloc::vec::Vec;
 
 pub(super) struct AdapterState<T> {
     pub(super) driver: T,
@@ -143,20 +142,6 @@ impl<T: PathFileSystem> AdapterState<T> {
         let _tree = self.tree.read();
         let path = self.path_below(dir, name)?;
         self.found(dir, name, &path)
-    }
-
-    /// `handle` of `node` as an open file.
-    pub(super) fn opened(shared: &Arc<Self>, node: Node, handle: T::Handle) -> Result<Opened>
-    where
-        T: 'static,
-    {
-        // By its path another file may have been opened, that took the name meanwhile.
-        if let Some(Ok(own)) = shared.driver.handle_attributes(&handle) {
-            shared.table.lock().compare(node, &own)?;
-        }
-        shared.table.lock().get_mut(node)?.opens += 1;
-        let file = PathFile::new(Arc::clone(shared), node, handle);
-        Ok(Opened::Driven(Box::new(file)))
     }
 
     /// The names in `dir`, each with its inode, sorted by a position that depends on the name

@@ -265,9 +265,9 @@ impl<O: Opener> Cached<O> {
     }
 }
 
-struct Table(Checkpoints);
+struct CheckpointTable(Checkpoints);
 
-impl Opener for Table {
+impl Opener for CheckpointTable {
     fn plain_len(&self) -> u64 {
         self.0.plain_len()
     }
@@ -296,7 +296,7 @@ impl Opener for Table {
 }
 
 /// A compressed file with its seek table.
-pub struct Stream(Cached<Table>);
+pub struct Stream(Cached<CheckpointTable>);
 
 impl Stream {
     /// Takes a compressed file and the table that [`super::build`] made of it. Nothing is read yet.
@@ -305,7 +305,7 @@ impl Stream {
         if checkpoints.format() != format {
             return Err(damaged("the index is of another format"));
         }
-        Ok(Self(Cached::new(raw, Table(checkpoints), CHUNKS)))
+        Ok(Self(Cached::new(raw, CheckpointTable(checkpoints), CHUNKS)))
     }
 
     /// Length of the plain data, bytes.

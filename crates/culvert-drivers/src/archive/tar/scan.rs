@@ -26,7 +26,7 @@ pub enum Want {
 }
 
 /// What the blocks that follow a header hold.
-enum State {
+enum ScanState {
     Header,
     /// The rest of an extended header of this type.
     Payload {
@@ -60,7 +60,7 @@ struct SparseMember {
 /// Turns the blocks of a tar archive into a tree.
 pub struct Scanner<'t> {
     tree: &'t mut Tree,
-    state: State,
+    state: ScanState,
     /// Bytes taken or skipped.
     position: u64,
     global: Extended,
@@ -84,7 +84,7 @@ impl<'t> Scanner<'t> {
     pub fn new(tree: &'t mut Tree, tolerant: bool) -> Self {
         Self {
             tree,
-            state: State::Header,
+            state: ScanState::Header,
             position: 0,
             global: Extended::default(),
             next: Extended::default(),
@@ -100,8 +100,8 @@ impl<'t> Scanner<'t> {
     /// What it needs next.
     pub fn want(&self) -> Want {
         match self.state {
-            State::Data { left, .. } => Want::Skip(left),
-            State::Ended => Want::Nothing,
+            ScanState::Data { left, .. } => Want::Skip(left),
+            ScanState::Ended => Want::Nothing,
             _ => Want::Block,
         }
     }
@@ -109,10 +109,10 @@ impl<'t> Scanner<'t> {
     /// `count` bytes were passed over, at most as many as wanted.
     pub fn skipped(&mut self, count: u64) {
         self.position += count;
-        if let State::Data { left, .. } = &mut self.state {
+        if let ScanState::Data { left, .. } = &mut self.state {
             *left -= count.min(*left);
             if *left == 0 {
-                self.state = State::Header;
+                self.state = ScanState::Header;
             }
         }
     }
@@ -120,7 +120,7 @@ impl<'t> Scanner<'t> {
     /// The archive ends here. `EIO` when it must not.
     pub fn end(&mut self) -> Result<()> {
         match self.state {
-            State::Header | State::Ended => {
+            ScanState::Header | ScanState::Ended => {
                 if self.members == 0 && self.zeroes < 2 {
                     return Err(not_tar());
                 }
@@ -128,7 +128,7 @@ impl<'t> Scanner<'t> {
             }
             // Some writers leave the padding of the last member out; a part of it means that the
             // rest was cut off.
-            State::Data { left, padding } if left == padding => Ok(()),
+            ScanState::Data { left, padding } if left == padding => Ok(()),
             _ => self.damage(format!(
                 "the archive is truncated: it ends at byte {} inside member \"{}\"",
                 self.position,
@@ -141,9 +141,9 @@ impl<'t> Scanner<'t> {
     pub fn block(&mut self, block: &Block) -> Result<()> {
         let at = self.position;
         self.position += BLOCK as u64;
-        match core::mem::replace(&mut self.state, State::Header) {
-            State::Header => self.header(block, at),
-            State::Payload {
+        match core::mem::replace(&mut self.state, ScanState::Header) {
+            ScanState::Header => self.header(block, at),
+            ScanState::Payload {
                 kind,
                 left,
                 mut bytes,
@@ -153,20 +153,21 @@ impl<'t> Scanner<'t> {
                 match left - part {
                     0 => self.extended(kind, bytes),
                     left => {
-                        self.state = State::Payload { kind, left, bytes };
+                        self.state = ScanState::Payload { kind, left, bytes };
                         Ok(())
                     }
                 }
             }
-            State::OldSparse(mut member) => match header::more_sparse(block, &mut member.parts) {
+            ScanState::OldSparse(mut member) => match header::more_sparse(block, &mut member.parts)
+            {
                 Some(true) => {
-                    self.state = State::OldSparse(member);
+                    self.state = ScanState::OldSparse(member);
                     Ok(())
                 }
                 Some(false) => self.sparse(member),
                 None => self.bad_map(&member),
             },
-            State::LineMap(mut member, mut map) => {
+            ScanState::LineMap(mut member, mut map) => {
                 member.stored = member.stored.saturating_sub(BLOCK as u64);
                 match map.block(block) {
                     Some(true) => {
@@ -174,14 +175,14 @@ impl<'t> Scanner<'t> {
                         self.sparse(member)
                     }
                     Some(false) if member.stored > 0 => {
-                        self.state = State::LineMap(member, map);
+                        self.state = ScanState::LineMap(member, map);
                         Ok(())
                     }
                     _ => self.bad_map(&member),
                 }
             }
             // Blocks come only when wanted.
-            state @ (State::Data { .. } | State::Ended) => {
+            state @ (ScanState::Data { .. } | ScanState::Ended) => {
                 self.state = state;
                 Ok(())
             }
@@ -189,7 +190,7 @@ impl<'t> Scanner<'t> {
     }
 
     fn damage(&mut self, what: String) -> Result<()> {
-        self.state = State::Ended;
+        self.state = ScanState::Ended;
         if self.tolerant {
             self.tree.warnings.add(b"", what);
             return Ok(());
@@ -233,7 +234,7 @@ impl<'t> Scanner<'t> {
                     }
                 };
                 if size > 0 {
-                    self.state = State::Payload {
+                    self.state = ScanState::Payload {
                         kind,
                         left: size,
                         bytes: Vec::new(),
@@ -253,7 +254,7 @@ impl<'t> Scanner<'t> {
         }
         if self.zeroes >= 1 {
             // Rests of a tape or of a longer file; `tar` does not look at them.
-            self.state = State::Ended;
+            self.state = ScanState::Ended;
             return Ok(());
         }
         if self.unsure > 0 {
@@ -316,9 +317,9 @@ impl<'t> Scanner<'t> {
         let padding = size.wrapping_neg() % BLOCK as u64;
         let left = size.saturating_add(padding).saturating_sub(already);
         self.state = if left == 0 {
-            State::Header
+            ScanState::Header
         } else {
-            State::Data { left, padding }
+            ScanState::Data { left, padding }
         };
     }
 
@@ -406,7 +407,7 @@ impl<'t> Scanner<'t> {
                             // pax headers of newer GNU tars state the size once more.
                             member.size = size;
                             if more {
-                                self.state = State::OldSparse(member);
+                                self.state = ScanState::OldSparse(member);
                                 return Ok(());
                             }
                         }
@@ -415,7 +416,7 @@ impl<'t> Scanner<'t> {
                 } else {
                     member.size = extended.sparse.size.unwrap_or(size);
                     if extended.sparse.map_in_data() {
-                        self.state = State::LineMap(member, LineMap::default());
+                        self.state = ScanState::LineMap(member, LineMap::default());
                         return Ok(());
                     }
                 }
