@@ -1,33 +1,26 @@
 //! From a call's number to who answers it, by [`crate::table`].
 
+use crate::answer::Answer;
 use crate::process::{self, Process};
-use crate::syscalls;
-use crate::table::{Handler, Row, TABLE, Treatment};
+use crate::syscalls::{arguments, done, path};
+use crate::table::{Handler, TABLE, Treatment};
 use culvert::Errno;
 use culvert_intercept::{Call, Interest, Outcome};
 use culvert_run::internal::{with_more, with_more_for_one};
 use culvert_run::memory;
 use culvert_sys::nr;
 
-/// One more than the highest number that the dispatch knows.
-const NUMBERS: usize = 512;
-
-/// From number to row (index plus one; zero: no such call when this was written).
-static INDEX: [u16; NUMBERS] = {
-    let mut index = [0; NUMBERS];
+/// From a number to what happens to the call, up to a number that is higher than all that there are.
+static TREATMENTS: [Treatment; 512] = {
+    let mut treatments = [Treatment::Forwarded; 512];
     let mut i = 0;
     while i < TABLE.len() {
-        index[TABLE[i].number] = i as u16 + 1;
+        let (number, treatment) = TABLE[i];
+        treatments[number as usize] = treatment;
         i += 1;
     }
-    index
+    treatments
 };
-
-/// What happens to the call of this number.
-pub fn row(number: usize) -> Option<&'static Row> {
-    let index = *INDEX.get(number)?;
-    TABLE.get(usize::from(index).wrapping_sub(1))
-}
 
 /// When the engine is to offer a call. Constant once the process has joined its run.
 pub fn interest(number: usize) -> Interest {
@@ -36,61 +29,55 @@ pub fn interest(number: usize) -> Interest {
     if number == nr::FSTAT && !process::get().targets_exist {
         return Interest::Descriptor0;
     }
-    match row(number).map(|row| row.treatment) {
-        Some(Treatment::Handled(interest, _)) => interest,
+    match TREATMENTS.get(number) {
+        Some(Treatment::Handled(interest, _)) => *interest,
         Some(Treatment::Submits(_) | Treatment::RefusedInside(..)) => Interest::Always,
-        Some(Treatment::RefusedOn(..)) => Interest::Descriptor0,
-        _ => Interest::Never,
+        Some(Treatment::RefusedOn(_)) => Interest::Descriptor0,
+        Some(Treatment::Forwarded) | None => Interest::Never,
     }
 }
 
 /// Answers a call.
 pub fn dispatch(call: &mut Call) -> Outcome {
     let process = process::get();
-    match row(call.number).map(|row| &row.treatment) {
-        Some(Treatment::Handled(interest, function)) => {
-            match names_hidden(process, *interest, call) {
-                false => match function(process, call) {
-                    Outcome::Return(STALE) => again(process, call, *function),
-                    Outcome::Return(NO_NUMBER) => with_room(process, call, *function),
-                    outcome => outcome,
-                },
-                true => without_hidden(process, *interest, call),
-            }
+    match TREATMENTS.get(call.number) {
+        Some(Treatment::Handled(interest, _)) if names_hidden(process, *interest, call) => {
+            done(without_hidden(process, *interest, call))
         }
+        Some(Treatment::Handled(_, function)) => done(match function(process, call) {
+            Err(Errno::ESTALE) => again(process, call, *function),
+            Err(Errno::EMFILE) => with_room(process, call, *function),
+            answer => answer,
+        }),
         Some(Treatment::Submits(function)) => function(process, call, dispatch),
-        Some(Treatment::RefusedInside(at, errno, _)) => {
-            syscalls::path::refuse_inside(process, call, *at, *errno)
+        Some(Treatment::RefusedInside(at, errno)) => {
+            done(path::refuse_inside(process, call, *at, *errno))
         }
-        Some(Treatment::RefusedOn(errno, _)) => syscalls::arguments::refuse(process, call, *errno),
-        _ => Outcome::Forward,
+        Some(Treatment::RefusedOn(errno)) => done(arguments::refuse(process, call, *errno)),
+        Some(Treatment::Forwarded) | None => Outcome::Forward,
     }
 }
-
-const STALE: isize = Errno::ESTALE.negated();
 
 /// A node that was found by its name and removed by another process before the operation on it
 /// began: nothing was done, and the name is to be looked up again (`retry_estale`,
 /// include/linux/namei.h, which tries once; here the others run at the same speed).
 #[cold]
-fn again(process: &Process, call: &mut Call, function: Handler) -> Outcome {
+fn again(process: &Process, call: &mut Call, function: Handler) -> Answer {
     const TRIES: usize = 8;
     for _ in 1..TRIES {
         match function(process, call) {
-            Outcome::Return(STALE) => {}
-            outcome => return outcome,
+            Err(Errno::ESTALE) => {}
+            answer => return answer,
         }
     }
-    syscalls::done(Err(Errno::ESTALE))
+    Err(Errno::ESTALE)
 }
-
-const NO_NUMBER: isize = Errno::EMFILE.negated();
 
 /// There was no number for a descriptor. What Culvert holds makes room; a call that gives the
 /// program none may use more than the program may. Not a call that makes a name: a driver may have
 /// made it before it missed a descriptor for it.
 #[cold]
-fn with_room(process: &Process, call: &mut Call, function: Handler) -> Outcome {
+fn with_room(process: &Process, call: &mut Call, function: Handler) -> Answer {
     let excludes = |flags: usize| flags & 0o300 == 0o300; // O_CREAT | O_EXCL
     let makes_name = match call.number {
         nr::OPEN => excludes(call.args[1]),
@@ -102,7 +89,7 @@ fn with_room(process: &Process, call: &mut Call, function: Handler) -> Outcome {
     };
     if makes_name {
         process.run.make_room();
-        return Outcome::Return(NO_NUMBER);
+        return Err(Errno::EMFILE);
     }
     // A driver may open several things for a call.
     const TRIES: usize = 16;
@@ -111,11 +98,11 @@ fn with_room(process: &Process, call: &mut Call, function: Handler) -> Outcome {
             break;
         }
         match function(process, call) {
-            Outcome::Return(NO_NUMBER) => {}
-            outcome => return outcome,
+            Err(Errno::EMFILE) => {}
+            answer => return answer,
         }
     }
-    let outcome = match call.number {
+    let answer = match call.number {
         nr::OPEN | nr::CREAT | nr::OPENAT | nr::OPENAT2 => {
             with_more_for_one(|| function(process, call))
         }
@@ -125,7 +112,7 @@ fn with_room(process: &Process, call: &mut Call, function: Handler) -> Outcome {
         nr::EXECVE | nr::EXECVEAT => None,
         _ => with_more(|| function(process, call)),
     };
-    outcome.unwrap_or(Outcome::Return(NO_NUMBER))
+    answer.unwrap_or(Err(Errno::EMFILE))
 }
 
 /// Whether a call on descriptors names one that only Culvert knows of: the program has not opened
@@ -144,7 +131,7 @@ fn names_hidden(process: &Process, interest: Interest, call: &Call) -> bool {
 /// The answer to a call that names one: that of the kernel for a descriptor that does not exist,
 /// since it may look at other things first.
 #[cold]
-fn without_hidden(process: &Process, interest: Interest, call: &Call) -> Outcome {
+fn without_hidden(process: &Process, interest: Interest, call: &Call) -> Answer {
     let descriptors: &[usize] = match interest {
         Interest::Descriptors01 => &[0, 1],
         Interest::Descriptors02 => &[0, 2],
@@ -156,5 +143,5 @@ fn without_hidden(process: &Process, interest: Interest, call: &Call) -> Outcome
             without = without.word(at, usize::MAX);
         }
     }
-    syscalls::done(without.execute())
+    without.execute()
 }

@@ -1,23 +1,25 @@
-//! What happens to every system call of x86-64: the one table from which calls are dispatched and
-//! `docs/system-calls.md` is made.
+//! What happens to every system call of x86-64: the one table from which calls are dispatched. A
+//! call that has no row, since it is newer than the table, is the kernel's.
 
+use crate::answer::Answer;
 use crate::process::Process;
 use crate::rings::{self, Dispatch};
-use crate::syscalls;
 use crate::syscalls::arguments::At;
+use crate::syscalls::{
+    access, advice, aio, attributes, changes, credentials, cwd, descriptor, descriptor_arguments,
+    directory, file, io, locks, mappings, mount_tables, mounting, open, process, seek, socket,
+    socket_paths, stat, transfer, two_paths, unix_sockets, xattr,
+};
+use crate::vfs::native::AT_SYMLINK_NOFOLLOW;
+use Interest::{Always, Descriptor0, Descriptors01, Descriptors02};
+use Treatment::{Forwarded, Handled, RefusedInside, RefusedOn, Submits};
 use culvert::Errno;
 use culvert_intercept::{Call, Interest, Outcome};
 use culvert_mounts::resolver::LastStep;
-use culvert_sys::nr;
-
-// Flags that say what happens to a link at the end of a path (man pages of their calls).
-const AT_SYMLINK_NOFOLLOW: usize = 0x100;
-const FAN_MARK_DONT_FOLLOW: usize = 4;
-const FSPICK_SYMLINK_NOFOLLOW: usize = 2;
-const MOVE_MOUNT_T_SYMLINKS: usize = 0x10;
+use culvert_sys::raw::general::*;
 
 /// What answers a call.
-pub type Handler = fn(&Process, &mut Call) -> Outcome;
+pub type Handler = fn(&Process, &mut Call) -> Answer;
 
 /// What happens to a call.
 #[derive(Clone, Copy)]
@@ -27,465 +29,514 @@ pub enum Treatment {
     Handled(Interest, Handler),
     /// A function answers it, which has other calls answered in the same way.
     Submits(fn(&Process, &mut Call, Dispatch) -> Outcome),
-    /// The interception engine needs it for itself, for this purpose.
-    Engine(&'static str),
-    /// The kernel gets it, for this reason.
-    Forwarded(&'static str),
-    /// It fails with this errno when its path is in a mount, for this reason; else the kernel gets
-    /// it.
-    RefusedInside(At, Errno, &'static str),
-    /// It fails with this errno when argument 0 is a descriptor of ours, for this reason; else the
-    /// kernel gets it.
-    RefusedOn(Errno, &'static str),
+    /// The kernel gets it, perhaps through the interception engine.
+    Forwarded,
+    /// It fails with this errno when its path is in a mount; else the kernel gets it.
+    RefusedInside(At, Errno),
+    /// It fails with this errno when argument 0 is a descriptor of ours; else the kernel gets it.
+    RefusedOn(Errno),
 }
 
-/// One line of the table.
-pub struct Row {
-    /// The number.
-    pub number: usize,
-    /// The name of its man page.
-    pub name: &'static str,
-    /// What happens.
-    pub treatment: Treatment,
+/// The engine executes it on the untouched stack; descriptions are promoted before.
+const CLONES: Treatment = Forwarded;
+/// The engine virtualises signals, and forwards with the real mask.
+const SIGNALS: Treatment = Forwarded;
+/// The GS base is the engine's while a call is answered.
+const GS_BASE: Treatment = Forwarded;
+/// System V and POSIX queues, shared memory and semaphores have no paths.
+const QUEUES: Treatment = Forwarded;
+/// A private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do.
+const POLLED: Treatment = Forwarded;
+/// A watch descriptor belongs to its inotify descriptor.
+const WATCHES: Treatment = Forwarded;
+/// Asynchronous I/O contexts without files.
+const CONTEXTS: Treatment = Forwarded;
+/// Kernel keys, modules and images.
+const KERNEL: Treatment = Forwarded;
+/// It makes a descriptor of the kernel's own.
+const FOREIGN: Treatment = Forwarded;
+/// Memory that is mapped is the kernel's, mapped files are shadows.
+const MEMORY: Treatment = Forwarded;
+/// Never implemented or removed: the kernel says ENOSYS.
+const NO_CALL: Treatment = Forwarded;
+/// Processes, threads and signals are the kernel's.
+const PROCESSES: Treatment = Forwarded;
+/// It reads or sets credentials, limits, times or the system's state.
+const STATE: Treatment = Forwarded;
+/// Sockets are the kernel's.
+const SOCKETS: Treatment = Forwarded;
+/// Whole file systems of the kernel; a mount has nothing of its own to write back.
+const FILE_SYSTEMS: Treatment = Forwarded;
+
+/// The path in this argument, in which links are followed.
+const fn path(argument: usize) -> At {
+    At::new(argument, LastStep::Follow)
 }
 
-macro_rules! table {
-    ($($constant:ident $name:ident => $treatment:ident $arguments:tt;)*) => {
-        /// All system calls, in the order of their numbers.
-        pub static TABLE: &[Row] = &[$(Row { number: nr::$constant, name: stringify!($name), treatment: table!(@ $treatment $arguments) },)*];
-    };
-    (@ Handled ($interest:expr, $function:expr)) => { Treatment::Handled($interest, $function) };
-    (@ Submits ($function:expr)) => { Treatment::Submits($function) };
-    (@ Engine ($why:expr)) => { Treatment::Engine($why) };
-    (@ Forwarded ($why:expr)) => { Treatment::Forwarded($why) };
-    (@ RefusedInside ($at:expr, $errno:expr, $why:expr)) => { Treatment::RefusedInside($at, $errno, $why) };
-    (@ RefusedOn ($errno:expr, $why:expr)) => { Treatment::RefusedOn($errno, $why) };
+/// The path below the descriptor in argument `directory`, in which links are followed unless `bit`
+/// is in argument `flags`.
+const fn below(directory: usize, flags: usize, bit: usize) -> At {
+    At::below(directory, LastStep::Follow).turned_by(flags, bit)
 }
 
-table! {
-    READ read => Handled(Interest::Descriptor0, syscalls::io::read);
-    WRITE write => Handled(Interest::Descriptor0, syscalls::io::write);
-    OPEN open => Handled(Interest::Always, syscalls::open::open);
-    CLOSE close => Handled(Interest::Descriptor0, syscalls::descriptor::close);
-    STAT stat => Handled(Interest::Always, syscalls::stat::stat);
-    FSTAT fstat => Handled(Interest::Always, syscalls::stat::fstat);
-    LSTAT lstat => Handled(Interest::Always, syscalls::stat::lstat);
-    POLL poll => Handled(Interest::Always, syscalls::mount_tables::poll);
-    LSEEK lseek => Handled(Interest::Descriptor0, syscalls::seek::lseek);
-    MMAP mmap => Handled(Interest::Always, rings::mmap);
-    MPROTECT mprotect => Handled(Interest::Always, syscalls::mappings::mprotect);
-    MUNMAP munmap => Handled(Interest::Always, syscalls::mappings::munmap);
-    BRK brk => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    RT_SIGACTION rt_sigaction => Engine("signals are virtualised; forwarded with the real mask");
-    RT_SIGPROCMASK rt_sigprocmask => Engine("signals are virtualised; forwarded with the real mask");
-    RT_SIGRETURN rt_sigreturn => Engine("signals are virtualised; forwarded with the real mask");
-    IOCTL ioctl => Handled(Interest::Always, syscalls::descriptor_arguments::ioctl);
-    PREAD64 pread64 => Handled(Interest::Descriptor0, syscalls::io::pread64);
-    PWRITE64 pwrite64 => Handled(Interest::Descriptor0, syscalls::io::pwrite64);
-    READV readv => Handled(Interest::Descriptor0, syscalls::io::readv);
-    WRITEV writev => Handled(Interest::Descriptor0, syscalls::io::writev);
-    ACCESS access => Handled(Interest::Always, syscalls::access::access);
-    PIPE pipe => Forwarded("makes a descriptor of the kernel's own");
-    SELECT select => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
-    SCHED_YIELD sched_yield => Forwarded("processes, threads and signals are the kernel's");
-    MREMAP mremap => Handled(Interest::Always, syscalls::mappings::mremap);
-    MSYNC msync => Handled(Interest::Always, syscalls::mappings::msync);
-    MINCORE mincore => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    MADVISE madvise => Handled(Interest::Always, syscalls::advice::madvise);
-    SHMGET shmget => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    SHMAT shmat => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    SHMCTL shmctl => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    DUP dup => Handled(Interest::Descriptor0, syscalls::descriptor::dup);
-    DUP2 dup2 => Handled(Interest::Always, syscalls::descriptor::dup_to);
-    PAUSE pause => Forwarded("processes, threads and signals are the kernel's");
-    NANOSLEEP nanosleep => Forwarded("processes, threads and signals are the kernel's");
-    GETITIMER getitimer => Forwarded("reads credentials, limits, times or the system's state");
-    ALARM alarm => Forwarded("reads credentials, limits, times or the system's state");
-    SETITIMER setitimer => Forwarded("reads credentials, limits, times or the system's state");
-    GETPID getpid => Forwarded("processes, threads and signals are the kernel's");
-    SENDFILE sendfile => Handled(Interest::Descriptors01, syscalls::transfer::sendfile);
-    SOCKET socket => Forwarded("makes a descriptor of the kernel's own");
-    CONNECT connect => Handled(Interest::Always, syscalls::socket_paths::connect_path);
-    ACCEPT accept => Handled(Interest::Always, syscalls::unix_sockets::with_peer);
-    SENDTO sendto => Handled(Interest::Always, syscalls::socket_paths::sendto);
-    RECVFROM recvfrom => Handled(Interest::Always, syscalls::unix_sockets::with_peer);
-    SENDMSG sendmsg => Handled(Interest::Always, syscalls::socket::sendmsg);
-    RECVMSG recvmsg => Handled(Interest::Always, syscalls::socket::recvmsg);
-    SHUTDOWN shutdown => Forwarded("sockets are the kernel's");
-    BIND bind => Handled(Interest::Always, syscalls::socket_paths::bind_path);
-    LISTEN listen => Forwarded("sockets are the kernel's");
-    GETSOCKNAME getsockname => Handled(Interest::Always, syscalls::unix_sockets::socket_name);
-    GETPEERNAME getpeername => Handled(Interest::Always, syscalls::unix_sockets::socket_name);
-    SOCKETPAIR socketpair => Forwarded("makes a descriptor of the kernel's own");
-    SETSOCKOPT setsockopt => Forwarded("sockets are the kernel's");
-    GETSOCKOPT getsockopt => Forwarded("sockets are the kernel's");
-    CLONE clone => Engine("executed by the engine on the untouched stack; descriptions are promoted before");
-    FORK fork => Engine("executed by the engine on the untouched stack; descriptions are promoted before");
-    VFORK vfork => Engine("executed by the engine on the untouched stack; descriptions are promoted before");
-    EXECVE execve => Handled(Interest::Always, syscalls::process::execve);
-    EXIT exit => Handled(Interest::Always, syscalls::process::exit);
-    WAIT4 wait4 => Forwarded("processes, threads and signals are the kernel's");
-    KILL kill => Forwarded("processes, threads and signals are the kernel's");
-    UNAME uname => Forwarded("reads credentials, limits, times or the system's state");
-    SEMGET semget => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    SEMOP semop => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    SEMCTL semctl => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    SHMDT shmdt => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    MSGGET msgget => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    MSGSND msgsnd => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    MSGRCV msgrcv => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    MSGCTL msgctl => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    FCNTL fcntl => Handled(Interest::Descriptor0, syscalls::descriptor::fcntl);
-    FLOCK flock => Handled(Interest::Descriptor0, syscalls::locks::flock);
-    FSYNC fsync => Handled(Interest::Descriptor0, syscalls::file::sync);
-    FDATASYNC fdatasync => Handled(Interest::Descriptor0, syscalls::file::sync);
-    TRUNCATE truncate => Handled(Interest::Always, syscalls::attributes::truncate);
-    FTRUNCATE ftruncate => Handled(Interest::Descriptor0, syscalls::file::ftruncate);
-    GETDENTS getdents => Handled(Interest::Always, syscalls::directory::getdents);
-    GETCWD getcwd => Handled(Interest::Always, syscalls::cwd::getcwd);
-    CHDIR chdir => Handled(Interest::Always, syscalls::cwd::chdir);
-    FCHDIR fchdir => Handled(Interest::Always, syscalls::cwd::fchdir);
-    RENAME rename => Handled(Interest::Always, syscalls::two_paths::rename);
-    MKDIR mkdir => Handled(Interest::Always, syscalls::changes::mkdir);
-    RMDIR rmdir => Handled(Interest::Always, syscalls::changes::rmdir);
-    CREAT creat => Handled(Interest::Always, syscalls::open::creat);
-    LINK link => Handled(Interest::Always, syscalls::two_paths::link);
-    UNLINK unlink => Handled(Interest::Always, syscalls::changes::unlink);
-    SYMLINK symlink => Handled(Interest::Always, syscalls::changes::symlink);
-    READLINK readlink => Handled(Interest::Always, syscalls::stat::readlink);
-    CHMOD chmod => Handled(Interest::Always, syscalls::attributes::chmod);
-    FCHMOD fchmod => Handled(Interest::Descriptor0, syscalls::attributes::fchmod);
-    CHOWN chown => Handled(Interest::Always, syscalls::attributes::chown);
-    FCHOWN fchown => Handled(Interest::Descriptor0, syscalls::attributes::fchown);
-    LCHOWN lchown => Handled(Interest::Always, syscalls::attributes::lchown);
-    UMASK umask => Handled(Interest::Always, syscalls::process::umask);
-    GETTIMEOFDAY gettimeofday => Forwarded("reads credentials, limits, times or the system's state");
-    GETRLIMIT getrlimit => Forwarded("reads credentials, limits, times or the system's state");
-    GETRUSAGE getrusage => Forwarded("reads credentials, limits, times or the system's state");
-    SYSINFO sysinfo => Forwarded("reads credentials, limits, times or the system's state");
-    TIMES times => Forwarded("reads credentials, limits, times or the system's state");
-    PTRACE ptrace => Forwarded("processes, threads and signals are the kernel's");
-    GETUID getuid => Forwarded("reads credentials, limits, times or the system's state");
-    SYSLOG syslog => Forwarded("reads credentials, limits, times or the system's state");
-    GETGID getgid => Forwarded("reads credentials, limits, times or the system's state");
-    SETUID setuid => Handled(Interest::Always, syscalls::credentials::changes);
-    SETGID setgid => Handled(Interest::Always, syscalls::credentials::changes);
-    GETEUID geteuid => Forwarded("reads credentials, limits, times or the system's state");
-    GETEGID getegid => Forwarded("reads credentials, limits, times or the system's state");
-    SETPGID setpgid => Forwarded("processes, threads and signals are the kernel's");
-    GETPPID getppid => Forwarded("processes, threads and signals are the kernel's");
-    GETPGRP getpgrp => Forwarded("processes, threads and signals are the kernel's");
-    SETSID setsid => Forwarded("processes, threads and signals are the kernel's");
-    SETREUID setreuid => Handled(Interest::Always, syscalls::credentials::changes);
-    SETREGID setregid => Handled(Interest::Always, syscalls::credentials::changes);
-    GETGROUPS getgroups => Forwarded("reads credentials, limits, times or the system's state");
-    SETGROUPS setgroups => Handled(Interest::Always, syscalls::credentials::changes);
-    SETRESUID setresuid => Handled(Interest::Always, syscalls::credentials::changes);
-    GETRESUID getresuid => Forwarded("reads credentials, limits, times or the system's state");
-    SETRESGID setresgid => Handled(Interest::Always, syscalls::credentials::changes);
-    GETRESGID getresgid => Forwarded("reads credentials, limits, times or the system's state");
-    GETPGID getpgid => Forwarded("processes, threads and signals are the kernel's");
-    SETFSUID setfsuid => Handled(Interest::Always, syscalls::credentials::changes);
-    SETFSGID setfsgid => Handled(Interest::Always, syscalls::credentials::changes);
-    GETSID getsid => Forwarded("processes, threads and signals are the kernel's");
-    CAPGET capget => Forwarded("processes, threads and signals are the kernel's");
-    CAPSET capset => Handled(Interest::Always, syscalls::credentials::changes);
-    RT_SIGPENDING rt_sigpending => Forwarded("processes, threads and signals are the kernel's");
-    RT_SIGTIMEDWAIT rt_sigtimedwait => Engine("signals are virtualised; forwarded with the real mask");
-    RT_SIGQUEUEINFO rt_sigqueueinfo => Forwarded("processes, threads and signals are the kernel's");
-    RT_SIGSUSPEND rt_sigsuspend => Engine("signals are virtualised; forwarded with the real mask");
-    SIGALTSTACK sigaltstack => Engine("signals are virtualised; forwarded with the real mask");
-    UTIME utime => Handled(Interest::Always, syscalls::attributes::old_times);
-    MKNOD mknod => Handled(Interest::Always, syscalls::changes::mknod);
-    USELIB uselib => RefusedInside(At::new(0, LastStep::Follow), Errno::ENOSYS, "obsolete");
-    PERSONALITY personality => Forwarded("processes, threads and signals are the kernel's");
-    USTAT ustat => Forwarded("whole file systems of the kernel; a mount has nothing of its own to write back");
-    STATFS statfs => Handled(Interest::Always, syscalls::stat::statfs);
-    FSTATFS fstatfs => Handled(Interest::Descriptor0, syscalls::stat::fstatfs);
-    SYSFS sysfs => Forwarded("whole file systems of the kernel; a mount has nothing of its own to write back");
-    GETPRIORITY getpriority => Forwarded("processes, threads and signals are the kernel's");
-    SETPRIORITY setpriority => Forwarded("processes, threads and signals are the kernel's");
-    SCHED_SETPARAM sched_setparam => Forwarded("processes, threads and signals are the kernel's");
-    SCHED_GETPARAM sched_getparam => Forwarded("processes, threads and signals are the kernel's");
-    SCHED_SETSCHEDULER sched_setscheduler => Forwarded("processes, threads and signals are the kernel's");
-    SCHED_GETSCHEDULER sched_getscheduler => Forwarded("processes, threads and signals are the kernel's");
-    SCHED_GET_PRIORITY_MAX sched_get_priority_max => Forwarded("processes, threads and signals are the kernel's");
-    SCHED_GET_PRIORITY_MIN sched_get_priority_min => Forwarded("processes, threads and signals are the kernel's");
-    SCHED_RR_GET_INTERVAL sched_rr_get_interval => Forwarded("processes, threads and signals are the kernel's");
-    MLOCK mlock => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    MUNLOCK munlock => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    MLOCKALL mlockall => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    MUNLOCKALL munlockall => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    VHANGUP vhangup => Forwarded("reads credentials, limits, times or the system's state");
-    MODIFY_LDT modify_ldt => Forwarded("processes, threads and signals are the kernel's");
-    PIVOT_ROOT pivot_root => Handled(Interest::Always, syscalls::cwd::pivot_root);
-    SYSCTL _sysctl => Forwarded("never implemented or removed: the kernel says ENOSYS");
-    PRCTL prctl => Handled(Interest::Always, syscalls::descriptor_arguments::prctl);
-    ARCH_PRCTL arch_prctl => Engine("the GS base is ours while a call is answered");
-    ADJTIMEX adjtimex => Forwarded("reads credentials, limits, times or the system's state");
-    SETRLIMIT setrlimit => Handled(Interest::Always, syscalls::process::limits);
-    CHROOT chroot => Handled(Interest::Always, syscalls::cwd::chroot);
-    SYNC sync => Handled(Interest::Always, syscalls::file::sync_all);
-    ACCT acct => RefusedInside(At::new(0, LastStep::Follow), Errno::EACCES, "accounting needs a kernel file");
-    SETTIMEOFDAY settimeofday => Forwarded("reads credentials, limits, times or the system's state");
-    MOUNT mount => Handled(Interest::Always, syscalls::mounting::mount);
-    UMOUNT2 umount2 => Handled(Interest::Always, syscalls::mounting::umount);
-    SWAPON swapon => RefusedInside(At::new(0, LastStep::Follow), Errno::EINVAL, "swap needs a kernel file");
-    SWAPOFF swapoff => RefusedInside(At::new(0, LastStep::Follow), Errno::EINVAL, "swap needs a kernel file");
-    REBOOT reboot => Forwarded("reads credentials, limits, times or the system's state");
-    SETHOSTNAME sethostname => Forwarded("reads credentials, limits, times or the system's state");
-    SETDOMAINNAME setdomainname => Forwarded("reads credentials, limits, times or the system's state");
-    IOPL iopl => Forwarded("processes, threads and signals are the kernel's");
-    IOPERM ioperm => Forwarded("processes, threads and signals are the kernel's");
-    CREATE_MODULE create_module => Forwarded("never implemented or removed: the kernel says ENOSYS");
-    INIT_MODULE init_module => Forwarded("kernel keys, modules and images");
-    DELETE_MODULE delete_module => Forwarded("kernel keys, modules and images");
-    GET_KERNEL_SYMS get_kernel_syms => Forwarded("never implemented or removed: the kernel says ENOSYS");
-    QUERY_MODULE query_module => Forwarded("never implemented or removed: the kernel says ENOSYS");
-    QUOTACTL quotactl => RefusedInside(At::new(1, LastStep::Follow), Errno::ENOTBLK, "quotas are for block devices");
-    NFSSERVCTL nfsservctl => Forwarded("never implemented or removed: the kernel says ENOSYS");
-    GETPMSG getpmsg => Forwarded("never implemented or removed: the kernel says ENOSYS");
-    PUTPMSG putpmsg => Forwarded("never implemented or removed: the kernel says ENOSYS");
-    AFS_SYSCALL afs_syscall => Forwarded("never implemented or removed: the kernel says ENOSYS");
-    TUXCALL tuxcall => Forwarded("never implemented or removed: the kernel says ENOSYS");
-    SECURITY security => Forwarded("never implemented or removed: the kernel says ENOSYS");
-    GETTID gettid => Forwarded("processes, threads and signals are the kernel's");
-    READAHEAD readahead => Handled(Interest::Descriptor0, syscalls::file::advice);
-    SETXATTR setxattr => Handled(Interest::Always, syscalls::xattr::by_path);
-    LSETXATTR lsetxattr => Handled(Interest::Always, syscalls::xattr::by_path);
-    FSETXATTR fsetxattr => Handled(Interest::Descriptor0, syscalls::xattr::by_descriptor);
-    GETXATTR getxattr => Handled(Interest::Always, syscalls::xattr::by_path);
-    LGETXATTR lgetxattr => Handled(Interest::Always, syscalls::xattr::by_path);
-    FGETXATTR fgetxattr => Handled(Interest::Descriptor0, syscalls::xattr::by_descriptor);
-    LISTXATTR listxattr => Handled(Interest::Always, syscalls::xattr::by_path);
-    LLISTXATTR llistxattr => Handled(Interest::Always, syscalls::xattr::by_path);
-    FLISTXATTR flistxattr => Handled(Interest::Descriptor0, syscalls::xattr::by_descriptor);
-    REMOVEXATTR removexattr => Handled(Interest::Always, syscalls::xattr::by_path);
-    LREMOVEXATTR lremovexattr => Handled(Interest::Always, syscalls::xattr::by_path);
-    FREMOVEXATTR fremovexattr => Handled(Interest::Descriptor0, syscalls::xattr::by_descriptor);
-    TKILL tkill => Forwarded("processes, threads and signals are the kernel's");
-    TIME time => Forwarded("reads credentials, limits, times or the system's state");
-    FUTEX futex => Forwarded("processes, threads and signals are the kernel's");
-    SCHED_SETAFFINITY sched_setaffinity => Forwarded("processes, threads and signals are the kernel's");
-    SCHED_GETAFFINITY sched_getaffinity => Forwarded("processes, threads and signals are the kernel's");
-    SET_THREAD_AREA set_thread_area => Forwarded("processes, threads and signals are the kernel's");
-    IO_SETUP io_setup => Forwarded("asynchronous I/O contexts without files");
-    IO_DESTROY io_destroy => Forwarded("asynchronous I/O contexts without files");
-    IO_GETEVENTS io_getevents => Forwarded("asynchronous I/O contexts without files");
-    IO_SUBMIT io_submit => Handled(Interest::Always, syscalls::aio::io_submit);
-    IO_CANCEL io_cancel => Forwarded("asynchronous I/O contexts without files");
-    GET_THREAD_AREA get_thread_area => Forwarded("processes, threads and signals are the kernel's");
-    LOOKUP_DCOOKIE lookup_dcookie => Forwarded("never implemented or removed: the kernel says ENOSYS");
-    EPOLL_CREATE epoll_create => Forwarded("makes a descriptor of the kernel's own");
-    EPOLL_CTL_OLD epoll_ctl_old => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
-    EPOLL_WAIT_OLD epoll_wait_old => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
-    REMAP_FILE_PAGES remap_file_pages => Handled(Interest::Always, syscalls::mappings::remap_file_pages);
-    GETDENTS64 getdents64 => Handled(Interest::Always, syscalls::directory::getdents);
-    SET_TID_ADDRESS set_tid_address => Forwarded("processes, threads and signals are the kernel's");
-    RESTART_SYSCALL restart_syscall => Forwarded("processes, threads and signals are the kernel's");
-    SEMTIMEDOP semtimedop => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    FADVISE64 fadvise64 => Handled(Interest::Descriptor0, syscalls::file::advice);
-    TIMER_CREATE timer_create => Forwarded("reads credentials, limits, times or the system's state");
-    TIMER_SETTIME timer_settime => Forwarded("reads credentials, limits, times or the system's state");
-    TIMER_GETTIME timer_gettime => Forwarded("reads credentials, limits, times or the system's state");
-    TIMER_GETOVERRUN timer_getoverrun => Forwarded("reads credentials, limits, times or the system's state");
-    TIMER_DELETE timer_delete => Forwarded("reads credentials, limits, times or the system's state");
-    CLOCK_SETTIME clock_settime => Forwarded("reads credentials, limits, times or the system's state");
-    CLOCK_GETTIME clock_gettime => Forwarded("reads credentials, limits, times or the system's state");
-    CLOCK_GETRES clock_getres => Forwarded("reads credentials, limits, times or the system's state");
-    CLOCK_NANOSLEEP clock_nanosleep => Forwarded("reads credentials, limits, times or the system's state");
-    EXIT_GROUP exit_group => Handled(Interest::Always, syscalls::process::exit_group);
-    EPOLL_WAIT epoll_wait => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
-    EPOLL_CTL epoll_ctl => Handled(Interest::Always, syscalls::mount_tables::epoll_ctl);
-    TGKILL tgkill => Forwarded("processes, threads and signals are the kernel's");
-    UTIMES utimes => Handled(Interest::Always, syscalls::attributes::old_times);
-    VSERVER vserver => Forwarded("never implemented or removed: the kernel says ENOSYS");
-    MBIND mbind => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    SET_MEMPOLICY set_mempolicy => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    GET_MEMPOLICY get_mempolicy => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    MQ_OPEN mq_open => Forwarded("makes a descriptor of the kernel's own");
-    MQ_UNLINK mq_unlink => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    MQ_TIMEDSEND mq_timedsend => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    MQ_TIMEDRECEIVE mq_timedreceive => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    MQ_NOTIFY mq_notify => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    MQ_GETSETATTR mq_getsetattr => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
-    KEXEC_LOAD kexec_load => Forwarded("kernel keys, modules and images");
-    WAITID waitid => Forwarded("processes, threads and signals are the kernel's");
-    ADD_KEY add_key => Forwarded("kernel keys, modules and images");
-    REQUEST_KEY request_key => Forwarded("kernel keys, modules and images");
-    KEYCTL keyctl => Forwarded("kernel keys, modules and images");
-    IOPRIO_SET ioprio_set => Forwarded("processes, threads and signals are the kernel's");
-    IOPRIO_GET ioprio_get => Forwarded("processes, threads and signals are the kernel's");
-    INOTIFY_INIT inotify_init => Forwarded("makes a descriptor of the kernel's own");
-    INOTIFY_ADD_WATCH inotify_add_watch => Handled(Interest::Always, syscalls::access::inotify_add_watch);
-    INOTIFY_RM_WATCH inotify_rm_watch => Forwarded("a watch descriptor belongs to its inotify descriptor");
-    MIGRATE_PAGES migrate_pages => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    OPENAT openat => Handled(Interest::Always, syscalls::open::openat);
-    MKDIRAT mkdirat => Handled(Interest::Always, syscalls::changes::mkdir);
-    MKNODAT mknodat => Handled(Interest::Always, syscalls::changes::mknod);
-    FCHOWNAT fchownat => Handled(Interest::Always, syscalls::attributes::fchownat);
-    FUTIMESAT futimesat => Handled(Interest::Always, syscalls::attributes::old_times);
-    NEWFSTATAT newfstatat => Handled(Interest::Always, syscalls::stat::newfstatat);
-    UNLINKAT unlinkat => Handled(Interest::Always, syscalls::changes::unlinkat);
-    RENAMEAT renameat => Handled(Interest::Always, syscalls::two_paths::rename);
-    LINKAT linkat => Handled(Interest::Always, syscalls::two_paths::link);
-    SYMLINKAT symlinkat => Handled(Interest::Always, syscalls::changes::symlink);
-    READLINKAT readlinkat => Handled(Interest::Always, syscalls::stat::readlinkat);
-    FCHMODAT fchmodat => Handled(Interest::Always, syscalls::attributes::fchmodat);
-    FACCESSAT faccessat => Handled(Interest::Always, syscalls::access::faccessat);
-    PSELECT6 pselect6 => Engine("signals are virtualised; forwarded with the real mask");
-    PPOLL ppoll => Engine("signals are virtualised; forwarded with the real mask");
-    UNSHARE unshare => Handled(Interest::Always, syscalls::process::unshare);
-    SET_ROBUST_LIST set_robust_list => Forwarded("processes, threads and signals are the kernel's");
-    GET_ROBUST_LIST get_robust_list => Forwarded("processes, threads and signals are the kernel's");
-    SPLICE splice => Handled(Interest::Descriptors02, syscalls::transfer::splice);
-    TEE tee => Handled(Interest::Descriptors01, syscalls::transfer::only_pipes);
-    SYNC_FILE_RANGE sync_file_range => Handled(Interest::Descriptor0, syscalls::file::sync);
-    VMSPLICE vmsplice => Handled(Interest::Descriptor0, syscalls::transfer::only_pipes);
-    MOVE_PAGES move_pages => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    UTIMENSAT utimensat => Handled(Interest::Always, syscalls::attributes::utimensat);
-    EPOLL_PWAIT epoll_pwait => Engine("signals are virtualised; forwarded with the real mask");
-    SIGNALFD signalfd => Engine("signals are virtualised; forwarded with the real mask");
-    TIMERFD_CREATE timerfd_create => Forwarded("makes a descriptor of the kernel's own");
-    EVENTFD eventfd => Forwarded("makes a descriptor of the kernel's own");
-    FALLOCATE fallocate => Handled(Interest::Descriptor0, syscalls::file::fallocate);
-    TIMERFD_SETTIME timerfd_settime => Forwarded("reads credentials, limits, times or the system's state");
-    TIMERFD_GETTIME timerfd_gettime => Forwarded("reads credentials, limits, times or the system's state");
-    ACCEPT4 accept4 => Handled(Interest::Always, syscalls::unix_sockets::with_peer);
-    SIGNALFD4 signalfd4 => Engine("signals are virtualised; forwarded with the real mask");
-    EVENTFD2 eventfd2 => Forwarded("makes a descriptor of the kernel's own");
-    EPOLL_CREATE1 epoll_create1 => Forwarded("makes a descriptor of the kernel's own");
-    DUP3 dup3 => Handled(Interest::Always, syscalls::descriptor::dup_to);
-    PIPE2 pipe2 => Forwarded("makes a descriptor of the kernel's own");
-    INOTIFY_INIT1 inotify_init1 => Forwarded("makes a descriptor of the kernel's own");
-    PREADV preadv => Handled(Interest::Descriptor0, syscalls::io::preadv);
-    PWRITEV pwritev => Handled(Interest::Descriptor0, syscalls::io::pwritev);
-    RT_TGSIGQUEUEINFO rt_tgsigqueueinfo => Forwarded("processes, threads and signals are the kernel's");
-    PERF_EVENT_OPEN perf_event_open => Forwarded("makes a descriptor of the kernel's own");
-    RECVMMSG recvmmsg => Handled(Interest::Always, syscalls::socket::recvmmsg);
-    FANOTIFY_INIT fanotify_init => Forwarded("makes a descriptor of the kernel's own");
-    FANOTIFY_MARK fanotify_mark => RefusedInside(At::below(3, LastStep::Follow).turned_by(1, FAN_MARK_DONT_FOLLOW), Errno::EOPNOTSUPP, "events of a mount do not reach the kernel");
-    PRLIMIT64 prlimit64 => Handled(Interest::Always, syscalls::process::limits);
-    NAME_TO_HANDLE_AT name_to_handle_at => Handled(Interest::Always, syscalls::stat::name_to_handle_at);
-    OPEN_BY_HANDLE_AT open_by_handle_at => RefusedOn(Errno::ESTALE, "handles are none of a mount's");
-    CLOCK_ADJTIME clock_adjtime => Forwarded("reads credentials, limits, times or the system's state");
-    SYNCFS syncfs => Handled(Interest::Descriptor0, syscalls::file::sync);
-    SENDMMSG sendmmsg => Handled(Interest::Always, syscalls::socket::sendmmsg);
-    SETNS setns => Handled(Interest::Always, syscalls::credentials::setns);
-    GETCPU getcpu => Forwarded("processes, threads and signals are the kernel's");
-    PROCESS_VM_READV process_vm_readv => Forwarded("processes, threads and signals are the kernel's");
-    PROCESS_VM_WRITEV process_vm_writev => Forwarded("processes, threads and signals are the kernel's");
-    KCMP kcmp => Handled(Interest::Always, syscalls::descriptor::kcmp);
-    FINIT_MODULE finit_module => RefusedOn(Errno::ENOEXEC, "modules are for the kernel");
-    SCHED_SETATTR sched_setattr => Forwarded("processes, threads and signals are the kernel's");
-    SCHED_GETATTR sched_getattr => Forwarded("processes, threads and signals are the kernel's");
-    RENAMEAT2 renameat2 => Handled(Interest::Always, syscalls::two_paths::rename);
-    SECCOMP seccomp => Handled(Interest::Always, syscalls::credentials::confine);
-    GETRANDOM getrandom => Forwarded("reads credentials, limits, times or the system's state");
-    MEMFD_CREATE memfd_create => Forwarded("makes a descriptor of the kernel's own");
-    KEXEC_FILE_LOAD kexec_file_load => Handled(Interest::Descriptors01, syscalls::descriptor_arguments::kexec_file_load);
-    BPF bpf => Forwarded("makes a descriptor of the kernel's own");
-    EXECVEAT execveat => Handled(Interest::Always, syscalls::process::execveat);
-    USERFAULTFD userfaultfd => Forwarded("makes a descriptor of the kernel's own");
-    MEMBARRIER membarrier => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    MLOCK2 mlock2 => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    COPY_FILE_RANGE copy_file_range => Handled(Interest::Descriptors02, syscalls::transfer::copy_file_range);
-    PREADV2 preadv2 => Handled(Interest::Descriptor0, syscalls::io::preadv2);
-    PWRITEV2 pwritev2 => Handled(Interest::Descriptor0, syscalls::io::pwritev2);
-    PKEY_MPROTECT pkey_mprotect => Handled(Interest::Always, syscalls::mappings::mprotect);
-    PKEY_ALLOC pkey_alloc => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    PKEY_FREE pkey_free => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    STATX statx => Handled(Interest::Always, syscalls::stat::statx);
-    IO_PGETEVENTS io_pgetevents => Forwarded("asynchronous I/O contexts without files");
-    RSEQ rseq => Forwarded("processes, threads and signals are the kernel's");
-    PIDFD_SEND_SIGNAL pidfd_send_signal => Forwarded("processes, threads and signals are the kernel's");
-    IO_URING_SETUP io_uring_setup => Handled(Interest::Always, rings::setup);
-    IO_URING_ENTER io_uring_enter => Submits(rings::enter);
-    IO_URING_REGISTER io_uring_register => Handled(Interest::Always, rings::register);
-    OPEN_TREE open_tree => RefusedInside(At::below(0, LastStep::Follow).turned_by(2, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP, "no kernel mount to clone");
-    MOVE_MOUNT move_mount => RefusedInside(At::below(2, LastStep::NoFollow).turned_by(4, MOVE_MOUNT_T_SYMLINKS), Errno::EOPNOTSUPP, "the kernel cannot mount on a mount of ours");
-    FSOPEN fsopen => Forwarded("makes a descriptor of the kernel's own");
-    FSCONFIG fsconfig => Handled(Interest::Always, syscalls::descriptor_arguments::fsconfig);
-    FSMOUNT fsmount => Forwarded("makes a descriptor of the kernel's own");
-    FSPICK fspick => RefusedInside(At::below(0, LastStep::Follow).turned_by(2, FSPICK_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP, "no kernel mount to configure");
-    PIDFD_OPEN pidfd_open => Forwarded("makes a descriptor of the kernel's own");
-    CLONE3 clone3 => Engine("executed by the engine on the untouched stack; descriptions are promoted before");
-    CLOSE_RANGE close_range => Handled(Interest::Always, syscalls::descriptor::close_range);
-    OPENAT2 openat2 => Handled(Interest::Always, syscalls::open::openat2);
-    PIDFD_GETFD pidfd_getfd => Handled(Interest::Always, syscalls::descriptor::pidfd_getfd);
-    FACCESSAT2 faccessat2 => Handled(Interest::Always, syscalls::access::faccessat);
-    PROCESS_MADVISE process_madvise => Handled(Interest::Always, syscalls::advice::process_madvise);
-    EPOLL_PWAIT2 epoll_pwait2 => Engine("signals are virtualised; forwarded with the real mask");
-    MOUNT_SETATTR mount_setattr => RefusedInside(At::below(0, LastStep::Follow).turned_by(2, AT_SYMLINK_NOFOLLOW), Errno::EINVAL, "no kernel mount to change");
-    QUOTACTL_FD quotactl_fd => RefusedOn(Errno::ENOSYS, "no quotas on mounts");
-    LANDLOCK_CREATE_RULESET landlock_create_ruleset => Forwarded("makes a descriptor of the kernel's own");
-    LANDLOCK_ADD_RULE landlock_add_rule => Forwarded("processes, threads and signals are the kernel's");
-    LANDLOCK_RESTRICT_SELF landlock_restrict_self => Forwarded("processes, threads and signals are the kernel's");
-    MEMFD_SECRET memfd_secret => Forwarded("makes a descriptor of the kernel's own");
-    PROCESS_MRELEASE process_mrelease => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    FUTEX_WAITV futex_waitv => Forwarded("processes, threads and signals are the kernel's");
-    SET_MEMPOLICY_HOME_NODE set_mempolicy_home_node => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    CACHESTAT cachestat => RefusedOn(Errno::EOPNOTSUPP, "the page cache does not hold our files");
-    FCHMODAT2 fchmodat2 => Handled(Interest::Always, syscalls::attributes::fchmodat);
-    MAP_SHADOW_STACK map_shadow_stack => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    FUTEX_WAKE futex_wake => Forwarded("processes, threads and signals are the kernel's");
-    FUTEX_WAIT futex_wait => Forwarded("processes, threads and signals are the kernel's");
-    FUTEX_REQUEUE futex_requeue => Forwarded("processes, threads and signals are the kernel's");
-    STATMOUNT statmount => Forwarded("whole file systems of the kernel; a mount has nothing of its own to write back");
-    LISTMOUNT listmount => Forwarded("whole file systems of the kernel; a mount has nothing of its own to write back");
-    LSM_GET_SELF_ATTR lsm_get_self_attr => Forwarded("processes, threads and signals are the kernel's");
-    LSM_SET_SELF_ATTR lsm_set_self_attr => Forwarded("processes, threads and signals are the kernel's");
-    LSM_LIST_MODULES lsm_list_modules => Forwarded("processes, threads and signals are the kernel's");
-    MSEAL mseal => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    SETXATTRAT setxattrat => Handled(Interest::Always, syscalls::xattr::at);
-    GETXATTRAT getxattrat => Handled(Interest::Always, syscalls::xattr::at);
-    LISTXATTRAT listxattrat => Handled(Interest::Always, syscalls::xattr::at);
-    REMOVEXATTRAT removexattrat => Handled(Interest::Always, syscalls::xattr::at);
-    OPEN_TREE_ATTR open_tree_attr => RefusedInside(At::below(0, LastStep::Follow).turned_by(2, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP, "no kernel mount to clone");
-    FILE_GETATTR file_getattr => RefusedInside(At::below(0, LastStep::Follow).turned_by(4, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP, "no inode flags");
-    FILE_SETATTR file_setattr => RefusedInside(At::below(0, LastStep::Follow).turned_by(4, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP, "no inode flags");
-}
+/// Where move_mount(2) mounts.
+const MOVE_MOUNT_TARGET: At =
+    At::below(2, LastStep::NoFollow).turned_by(4, MOVE_MOUNT_T_SYMLINKS as usize);
+/// FAN_MARK_DONT_FOLLOW of fanotify_mark(2).
+const FAN_MARK_DONT_FOLLOW: usize = 4;
 
-/// The table as a page of documentation (Markdown).
-pub fn document() -> alloc::string::String {
-    use core::fmt::Write;
-    let mut page = alloc::string::String::from(
-        "# System calls\n\nWhat happens to each system call of x86-64 in a program under `culvert run`. Generated from `crates/culvert-preload/src/table.rs`; do not edit.\n\n| number | call | what happens |\n|---|---|---|\n",
-    );
-    for row in TABLE {
-        let _ = match row.treatment {
-            Treatment::Handled(Interest::Always, _) | Treatment::Submits(_) => {
-                writeln!(page, "| {} | {} | handled |", row.number, row.name)
-            }
-            Treatment::Handled(..) => writeln!(
-                page,
-                "| {} | {} | handled on descriptors of mounts |",
-                row.number, row.name
-            ),
-            Treatment::Engine(why) => {
-                writeln!(page, "| {} | {} | engine: {why} |", row.number, row.name)
-            }
-            Treatment::Forwarded(why) => {
-                writeln!(page, "| {} | {} | forwarded: {why} |", row.number, row.name)
-            }
-            Treatment::RefusedInside(_, errno, why) => writeln!(
-                page,
-                "| {} | {} | on paths of mounts refused with {}: {why} |",
-                row.number,
-                row.name,
-                errno.name()
-            ),
-            Treatment::RefusedOn(errno, why) => writeln!(
-                page,
-                "| {} | {} | on descriptors of mounts refused with {}: {why} |",
-                row.number,
-                row.name,
-                errno.name()
-            ),
-        };
-    }
-    page
-}
+/// All system calls, in the order of their numbers.
+pub const TABLE: &[(u32, Treatment)] = &[
+    (__NR_read, Handled(Descriptor0, io::read)),
+    (__NR_write, Handled(Descriptor0, io::write)),
+    (__NR_open, Handled(Always, open::open)),
+    (__NR_close, Handled(Descriptor0, descriptor::close)),
+    (__NR_stat, Handled(Always, stat::stat)),
+    (__NR_fstat, Handled(Always, stat::fstat)),
+    (__NR_lstat, Handled(Always, stat::stat)),
+    (__NR_poll, Handled(Always, mount_tables::poll)),
+    (__NR_lseek, Handled(Descriptor0, seek::lseek)),
+    (__NR_mmap, Handled(Always, rings::mmap)),
+    (__NR_mprotect, Handled(Always, mappings::mprotect)),
+    (__NR_munmap, Handled(Always, mappings::munmap)),
+    (__NR_brk, MEMORY),
+    (__NR_rt_sigaction, SIGNALS),
+    (__NR_rt_sigprocmask, SIGNALS),
+    (__NR_rt_sigreturn, SIGNALS),
+    (__NR_ioctl, Handled(Always, descriptor_arguments::ioctl)),
+    (__NR_pread64, Handled(Descriptor0, io::read)),
+    (__NR_pwrite64, Handled(Descriptor0, io::write)),
+    (__NR_readv, Handled(Descriptor0, io::read)),
+    (__NR_writev, Handled(Descriptor0, io::write)),
+    (__NR_access, Handled(Always, access::access)),
+    (__NR_pipe, FOREIGN),
+    (__NR_select, POLLED),
+    (__NR_sched_yield, PROCESSES),
+    (__NR_mremap, Handled(Always, mappings::mremap)),
+    (__NR_msync, Handled(Always, mappings::msync)),
+    (__NR_mincore, MEMORY),
+    (__NR_madvise, Handled(Always, advice::madvise)),
+    (__NR_shmget, QUEUES),
+    (__NR_shmat, QUEUES),
+    (__NR_shmctl, QUEUES),
+    (__NR_dup, Handled(Descriptor0, descriptor::dup)),
+    (__NR_dup2, Handled(Always, descriptor::dup_to)),
+    (__NR_pause, PROCESSES),
+    (__NR_nanosleep, PROCESSES),
+    (__NR_getitimer, STATE),
+    (__NR_alarm, STATE),
+    (__NR_setitimer, STATE),
+    (__NR_getpid, PROCESSES),
+    (__NR_sendfile, Handled(Descriptors01, transfer::sendfile)),
+    (__NR_socket, FOREIGN),
+    (__NR_connect, Handled(Always, socket_paths::connect_path)),
+    (__NR_accept, Handled(Always, unix_sockets::with_peer)),
+    (__NR_sendto, Handled(Always, socket_paths::sendto)),
+    (__NR_recvfrom, Handled(Always, unix_sockets::with_peer)),
+    (__NR_sendmsg, Handled(Always, socket::sendmsg)),
+    (__NR_recvmsg, Handled(Always, socket::recvmsg)),
+    (__NR_shutdown, SOCKETS),
+    (__NR_bind, Handled(Always, socket_paths::bind_path)),
+    (__NR_listen, SOCKETS),
+    (__NR_getsockname, Handled(Always, unix_sockets::socket_name)),
+    (__NR_getpeername, Handled(Always, unix_sockets::socket_name)),
+    (__NR_socketpair, FOREIGN),
+    (__NR_setsockopt, SOCKETS),
+    (__NR_getsockopt, SOCKETS),
+    (__NR_clone, CLONES),
+    (__NR_fork, CLONES),
+    (__NR_vfork, CLONES),
+    (__NR_execve, Handled(Always, process::execve)),
+    (__NR_exit, Handled(Always, process::exit)),
+    (__NR_wait4, PROCESSES),
+    (__NR_kill, PROCESSES),
+    (__NR_uname, STATE),
+    (__NR_semget, QUEUES),
+    (__NR_semop, QUEUES),
+    (__NR_semctl, QUEUES),
+    (__NR_shmdt, QUEUES),
+    (__NR_msgget, QUEUES),
+    (__NR_msgsnd, QUEUES),
+    (__NR_msgrcv, QUEUES),
+    (__NR_msgctl, QUEUES),
+    (__NR_fcntl, Handled(Descriptor0, descriptor::fcntl)),
+    (__NR_flock, Handled(Descriptor0, locks::flock)),
+    (__NR_fsync, Handled(Descriptor0, file::sync)),
+    (__NR_fdatasync, Handled(Descriptor0, file::sync)),
+    (__NR_truncate, Handled(Always, attributes::truncate)),
+    (__NR_ftruncate, Handled(Descriptor0, file::ftruncate)),
+    (__NR_getdents, Handled(Always, directory::getdents)),
+    (__NR_getcwd, Handled(Always, cwd::getcwd)),
+    (__NR_chdir, Handled(Always, cwd::chdir)),
+    (__NR_fchdir, Handled(Always, cwd::fchdir)),
+    (__NR_rename, Handled(Always, two_paths::rename)),
+    (__NR_mkdir, Handled(Always, changes::mkdir)),
+    (__NR_rmdir, Handled(Always, changes::unlink)),
+    (__NR_creat, Handled(Always, open::open)),
+    (__NR_link, Handled(Always, two_paths::link)),
+    (__NR_unlink, Handled(Always, changes::unlink)),
+    (__NR_symlink, Handled(Always, changes::symlink)),
+    (__NR_readlink, Handled(Always, stat::readlink)),
+    (__NR_chmod, Handled(Always, attributes::chmod)),
+    (__NR_fchmod, Handled(Descriptor0, attributes::fchmod)),
+    (__NR_chown, Handled(Always, attributes::chown)),
+    (__NR_fchown, Handled(Descriptor0, attributes::fchown)),
+    (__NR_lchown, Handled(Always, attributes::chown)),
+    (__NR_umask, Handled(Always, process::umask)),
+    (__NR_gettimeofday, STATE),
+    (__NR_getrlimit, STATE),
+    (__NR_getrusage, STATE),
+    (__NR_sysinfo, STATE),
+    (__NR_times, STATE),
+    (__NR_ptrace, PROCESSES),
+    (__NR_getuid, STATE),
+    (__NR_syslog, STATE),
+    (__NR_getgid, STATE),
+    (__NR_setuid, Handled(Always, credentials::changes)),
+    (__NR_setgid, Handled(Always, credentials::changes)),
+    (__NR_geteuid, STATE),
+    (__NR_getegid, STATE),
+    (__NR_setpgid, PROCESSES),
+    (__NR_getppid, PROCESSES),
+    (__NR_getpgrp, PROCESSES),
+    (__NR_setsid, PROCESSES),
+    (__NR_setreuid, Handled(Always, credentials::changes)),
+    (__NR_setregid, Handled(Always, credentials::changes)),
+    (__NR_getgroups, STATE),
+    (__NR_setgroups, Handled(Always, credentials::changes)),
+    (__NR_setresuid, Handled(Always, credentials::changes)),
+    (__NR_getresuid, STATE),
+    (__NR_setresgid, Handled(Always, credentials::changes)),
+    (__NR_getresgid, STATE),
+    (__NR_getpgid, PROCESSES),
+    (__NR_setfsuid, Handled(Always, credentials::changes)),
+    (__NR_setfsgid, Handled(Always, credentials::changes)),
+    (__NR_getsid, PROCESSES),
+    (__NR_capget, PROCESSES),
+    (__NR_capset, Handled(Always, credentials::changes)),
+    (__NR_rt_sigpending, PROCESSES),
+    (__NR_rt_sigtimedwait, SIGNALS),
+    (__NR_rt_sigqueueinfo, PROCESSES),
+    (__NR_rt_sigsuspend, SIGNALS),
+    (__NR_sigaltstack, SIGNALS),
+    (__NR_utime, Handled(Always, attributes::old_times)),
+    (__NR_mknod, Handled(Always, changes::mknod)),
+    // Obsolete.
+    (__NR_uselib, RefusedInside(path(0), Errno::ENOSYS)),
+    (__NR_personality, PROCESSES),
+    (__NR_ustat, FILE_SYSTEMS),
+    (__NR_statfs, Handled(Always, stat::statfs)),
+    (__NR_fstatfs, Handled(Descriptor0, stat::fstatfs)),
+    (__NR_sysfs, FILE_SYSTEMS),
+    (__NR_getpriority, PROCESSES),
+    (__NR_setpriority, PROCESSES),
+    (__NR_sched_setparam, PROCESSES),
+    (__NR_sched_getparam, PROCESSES),
+    (__NR_sched_setscheduler, PROCESSES),
+    (__NR_sched_getscheduler, PROCESSES),
+    (__NR_sched_get_priority_max, PROCESSES),
+    (__NR_sched_get_priority_min, PROCESSES),
+    (__NR_sched_rr_get_interval, PROCESSES),
+    (__NR_mlock, MEMORY),
+    (__NR_munlock, MEMORY),
+    (__NR_mlockall, MEMORY),
+    (__NR_munlockall, MEMORY),
+    (__NR_vhangup, STATE),
+    (__NR_modify_ldt, PROCESSES),
+    (__NR_pivot_root, Handled(Always, cwd::pivot_root)),
+    (__NR__sysctl, NO_CALL),
+    (__NR_prctl, Handled(Always, descriptor_arguments::prctl)),
+    (__NR_arch_prctl, GS_BASE),
+    (__NR_adjtimex, STATE),
+    (__NR_setrlimit, Handled(Always, process::limits)),
+    (__NR_chroot, Handled(Always, cwd::chroot)),
+    (__NR_sync, Handled(Always, file::sync_all)),
+    // Accounting needs a kernel file.
+    (__NR_acct, RefusedInside(path(0), Errno::EACCES)),
+    (__NR_settimeofday, STATE),
+    (__NR_mount, Handled(Always, mounting::mount)),
+    (__NR_umount2, Handled(Always, mounting::umount)),
+    // Swap needs a kernel file.
+    (__NR_swapon, RefusedInside(path(0), Errno::EINVAL)),
+    // Swap needs a kernel file.
+    (__NR_swapoff, RefusedInside(path(0), Errno::EINVAL)),
+    (__NR_reboot, STATE),
+    (__NR_sethostname, STATE),
+    (__NR_setdomainname, STATE),
+    (__NR_iopl, PROCESSES),
+    (__NR_ioperm, PROCESSES),
+    (__NR_create_module, NO_CALL),
+    (__NR_init_module, KERNEL),
+    (__NR_delete_module, KERNEL),
+    (__NR_get_kernel_syms, NO_CALL),
+    (__NR_query_module, NO_CALL),
+    // Quotas are for block devices.
+    (__NR_quotactl, RefusedInside(path(1), Errno::ENOTBLK)),
+    (__NR_nfsservctl, NO_CALL),
+    (__NR_getpmsg, NO_CALL),
+    (__NR_putpmsg, NO_CALL),
+    (__NR_afs_syscall, NO_CALL),
+    (__NR_tuxcall, NO_CALL),
+    (__NR_security, NO_CALL),
+    (__NR_gettid, PROCESSES),
+    (__NR_readahead, Handled(Descriptor0, file::advice)),
+    (__NR_setxattr, Handled(Always, xattr::by_path)),
+    (__NR_lsetxattr, Handled(Always, xattr::by_path)),
+    (__NR_fsetxattr, Handled(Descriptor0, xattr::by_descriptor)),
+    (__NR_getxattr, Handled(Always, xattr::by_path)),
+    (__NR_lgetxattr, Handled(Always, xattr::by_path)),
+    (__NR_fgetxattr, Handled(Descriptor0, xattr::by_descriptor)),
+    (__NR_listxattr, Handled(Always, xattr::by_path)),
+    (__NR_llistxattr, Handled(Always, xattr::by_path)),
+    (__NR_flistxattr, Handled(Descriptor0, xattr::by_descriptor)),
+    (__NR_removexattr, Handled(Always, xattr::by_path)),
+    (__NR_lremovexattr, Handled(Always, xattr::by_path)),
+    (
+        __NR_fremovexattr,
+        Handled(Descriptor0, xattr::by_descriptor),
+    ),
+    (__NR_tkill, PROCESSES),
+    (__NR_time, STATE),
+    (__NR_futex, PROCESSES),
+    (__NR_sched_setaffinity, PROCESSES),
+    (__NR_sched_getaffinity, PROCESSES),
+    (__NR_set_thread_area, PROCESSES),
+    (__NR_io_setup, CONTEXTS),
+    (__NR_io_destroy, CONTEXTS),
+    (__NR_io_getevents, CONTEXTS),
+    (__NR_io_submit, Handled(Always, aio::io_submit)),
+    (__NR_io_cancel, CONTEXTS),
+    (__NR_get_thread_area, PROCESSES),
+    (__NR_lookup_dcookie, NO_CALL),
+    (__NR_epoll_create, FOREIGN),
+    (__NR_epoll_ctl_old, POLLED),
+    (__NR_epoll_wait_old, POLLED),
+    (
+        __NR_remap_file_pages,
+        Handled(Always, mappings::remap_file_pages),
+    ),
+    (__NR_getdents64, Handled(Always, directory::getdents)),
+    (__NR_set_tid_address, PROCESSES),
+    (__NR_restart_syscall, PROCESSES),
+    (__NR_semtimedop, QUEUES),
+    (__NR_fadvise64, Handled(Descriptor0, file::advice)),
+    (__NR_timer_create, STATE),
+    (__NR_timer_settime, STATE),
+    (__NR_timer_gettime, STATE),
+    (__NR_timer_getoverrun, STATE),
+    (__NR_timer_delete, STATE),
+    (__NR_clock_settime, STATE),
+    (__NR_clock_gettime, STATE),
+    (__NR_clock_getres, STATE),
+    (__NR_clock_nanosleep, STATE),
+    (__NR_exit_group, Handled(Always, process::exit_group)),
+    (__NR_epoll_wait, POLLED),
+    (__NR_epoll_ctl, Handled(Always, mount_tables::epoll_ctl)),
+    (__NR_tgkill, PROCESSES),
+    (__NR_utimes, Handled(Always, attributes::old_times)),
+    (__NR_vserver, NO_CALL),
+    (__NR_mbind, MEMORY),
+    (__NR_set_mempolicy, MEMORY),
+    (__NR_get_mempolicy, MEMORY),
+    (__NR_mq_open, FOREIGN),
+    (__NR_mq_unlink, QUEUES),
+    (__NR_mq_timedsend, QUEUES),
+    (__NR_mq_timedreceive, QUEUES),
+    (__NR_mq_notify, QUEUES),
+    (__NR_mq_getsetattr, QUEUES),
+    (__NR_kexec_load, KERNEL),
+    (__NR_waitid, PROCESSES),
+    (__NR_add_key, KERNEL),
+    (__NR_request_key, KERNEL),
+    (__NR_keyctl, KERNEL),
+    (__NR_ioprio_set, PROCESSES),
+    (__NR_ioprio_get, PROCESSES),
+    (__NR_inotify_init, FOREIGN),
+    (
+        __NR_inotify_add_watch,
+        Handled(Always, access::inotify_add_watch),
+    ),
+    (__NR_inotify_rm_watch, WATCHES),
+    (__NR_migrate_pages, MEMORY),
+    (__NR_openat, Handled(Always, open::open)),
+    (__NR_mkdirat, Handled(Always, changes::mkdir)),
+    (__NR_mknodat, Handled(Always, changes::mknod)),
+    (__NR_fchownat, Handled(Always, attributes::fchownat)),
+    (__NR_futimesat, Handled(Always, attributes::old_times)),
+    (__NR_newfstatat, Handled(Always, stat::newfstatat)),
+    (__NR_unlinkat, Handled(Always, changes::unlink)),
+    (__NR_renameat, Handled(Always, two_paths::rename)),
+    (__NR_linkat, Handled(Always, two_paths::link)),
+    (__NR_symlinkat, Handled(Always, changes::symlink)),
+    (__NR_readlinkat, Handled(Always, stat::readlink)),
+    (__NR_fchmodat, Handled(Always, attributes::fchmodat)),
+    (__NR_faccessat, Handled(Always, access::faccessat)),
+    (__NR_pselect6, SIGNALS),
+    (__NR_ppoll, SIGNALS),
+    (__NR_unshare, Handled(Always, process::unshare)),
+    (__NR_set_robust_list, PROCESSES),
+    (__NR_get_robust_list, PROCESSES),
+    (__NR_splice, Handled(Descriptors02, transfer::splice)),
+    (__NR_tee, Handled(Descriptors01, transfer::only_pipes)),
+    (__NR_sync_file_range, Handled(Descriptor0, file::sync)),
+    (__NR_vmsplice, Handled(Descriptor0, transfer::only_pipes)),
+    (__NR_move_pages, MEMORY),
+    (__NR_utimensat, Handled(Always, attributes::utimensat)),
+    (__NR_epoll_pwait, SIGNALS),
+    (__NR_signalfd, SIGNALS),
+    (__NR_timerfd_create, FOREIGN),
+    (__NR_eventfd, FOREIGN),
+    (__NR_fallocate, Handled(Descriptor0, file::fallocate)),
+    (__NR_timerfd_settime, STATE),
+    (__NR_timerfd_gettime, STATE),
+    (__NR_accept4, Handled(Always, unix_sockets::with_peer)),
+    (__NR_signalfd4, SIGNALS),
+    (__NR_eventfd2, FOREIGN),
+    (__NR_epoll_create1, FOREIGN),
+    (__NR_dup3, Handled(Always, descriptor::dup_to)),
+    (__NR_pipe2, FOREIGN),
+    (__NR_inotify_init1, FOREIGN),
+    (__NR_preadv, Handled(Descriptor0, io::read)),
+    (__NR_pwritev, Handled(Descriptor0, io::write)),
+    (__NR_rt_tgsigqueueinfo, PROCESSES),
+    (__NR_perf_event_open, FOREIGN),
+    (__NR_recvmmsg, Handled(Always, socket::recvmmsg)),
+    (__NR_fanotify_init, FOREIGN),
+    // Events of a mount do not reach the kernel.
+    (
+        __NR_fanotify_mark,
+        RefusedInside(below(3, 1, FAN_MARK_DONT_FOLLOW), Errno::EOPNOTSUPP),
+    ),
+    (__NR_prlimit64, Handled(Always, process::limits)),
+    (
+        __NR_name_to_handle_at,
+        Handled(Always, stat::name_to_handle_at),
+    ),
+    // Handles are none of a mount's.
+    (__NR_open_by_handle_at, RefusedOn(Errno::ESTALE)),
+    (__NR_clock_adjtime, STATE),
+    (__NR_syncfs, Handled(Descriptor0, file::sync)),
+    (__NR_sendmmsg, Handled(Always, socket::sendmmsg)),
+    (__NR_setns, Handled(Always, credentials::setns)),
+    (__NR_getcpu, PROCESSES),
+    (__NR_process_vm_readv, PROCESSES),
+    (__NR_process_vm_writev, PROCESSES),
+    (__NR_kcmp, Handled(Always, descriptor::kcmp)),
+    // Modules are for the kernel.
+    (__NR_finit_module, RefusedOn(Errno::ENOEXEC)),
+    (__NR_sched_setattr, PROCESSES),
+    (__NR_sched_getattr, PROCESSES),
+    (__NR_renameat2, Handled(Always, two_paths::rename)),
+    (__NR_seccomp, Handled(Always, credentials::confine)),
+    (__NR_getrandom, STATE),
+    (__NR_memfd_create, FOREIGN),
+    (
+        __NR_kexec_file_load,
+        Handled(Descriptors01, descriptor_arguments::kexec_file_load),
+    ),
+    (__NR_bpf, FOREIGN),
+    (__NR_execveat, Handled(Always, process::execveat)),
+    (__NR_userfaultfd, FOREIGN),
+    (__NR_membarrier, MEMORY),
+    (__NR_mlock2, MEMORY),
+    (
+        __NR_copy_file_range,
+        Handled(Descriptors02, transfer::copy_file_range),
+    ),
+    (__NR_preadv2, Handled(Descriptor0, io::read)),
+    (__NR_pwritev2, Handled(Descriptor0, io::write)),
+    (__NR_pkey_mprotect, Handled(Always, mappings::mprotect)),
+    (__NR_pkey_alloc, MEMORY),
+    (__NR_pkey_free, MEMORY),
+    (__NR_statx, Handled(Always, stat::statx)),
+    (__NR_io_pgetevents, CONTEXTS),
+    (__NR_rseq, PROCESSES),
+    (__NR_pidfd_send_signal, PROCESSES),
+    (__NR_io_uring_setup, Handled(Always, rings::setup)),
+    (__NR_io_uring_enter, Submits(rings::enter)),
+    (__NR_io_uring_register, Handled(Always, rings::register)),
+    // No kernel mount to clone.
+    (
+        __NR_open_tree,
+        RefusedInside(below(0, 2, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP),
+    ),
+    // The kernel cannot mount on a mount of ours.
+    (
+        __NR_move_mount,
+        RefusedInside(MOVE_MOUNT_TARGET, Errno::EOPNOTSUPP),
+    ),
+    (__NR_fsopen, FOREIGN),
+    (
+        __NR_fsconfig,
+        Handled(Always, descriptor_arguments::fsconfig),
+    ),
+    (__NR_fsmount, FOREIGN),
+    // No kernel mount to configure.
+    (
+        __NR_fspick,
+        RefusedInside(
+            below(0, 2, FSPICK_SYMLINK_NOFOLLOW as usize),
+            Errno::EOPNOTSUPP,
+        ),
+    ),
+    (__NR_pidfd_open, FOREIGN),
+    (__NR_clone3, CLONES),
+    (__NR_close_range, Handled(Always, descriptor::close_range)),
+    (__NR_openat2, Handled(Always, open::openat2)),
+    (__NR_pidfd_getfd, Handled(Always, descriptor::pidfd_getfd)),
+    (__NR_faccessat2, Handled(Always, access::faccessat)),
+    (
+        __NR_process_madvise,
+        Handled(Always, advice::process_madvise),
+    ),
+    (__NR_epoll_pwait2, SIGNALS),
+    // No kernel mount to change.
+    (
+        __NR_mount_setattr,
+        RefusedInside(below(0, 2, AT_SYMLINK_NOFOLLOW), Errno::EINVAL),
+    ),
+    // No quotas on mounts.
+    (__NR_quotactl_fd, RefusedOn(Errno::ENOSYS)),
+    (__NR_landlock_create_ruleset, FOREIGN),
+    (__NR_landlock_add_rule, PROCESSES),
+    (__NR_landlock_restrict_self, PROCESSES),
+    (__NR_memfd_secret, FOREIGN),
+    (__NR_process_mrelease, MEMORY),
+    (__NR_futex_waitv, PROCESSES),
+    (__NR_set_mempolicy_home_node, MEMORY),
+    // The page cache does not hold our files.
+    (__NR_cachestat, RefusedOn(Errno::EOPNOTSUPP)),
+    (__NR_fchmodat2, Handled(Always, attributes::fchmodat)),
+    (__NR_map_shadow_stack, MEMORY),
+    (__NR_futex_wake, PROCESSES),
+    (__NR_futex_wait, PROCESSES),
+    (__NR_futex_requeue, PROCESSES),
+    (__NR_statmount, FILE_SYSTEMS),
+    (__NR_listmount, FILE_SYSTEMS),
+    (__NR_lsm_get_self_attr, PROCESSES),
+    (__NR_lsm_set_self_attr, PROCESSES),
+    (__NR_lsm_list_modules, PROCESSES),
+    (__NR_mseal, MEMORY),
+    (__NR_setxattrat, Handled(Always, xattr::at)),
+    (__NR_getxattrat, Handled(Always, xattr::at)),
+    (__NR_listxattrat, Handled(Always, xattr::at)),
+    (__NR_removexattrat, Handled(Always, xattr::at)),
+    // No kernel mount to clone.
+    (
+        __NR_open_tree_attr,
+        RefusedInside(below(0, 2, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP),
+    ),
+    // No inode flags.
+    (
+        __NR_file_getattr,
+        RefusedInside(below(0, 4, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP),
+    ),
+    // No inode flags.
+    (
+        __NR_file_setattr,
+        RefusedInside(below(0, 4, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP),
+    ),
+];
 
 #[cfg(test)]
 mod tests;

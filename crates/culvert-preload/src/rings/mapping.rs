@@ -1,11 +1,12 @@
 //! mmap(2) of a ring: the queues are the kernel's, the requests are not.
 
+use crate::answer::{Answer, FORWARD};
 use crate::descriptors::rings::memory::REQUESTS;
 use crate::descriptors::rings::{DescriptorKind, Ring, find};
 use crate::process::Process;
-use crate::syscalls::{done, memory_map};
+use crate::syscalls::memory_map;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 use culvert_sys::{PAGE, nr, syscall};
 
 const MAP_ANONYMOUS: usize = 0x20;
@@ -15,14 +16,14 @@ const MAP_SHARED: usize = 1;
 const WHICH: usize = 0xf800_0000;
 
 /// mmap(2)
-pub fn mmap(process: &Process, call: &mut Call) -> Outcome {
+pub fn mmap(process: &Process, call: &mut Call) -> Answer {
     let map = |call: &mut Call| memory_map::mmap(process, call);
     mapped(call, map).unwrap_or_else(|| map(call))
 }
 
 /// The answer to the mmap of a ring's requests; none for all else. `map` maps.
 #[inline]
-fn mapped(call: &Call, map: impl FnOnce(&mut Call) -> Outcome) -> Option<Outcome> {
+fn mapped(call: &Call, map: impl FnOnce(&mut Call) -> Answer) -> Option<Answer> {
     let [_, _, _, flags, _, offset] = call.args;
     // The queues are at 0 and 0x800_0000, groups of buffers from 0x8000_0000 on: what lies between
     // is the requests' (`io_uring_validate_mmap_request`).
@@ -35,30 +36,29 @@ fn mapped(call: &Call, map: impl FnOnce(&mut Call) -> Outcome) -> Option<Outcome
             culvert_sys::log!(
                 "io_uring: the requests of a ring that this program has not made are not mapped"
             );
-            Some(done(Err(Errno::EACCES)))
+            Some(Err(Errno::EACCES))
         }
         DescriptorKind::Other => None,
     }
 }
 
 #[cold]
-fn map_requests(ring: &Ring, call: &Call, map: impl FnOnce(&mut Call) -> Outcome) -> Outcome {
+fn map_requests(ring: &Ring, call: &Call, map: impl FnOnce(&mut Call) -> Answer) -> Answer {
     let [_, length, _, flags, _, offset] = call.args;
     // Behind the last request the kernel has nothing.
     let pages = length.min(ring.memory.length()).next_multiple_of(PAGE);
     if length == 0 || offset != REQUESTS {
-        return done(Err(Errno::EINVAL));
+        return Err(Errno::EINVAL);
     }
     let mut anonymous = Call { ..*call };
     anonymous.args[3] = flags & !MAP_TYPE | MAP_SHARED | MAP_ANONYMOUS;
     anonymous.args[4] = usize::MAX;
     anonymous.args[5] = 0;
     let start = match map(&mut anonymous) {
-        Outcome::Forward => anonymous.execute(),
-        Outcome::Return(start) => Errno::check(start),
-        other => return other,
+        Err(FORWARD) => anonymous.execute(),
+        mapped => mapped,
     };
-    done(start.and_then(|start| {
+    start.and_then(|start| {
         const MAYMOVE_FIXED: usize = 3;
         let originals = ring.memory.originals();
         // mremap(2): of an old size of 0 it makes another mapping of shared pages.
@@ -70,5 +70,5 @@ fn map_requests(ring: &Ring, call: &Call, map: impl FnOnce(&mut Call) -> Outcome
                 },
             )
         }
-    }))
+    })
 }

@@ -13,13 +13,13 @@ mod operations;
 mod registration;
 mod submission;
 
+use crate::answer::{Answer, FORWARD};
 use crate::descriptors::rings::memory::{Parameters, RingMemory};
 use crate::descriptors::rings::{self, Ring, State, this_thread};
 use crate::process::Process;
-use crate::syscalls::done;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome, user};
+use culvert_intercept::{Call, user};
 use culvert_run::stat_descriptor;
 use culvert_sys::plain::Packed;
 use culvert_sys::sync::Mutex;
@@ -41,36 +41,31 @@ const KNOWN_SETUP: u32 = 0x7_ffff & !(SETUP_SQPOLL | 1 << 14 | 1 << 15);
 const FEAT_RECVSEND_BUNDLE: u32 = 1 << 14;
 
 /// io_uring_setup(2)
-pub fn setup(process: &Process, call: &mut Call) -> Outcome {
+pub fn setup(process: &Process, call: &mut Call) -> Answer {
     let mut parameters = Parameters::default();
     if user::copy_in(parameters.bytes_mut(), call.args[1]).is_err() {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let flags = parameters.flags;
     if flags & SETUP_SQPOLL != 0 {
         culvert_sys::log!(
             "io_uring: IORING_SETUP_SQPOLL is refused: a thread of the kernel's would read requests that nobody has looked at"
         );
-        return done(Err(Errno::EPERM));
+        return Err(Errno::EPERM);
     }
     if flags & !KNOWN_SETUP != 0 {
         culvert_sys::log!("io_uring: setup flags {flags:#x} are refused");
-        return done(Err(Errno::EINVAL));
+        return Err(Errno::EINVAL);
     }
     // A child of vfork has its parent's memory and numbers of its own.
     if culvert_run::task::vfork_child_with_table().is_some() {
-        return done(Err(Errno::ENOSYS));
+        return Err(Errno::ENOSYS);
     }
     let made = call.replacing().room(1, parameters.bytes_mut());
-    let fd = match made.execute() {
-        Ok(fd) => fd as i32,
-        Err(errno) => return done(Err(errno)),
-    };
-    done(
-        enrol(process, fd, &parameters, call.args[1]).inspect_err(|_| {
-            let _ = culvert_sys::OwnedFd::from_raw(fd).close();
-        }),
-    )
+    let fd = made.execute()? as i32;
+    enrol(process, fd, &parameters, call.args[1]).inspect_err(|_| {
+        let _ = culvert_sys::OwnedFd::from_raw(fd).close();
+    })
 }
 
 /// Makes a ring known, and tells the program of it.

@@ -3,17 +3,16 @@
 
 use super::operations::{self, Treatment};
 use super::submission::domain;
-use crate::answer::Answer;
+use crate::answer::{Answer, FORWARD};
 use crate::descriptors::rings::restrictions::{self, Restrictions};
 use crate::descriptors::rings::{DescriptorKind, find};
 use crate::process::Process;
-use crate::syscalls::done;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::Errno;
 use culvert_cache::nodes;
-use culvert_intercept::{Call, Outcome, user};
+use culvert_intercept::{Call, user};
 use culvert_run::memory;
 
 // `enum io_uring_register_op`
@@ -38,14 +37,14 @@ const REGISTERED_RING: u32 = 1 << 31;
 const MOST: usize = 1 << 20;
 
 /// io_uring_register(2)
-pub fn register(process: &Process, call: &mut Call) -> Outcome {
+pub fn register(process: &Process, call: &mut Call) -> Answer {
     let [fd, operation, argument, count, ..] = call.args;
     let fd = fd as i32;
     if operation as u32 & REGISTERED_RING != 0 || process.run.is_internal(fd) {
-        return done(Err(Errno::EBADF));
+        return Err(Errno::EBADF);
     }
     let count = count as u32 as usize;
-    let answer = match operation as u32 {
+    match operation as u32 {
         FILES => files(process, fd, argument, count)
             .and_then(|mut files| call.replacing().room(2, &mut files).execute()),
         // `struct io_uring_files_update`: offset, reserved, descriptors.
@@ -71,9 +70,8 @@ pub fn register(process: &Process, call: &mut Call) -> Outcome {
             culvert_sys::log!("io_uring_register: operation {operation} is refused");
             Err(Errno::EINVAL)
         }
-        _ => return Outcome::Forward,
-    };
-    done(answer)
+        _ => Err(FORWARD),
+    }
 }
 
 /// A copy of `count` descriptors, none of which is a mount's; and what is remembered of them.

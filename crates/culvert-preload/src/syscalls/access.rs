@@ -2,34 +2,32 @@
 
 use super::arguments::{At, is_empty, last_step, on_empty_path};
 use super::path::on_path;
+use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::inotify::{IN_DONT_FOLLOW, add_watch};
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use crate::vfs::{access::check, node::On};
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 use culvert_mounts::resolver::LastStep;
 use culvert_sys::nr;
 
 const AT_EACCESS: usize = 0x200;
 
 /// access(2)
-pub fn access(process: &Process, call: &mut Call) -> Outcome {
+pub fn access(process: &Process, call: &mut Call) -> Answer {
     if call.args[1] & !7 != 0 {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
+    let at = At::new(0, LastStep::Follow);
     culvert_run::task::as_real_user(|| {
-        on_path(
-            process,
-            call,
-            At::new(0, LastStep::Follow),
-            None,
-            |call, found| check(On::Found(found), call.args[1] as u32).map(|()| 0),
-        )
+        on_path(process, call, at, None, |call, found| {
+            check(On::Found(found), call.args[1] as u32).map(|()| 0)
+        })
     })
 }
 
 /// faccessat(2) and faccessat2(2)
-pub fn faccessat(process: &Process, call: &mut Call) -> Outcome {
+pub fn faccessat(process: &Process, call: &mut Call) -> Answer {
     let mode = call.args[2];
     let flags = if call.number == nr::FACCESSAT2 {
         call.args[3]
@@ -37,39 +35,33 @@ pub fn faccessat(process: &Process, call: &mut Call) -> Outcome {
         0
     };
     if mode & !7 != 0 || flags & !(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
-    let effective = flags & AT_EACCESS != 0;
-    match effective {
-        true => look(process, call, flags),
-        false => culvert_run::task::as_real_user(|| look(process, call, flags)),
+    match flags & AT_EACCESS {
+        0 => culvert_run::task::as_real_user(|| look(process, call, flags)),
+        _ => look(process, call, flags),
     }
 }
 
 /// What faccessat(2) says to whom drivers are told.
-fn look(process: &Process, call: &mut Call, flags: usize) -> Outcome {
+fn look(process: &Process, call: &mut Call, flags: usize) -> Answer {
     let [fd, path, mode, ..] = call.args;
     let check = |on: On<'_>| check(on, mode as u32).map(|()| 0);
     // No path at all is EFAULT here, where statx(2) takes it for an empty one.
     if flags & AT_EMPTY_PATH != 0 && path != 0 && is_empty(path) {
-        return on_empty_path(process, fd, check).unwrap_or(Outcome::Forward);
+        return on_empty_path(process, fd, check).unwrap_or(Err(FORWARD));
     }
-    on_path(
-        process,
-        call,
-        At::below(0, last_step(flags)),
-        None,
-        |_, found| check(On::Found(found)),
-    )
+    let at = At::below(0, last_step(flags));
+    on_path(process, call, at, None, |_, found| check(On::Found(found)))
 }
 
 /// inotify_add_watch(2)
-pub fn inotify_add_watch(process: &Process, call: &mut Call) -> Outcome {
+pub fn inotify_add_watch(process: &Process, call: &mut Call) -> Answer {
     const IN_ALL_EVENTS: usize = 0xfff;
     let [inotify, _, mask, ..] = call.args;
     // The kernel says EINVAL before it looks at the path.
     if mask & IN_ALL_EVENTS == 0 {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let last = match mask & IN_DONT_FOLLOW {
         0 => LastStep::Follow,

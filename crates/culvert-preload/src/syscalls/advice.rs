@@ -1,13 +1,12 @@
 //! Advice about memory in which driven files are mapped: madvise, process_madvise.
 
-use super::done;
 use super::mappings::fill;
-use crate::answer::Answer;
+use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_cache::{nodes, pager, stores};
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 
 const MADV_REMOVE: usize = 9;
 const MADV_DONTFORK: usize = 10;
@@ -33,7 +32,7 @@ fn takes_pages_out(advice: usize) -> bool {
 }
 
 /// madvise(2): a hole becomes one of the file, too.
-pub fn madvise(_: &Process, call: &mut Call) -> Outcome {
+pub fn madvise(_: &Process, call: &mut Call) -> Answer {
     let [start, length, advice, ..] = call.args;
     let empties = takes_pages_out(advice);
     let known = matches!(
@@ -41,38 +40,36 @@ pub fn madvise(_: &Process, call: &mut Call) -> Outcome {
         MADV_REMOVE | MADV_DONTFORK | MADV_HUGEPAGE | MADV_COLLAPSE
     );
     if !empties && !known {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     if nodes::between(start, length).is_empty() && !pager::is_lazy(start, length) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let _changing = nodes::changing();
-    if advice == MADV_GUARD_INSTALL
-        && let Err(error) = before_guards(start, length)
-    {
-        return done(Err(error));
+    if advice == MADV_GUARD_INSTALL {
+        before_guards(start, length)?;
     }
     if empties {
         let _flushing = nodes::flushing();
         stores::pages_go(start, length);
-        return done(call.execute());
+        return call.execute();
     }
     if advice == MADV_HUGEPAGE {
-        return done(beside_ours(start, length, call));
+        return beside_ours(start, length, call);
     }
     if advice == MADV_COLLAPSE {
         // It would take pages away from other processes, too, which cannot tell then whether they
         // have stored into them.
-        return done(Err(Errno::EINVAL));
+        return Err(Errno::EINVAL);
     }
     if advice == MADV_DONTFORK {
         nodes::some_stay();
-        return done(call.execute());
+        return call.execute();
     }
     let lazy = pager::between(start, nodes::pages(length));
     // The kernel's own mapping could be written to (pager::mapped).
     if lazy.iter().any(|part| part.read_only) {
-        return done(Err(Errno::EACCES));
+        return Err(Errno::EACCES);
     }
     let answer = call.execute();
     if answer.is_ok() {
@@ -81,10 +78,10 @@ pub fn madvise(_: &Process, call: &mut Call) -> Outcome {
         }
         // Pages that were filled in between have the old bytes.
         if !lazy.is_empty() {
-            return done(call.execute());
+            return call.execute();
         }
     }
-    done(answer)
+    answer
 }
 
 /// Gives the advice of `call` to what lies between `start` and `length` bytes from there, but not
@@ -115,7 +112,7 @@ fn beside_ours(start: usize, length: usize, call: &Call) -> Answer {
 
 /// process_madvise(2): from Linux 6.13 on a process may give itself any advice. A hole of a mapped
 /// file, and huge pages, get the answer of older ones.
-pub fn process_madvise(_: &Process, call: &mut Call) -> Outcome {
+pub fn process_madvise(_: &Process, call: &mut Call) -> Answer {
     let [_, list, count, advice, ..] = call.args;
     // A list that cannot be read is the kernel's EFAULT.
     let spans = culvert_run::memory::spans(list, count).unwrap_or_default();
@@ -123,34 +120,32 @@ pub fn process_madvise(_: &Process, call: &mut Call) -> Outcome {
         let _changing = nodes::changing();
         let guards = advice == MADV_GUARD_INSTALL;
         for span in spans.iter().filter(|_| guards) {
-            if let Err(error) = before_guards(span.base, span.length) {
-                return done(Err(error));
-            }
+            before_guards(span.base, span.length)?;
         }
         let _flushing = nodes::flushing();
         for span in &spans {
             stores::pages_go(span.base, span.length);
         }
-        return done(call.execute());
+        return call.execute();
     }
     let known = matches!(
         advice,
         MADV_REMOVE | MADV_DONTFORK | MADV_HUGEPAGE | MADV_COLLAPSE
     );
     if !known {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let ours =
         |start, length| !nodes::between(start, length).is_empty() || pager::is_lazy(start, length);
     if !spans.iter().any(|span| ours(span.base, span.length)) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     if advice == MADV_DONTFORK {
         nodes::some_stay();
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     culvert_sys::log!(
         "process_madvise with advice {advice} of a mapped file of a mount is refused, EINVAL: madvise(2) makes holes"
     );
-    done(Err(Errno::EINVAL))
+    Err(Errno::EINVAL)
 }

@@ -7,12 +7,12 @@
 //! only the count matters (`write_iter_null`, drivers/char/mem.c). Event, eventfd and order are the
 //! kernel's.
 
-use super::{done, file, io, unbuffered};
-use crate::answer::Answer;
+use super::{file, io, unbuffered};
+use crate::answer::{Answer, FORWARD, RESTART};
 use crate::process::Process;
 use core::ffi::CStr;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 use culvert_run::{files::dup_high, memory, stat_descriptor};
 use culvert_sys::raw::general::O_RDWR;
 use culvert_sys::{OwnedFd, nr, syscall};
@@ -110,24 +110,24 @@ impl Block {
     }
 
     /// Does what the block asks for, as the ordinary call would.
-    fn perform(&self, process: &Process) -> Outcome {
+    fn perform(&self, process: &Process) -> Answer {
         let (fd, buffer) = (self.fd as usize, self.buffer as usize);
         let (length, offset) = (self.length as usize, self.offset as usize);
         let operation = self.operation & OPERATION;
         let nothing_else = buffer == 0 && length == 0 && offset == 0 && self.rw_flags == 0;
         let flags = self.rw_flags as usize;
-        let (number, handler): (_, fn(&Process, &mut Call) -> Outcome) = match operation {
+        let (number, handler): (_, fn(&Process, &mut Call) -> Answer) = match operation {
             // Only the vectored calls have flags.
-            PREAD | PWRITE if flags != 0 => return done(Err(Errno::EOPNOTSUPP)),
+            PREAD | PWRITE if flags != 0 => return Err(Errno::EOPNOTSUPP),
             // `aio_prep_rw`; preadv2 would take -1 for the description's own offset.
-            PREADV | PWRITEV if self.offset < 0 => return done(Err(Errno::EINVAL)),
-            PREAD => (nr::PREAD64, io::pread64),
-            PWRITE => (nr::PWRITE64, io::pwrite64),
-            PREADV => (nr::PREADV2, io::preadv2),
-            PWRITEV => (nr::PWRITEV2, io::pwritev2),
+            PREADV | PWRITEV if self.offset < 0 => return Err(Errno::EINVAL),
+            PREAD => (nr::PREAD64, io::read),
+            PWRITE => (nr::PWRITE64, io::write),
+            PREADV => (nr::PREADV2, io::read),
+            PWRITEV => (nr::PWRITEV2, io::write),
             FSYNC if nothing_else => (nr::FSYNC, file::sync),
             FDSYNC if nothing_else => (nr::FDATASYNC, file::sync),
-            _ => return done(Err(Errno::EINVAL)),
+            _ => return Err(Errno::EINVAL),
         };
         let mut call = Call {
             number,
@@ -155,14 +155,12 @@ impl Block {
 
     /// The block that ends as the operation did, and what it is done on: none for an error that
     /// nothing can be made to end with.
-    fn ending(&self, result: isize) -> Option<(Self, OwnedFd)> {
-        const ENOSPC: isize = -(Errno::ENOSPC.raw() as isize);
-        const EFAULT: isize = -(Errno::EFAULT.raw() as isize);
+    fn ending(&self, result: Answer) -> Option<(Self, OwnedFd)> {
         let (path, minor) = match result {
-            0.. => (c"/dev/null", 3),
-            ENOSPC => (c"/dev/full", 7),
-            EFAULT => (c"/dev/zero", 5),
-            _ => return None,
+            Ok(_) => (c"/dev/null", 3),
+            Err(Errno::ENOSPC) => (c"/dev/full", 7),
+            Err(Errno::EFAULT) => (c"/dev/zero", 5),
+            Err(_) => return None,
         };
         let on = device(path, minor).ok()?;
         let priority = self.operation & !OPERATION;
@@ -171,15 +169,12 @@ impl Block {
             operation: priority | PWRITE,
             fd: on.raw() as u32,
             buffer: NOWHERE,
-            length: result.max(1) as u64,
+            length: result.unwrap_or(1) as u64,
             offset: 0,
             ..*self
         };
-        if result == 0 {
-            block.length = 0;
-        }
         // Zeroes cannot be put where nothing could be put or taken.
-        if result == EFAULT {
+        if result == Err(Errno::EFAULT) {
             block.operation = priority | PREAD;
             block.buffer = 0;
         }
@@ -198,28 +193,20 @@ fn device(path: &CStr, minor: u64) -> Result<OwnedFd, Errno> {
 }
 
 /// One control block of ours, at `entry` of the program's list.
-fn submit(process: &Process, call: &Call, entry: usize) -> Outcome {
-    let at = match memory::get::<usize>(entry) {
-        Ok(at) => at,
-        Err(errno) => return done(Err(errno)),
-    };
-    let ready = Block::read(at).and_then(|block| {
-        block.check(call.args[0])?;
-        // `aio_key`, which the kernel sets as well: a block that cannot be written is EFAULT.
-        memory::put(at + 8, 0u32)?;
-        // Without them nothing must have been done.
-        drop(device(c"/dev/null", 3)?);
-        Ok(block)
-    });
-    let block = match ready {
-        Ok(block) => block,
-        Err(errno) => return done(Err(errno)),
-    };
-    let Outcome::Return(result) = block.perform(process) else {
-        return Outcome::Restart;
+fn submit(process: &Process, call: &Call, entry: usize) -> Answer {
+    let at = memory::get::<usize>(entry)?;
+    let block = Block::read(at)?;
+    block.check(call.args[0])?;
+    // `aio_key`, which the kernel sets as well: a block that cannot be written is EFAULT.
+    memory::put(at + 8, 0u32)?;
+    // Without them nothing must have been done.
+    drop(device(c"/dev/null", 3)?);
+    let result = match block.perform(process) {
+        Err(RESTART | FORWARD) => return Err(RESTART),
+        result => result,
     };
     let Some((ending, _on)) = block.ending(result) else {
-        return Outcome::Return(result);
+        return result;
     };
     // The block now writes nothing to nowhere.
     let answer = ending.write(at).and_then(|()| submit_one(call, entry));
@@ -227,7 +214,7 @@ fn submit(process: &Process, call: &Call, entry: usize) -> Outcome {
     if memory::get(at + 20) == Ok(ending.fd) {
         let _ = block.write(at);
     }
-    done(answer)
+    answer
 }
 
 /// The program's call, for one of its blocks.
@@ -249,28 +236,28 @@ fn is_ours(process: &Process, entry: usize) -> bool {
 }
 
 /// io_submit(2)
-pub fn io_submit(process: &Process, call: &mut Call) -> Outcome {
+pub fn io_submit(process: &Process, call: &mut Call) -> Answer {
     /// A context holds no more.
     const MOST: usize = 1 << 16;
     let [_, count, list, ..] = call.args;
     let entry = |i: usize| list.wrapping_add(i * 8);
     if count as isize <= 0 || !(0..count.min(MOST)).any(|i| is_ours(process, entry(i))) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     if culvert_run::task::is_confined() {
         culvert_sys::log!("io_submit on a file on a mount is refused under a seccomp filter");
-        return done(Err(Errno::EINVAL));
+        return Err(Errno::EINVAL);
     }
     for i in 0..count.min(MOST) {
-        let outcome = match is_ours(process, entry(i)) {
+        let submitted = match is_ours(process, entry(i)) {
             true => submit(process, call, entry(i)),
-            false => done(submit_one(call, entry(i))),
+            false => submit_one(call, entry(i)),
         };
-        match outcome {
-            Outcome::Return(1) => {}
+        match submitted {
+            Ok(1) => {}
             other if i == 0 => return other,
-            _ => return done(Ok(i)),
+            _ => return Ok(i),
         }
     }
-    done(Ok(count.min(MOST)))
+    Ok(count.min(MOST))
 }

@@ -1,13 +1,12 @@
 //! What a call's registers say: descriptors, paths, flags.
 
-use super::done;
-use crate::answer::Answer;
+use crate::answer::{Answer, FORWARD};
 use crate::description::{Held, Object};
 use crate::process::Process;
 use crate::vfs::native::AT_SYMLINK_NOFOLLOW;
 use crate::vfs::node::On;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 use culvert_mounts::resolver::{LastStep, Restrictions};
 use culvert_run::memory;
 use culvert_sys::raw::general::AT_FDCWD;
@@ -27,11 +26,11 @@ pub fn driven(process: &Process, argument: usize) -> Option<Held> {
 }
 
 /// Refuses a descriptor call on our files.
-pub fn refuse(process: &Process, call: &mut Call, errno: Errno) -> Outcome {
+pub fn refuse(process: &Process, call: &mut Call, errno: Errno) -> Answer {
     if descriptor(process, call.args[0]).is_some() {
-        done(Err(errno))
+        Err(errno)
     } else {
-        Outcome::Forward
+        Err(FORWARD)
     }
 }
 
@@ -143,11 +142,11 @@ pub fn on_empty_path(
     process: &Process,
     fd: usize,
     answer: impl FnOnce(On<'_>) -> Answer,
-) -> Option<Outcome> {
+) -> Option<Answer> {
     if fd as i32 == AT_FDCWD {
         let (mount, node) = process.working_node()?;
-        return Some(done(answer(On::Node(mount, node))));
+        return Some(answer(On::Node(mount, node)));
     }
     let held = descriptor(process, fd)?;
-    Some(done(answer(On::Held(&held))))
+    Some(answer(On::Held(&held)))
 }

@@ -1,8 +1,8 @@
 //! chmod, chown, truncate and the setting of times.
 
 use super::arguments::{At, descriptor, is_empty, last_step, on_empty_path};
-use super::done;
 use super::path::on_path;
+use crate::answer::{Answer, FORWARD};
 use crate::description::Object;
 use crate::process::Process;
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
@@ -10,7 +10,7 @@ use crate::vfs::node::On;
 use crate::vfs::setattr::{Right, Wanted, change};
 use crate::vfs::truncate;
 use culvert::{Errno, SetAttributes, Timespec};
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 use culvert_mounts::resolver::LastStep;
 use culvert_run::memory;
 use culvert_sys::nr;
@@ -21,18 +21,18 @@ const UTIME_NOW: u64 = 0x3fff_ffff;
 
 const UTIME_OMIT: u64 = 0x3fff_fffe;
 
-fn by_path(process: &Process, call: &mut Call, at: At, wanted: Result<Wanted, Errno>) -> Outcome {
+fn by_path(process: &Process, call: &mut Call, at: At, wanted: Result<Wanted, Errno>) -> Answer {
     on_path(process, call, at, None, |_, found| {
         change(process, On::Found(found), wanted)
     })
 }
 
 /// The f-forms: a descriptor that is open for more than its path.
-fn by_descriptor(process: &Process, fd: usize, wanted: Result<Wanted, Errno>) -> Outcome {
+fn by_descriptor(process: &Process, fd: usize, wanted: Result<Wanted, Errno>) -> Answer {
     match descriptor(process, fd) {
-        Some(held) if matches!(held.object, Object::Path) => done(Err(Errno::EBADF)),
-        Some(held) => done(change(process, On::Held(&held), wanted)),
-        None => Outcome::Forward,
+        Some(held) if matches!(held.object, Object::Path) => Err(Errno::EBADF),
+        Some(held) => change(process, On::Held(&held), wanted),
+        None => Err(FORWARD),
     }
 }
 
@@ -43,15 +43,15 @@ fn below(
     call: &mut Call,
     flags: usize,
     wanted: Result<Wanted, Errno>,
-) -> Outcome {
+) -> Answer {
     let [fd, path, ..] = call.args;
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     if path == 0 || flags & AT_EMPTY_PATH == 0 || !is_empty(path) {
         return by_path(process, call, At::below(0, last_step(flags)), wanted);
     }
-    on_empty_path(process, fd, |on| change(process, on, wanted)).unwrap_or(Outcome::Forward)
+    on_empty_path(process, fd, |on| change(process, on, wanted)).unwrap_or(Err(FORWARD))
 }
 
 fn permissions(mode: usize) -> Result<Wanted, Errno> {
@@ -63,18 +63,18 @@ fn permissions(mode: usize) -> Result<Wanted, Errno> {
 }
 
 /// chmod(2)
-pub fn chmod(process: &Process, call: &mut Call) -> Outcome {
+pub fn chmod(process: &Process, call: &mut Call) -> Answer {
     let wanted = permissions(call.args[1]);
     by_path(process, call, At::new(0, LastStep::Follow), wanted)
 }
 
 /// fchmod(2)
-pub fn fchmod(process: &Process, call: &mut Call) -> Outcome {
+pub fn fchmod(process: &Process, call: &mut Call) -> Answer {
     by_descriptor(process, call.args[0], permissions(call.args[1]))
 }
 
 /// fchmodat(2) and fchmodat2(2)
-pub fn fchmodat(process: &Process, call: &mut Call) -> Outcome {
+pub fn fchmodat(process: &Process, call: &mut Call) -> Answer {
     let flags = match call.number {
         nr::FCHMODAT2 => call.args[3],
         _ => 0,
@@ -92,42 +92,37 @@ fn owners(uid: usize, gid: usize) -> Result<Wanted, Errno> {
     Ok((changes, Right::Chown))
 }
 
-/// chown(2)
-pub fn chown(process: &Process, call: &mut Call) -> Outcome {
+/// chown(2), lchown(2)
+pub fn chown(process: &Process, call: &mut Call) -> Answer {
+    let last = match call.number {
+        nr::LCHOWN => LastStep::NoFollow,
+        _ => LastStep::Follow,
+    };
     let wanted = owners(call.args[1], call.args[2]);
-    by_path(process, call, At::new(0, LastStep::Follow), wanted)
-}
-
-/// lchown(2)
-pub fn lchown(process: &Process, call: &mut Call) -> Outcome {
-    let wanted = owners(call.args[1], call.args[2]);
-    by_path(process, call, At::new(0, LastStep::NoFollow), wanted)
+    by_path(process, call, At::new(0, last), wanted)
 }
 
 /// fchown(2)
-pub fn fchown(process: &Process, call: &mut Call) -> Outcome {
+pub fn fchown(process: &Process, call: &mut Call) -> Answer {
     by_descriptor(process, call.args[0], owners(call.args[1], call.args[2]))
 }
 
 /// fchownat(2)
-pub fn fchownat(process: &Process, call: &mut Call) -> Outcome {
+pub fn fchownat(process: &Process, call: &mut Call) -> Answer {
     let [_, _, uid, gid, flags, _] = call.args;
     below(process, call, flags, owners(uid, gid))
 }
 
 /// truncate(2)
-pub fn truncate(process: &Process, call: &mut Call) -> Outcome {
+pub fn truncate(process: &Process, call: &mut Call) -> Answer {
     let length = call.args[1] as i64;
     if length < 0 {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
-    on_path(
-        process,
-        call,
-        At::new(0, LastStep::Follow),
-        None,
-        |_, found| truncate::by_path(process, found, length as u64),
-    )
+    let at = At::new(0, LastStep::Follow);
+    on_path(process, call, at, None, |_, found| {
+        truncate::by_path(process, found, length as u64)
+    })
 }
 
 fn now() -> Timespec {
@@ -173,10 +168,10 @@ fn read_pair(address: usize) -> Result<(i64, u64), Errno> {
 }
 
 /// utimensat(2); a null path means the descriptor.
-pub fn utimensat(process: &Process, call: &mut Call) -> Outcome {
+pub fn utimensat(process: &Process, call: &mut Call) -> Answer {
     let [fd, path, pair, flags, ..] = call.args;
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let pair = if pair == 0 {
         Ok((NOW, NOW))
@@ -184,17 +179,17 @@ pub fn utimensat(process: &Process, call: &mut Call) -> Outcome {
         read_pair(pair).and_then(|first| Ok((first, read_pair(pair + 16)?)))
     };
     let Ok((access, modification)) = pair else {
-        return Outcome::Forward;
+        return Err(FORWARD);
     };
     if access.1 == UTIME_OMIT && modification.1 == UTIME_OMIT {
-        return Outcome::Forward; // nothing to do, whatever the path (utimensat(2))
+        return Err(FORWARD); // nothing to do, whatever the path (utimensat(2))
     }
     let times = times(access, modification);
     if path == 0 && fd as i32 != AT_FDCWD {
         return match descriptor(process, fd) {
             // `do_utimes_fd`: a descriptor by itself has no flags.
-            Some(_) if flags != 0 => done(Err(Errno::EINVAL)),
-            None if process.run.is_internal(fd as i32) => done(Err(Errno::EBADF)),
+            Some(_) if flags != 0 => Err(Errno::EINVAL),
+            None if process.run.is_internal(fd as i32) => Err(Errno::EBADF),
             _ => by_descriptor(process, fd, times),
         };
     }
@@ -202,7 +197,7 @@ pub fn utimensat(process: &Process, call: &mut Call) -> Outcome {
 }
 
 /// utime(2), utimes(2), futimesat(2)
-pub fn old_times(process: &Process, call: &mut Call) -> Outcome {
+pub fn old_times(process: &Process, call: &mut Call) -> Answer {
     let at = At::of(call.number == nr::FUTIMESAT, 0, LastStep::Follow);
     let buffer = call.args[at.path + 1];
     let pair = (|| {
@@ -223,9 +218,9 @@ pub fn old_times(process: &Process, call: &mut Call) -> Outcome {
         };
         Ok((micro(read_pair(buffer)?)?, micro(read_pair(buffer + 16)?)?))
     })();
-    let Ok(wanted) = pair.and_then(|(access, modification)| times(access, modification)) else {
-        return Outcome::Forward;
-    };
+    let wanted = pair
+        .and_then(|(access, modification)| times(access, modification))
+        .map_err(|_| FORWARD)?;
     if call.number == nr::FUTIMESAT && call.args[1] == 0 {
         return by_descriptor(process, call.args[0], Ok(wanted));
     }

@@ -3,18 +3,20 @@
 //! among them.
 
 use super::arguments::At;
-use super::done;
 use super::path::on_path;
+use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::create;
 use crate::vfs::remove::{remove_directory, remove_file};
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 use culvert_mounts::resolver::LastStep;
 use culvert_run::memory::PathBuffer;
 use culvert_sys::nr;
 
+const AT_REMOVEDIR: usize = 0x200;
+
 /// mkdir(2), mkdirat(2)
-pub fn mkdir(process: &Process, call: &mut Call) -> Outcome {
+pub fn mkdir(process: &Process, call: &mut Call) -> Answer {
     let at = At::of(call.number == nr::MKDIRAT, 0, LastStep::Parent);
     let mode = call.args[at.path + 1];
     on_path(process, call, at, None, |_, found| {
@@ -23,13 +25,13 @@ pub fn mkdir(process: &Process, call: &mut Call) -> Outcome {
 }
 
 /// mknod(2), mknodat(2)
-pub fn mknod(process: &Process, call: &mut Call) -> Outcome {
+pub fn mknod(process: &Process, call: &mut Call) -> Answer {
     let at = At::of(call.number == nr::MKNODAT, 0, LastStep::Parent);
     let (mode, device) = (call.args[at.path + 1], call.args[at.path + 2]);
     // `may_mknod`: what no file system makes.
     match mode as u32 & 0o170000 {
         0 | 0o100000 | 0o020000 | 0o060000 | 0o010000 | 0o140000 => {}
-        _ => return Outcome::Forward,
+        _ => return Err(FORWARD),
     }
     on_path(process, call, at, None, |_, found| {
         create::node(found, mode as u32, device as u64).map(|()| 0)
@@ -37,61 +39,31 @@ pub fn mknod(process: &Process, call: &mut Call) -> Outcome {
 }
 
 /// symlink(2), symlinkat(2)
-pub fn symlink(process: &Process, call: &mut Call) -> Outcome {
+pub fn symlink(process: &Process, call: &mut Call) -> Answer {
     let at = At::of(call.number == nr::SYMLINKAT, 1, LastStep::Parent);
     let mut target_room = PathBuffer::new();
-    let target = match target_room.read(call.args[0]) {
-        Ok(target) => target,
-        Err(errno) => return done(Err(errno)),
-    };
+    let target = target_room.read(call.args[0])?;
     if target.is_empty() {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     on_path(process, call, at, None, |_, found| {
         create::symbolic_link(found, target.bytes()).map(|()| 0)
     })
 }
 
-/// unlink(2)
-pub fn unlink(process: &Process, call: &mut Call) -> Outcome {
-    on_path(
-        process,
-        call,
-        At::new(0, LastStep::Parent),
-        None,
-        |_, found| remove_file(process, found),
-    )
-}
-
-/// rmdir(2)
-pub fn rmdir(process: &Process, call: &mut Call) -> Outcome {
-    on_path(
-        process,
-        call,
-        At::new(0, LastStep::Parent),
-        None,
-        |_, found| remove_directory(process, found),
-    )
-}
-
-/// unlinkat(2)
-pub fn unlinkat(process: &Process, call: &mut Call) -> Outcome {
-    const AT_REMOVEDIR: usize = 0x200;
-    match call.args[2] {
-        0 => on_path(
-            process,
-            call,
-            At::below(0, LastStep::Parent),
-            None,
-            |_, found| remove_file(process, found),
-        ),
-        AT_REMOVEDIR => on_path(
-            process,
-            call,
-            At::below(0, LastStep::Parent),
-            None,
-            |_, found| remove_directory(process, found),
-        ),
-        _ => Outcome::Forward,
+/// unlink(2), rmdir(2), unlinkat(2)
+pub fn unlink(process: &Process, call: &mut Call) -> Answer {
+    let at = At::of(call.number == nr::UNLINKAT, 0, LastStep::Parent);
+    let flags = match call.number {
+        nr::UNLINK => 0,
+        nr::RMDIR => AT_REMOVEDIR,
+        _ => call.args[2],
+    };
+    if flags & !AT_REMOVEDIR != 0 {
+        return Err(FORWARD);
     }
+    on_path(process, call, at, None, |_, found| match flags {
+        0 => remove_file(process, found),
+        _ => remove_directory(process, found),
+    })
 }

@@ -1,33 +1,33 @@
 //! Calls that change on whose behalf a thread acts, and under which filters.
 
-use super::done;
+use crate::answer::{Answer, FORWARD};
 use crate::lifecycle::credentials::{NEW_USER, changing, entering};
 use crate::lifecycle::filters::installing;
 use crate::process::Process;
+use culvert_intercept::Call;
 use culvert_intercept::filters::Filter;
-use culvert_intercept::{Call, Outcome};
 use culvert_sys::BorrowedFd;
 use culvert_sys::nr;
 use culvert_sys::raw::prctl::PR_SET_SECUREBITS;
 
 /// setuid(2), capset(2) and all the others that change credentials.
-pub fn changes(process: &Process, call: &mut Call) -> Outcome {
+pub fn changes(process: &Process, call: &mut Call) -> Answer {
     let asks = matches!(call.number, nr::SETFSUID | nr::SETFSGID);
     if asks && call.args[0] as u32 == u32::MAX {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
-    done(changing(process, call.number, || call.execute()))
+    changing(process, call.number, || call.execute())
 }
 
 /// setns(2)
-pub fn setns(process: &Process, call: &mut Call) -> Outcome {
+pub fn setns(process: &Process, call: &mut Call) -> Answer {
     let kinds = match call.args[1] {
         0 => kind_of_namespace(call.args[0]),
         kinds => kinds,
     };
     match kinds & NEW_USER {
-        0 => Outcome::Forward,
-        _ => done(entering(process, kinds, || call.execute())),
+        0 => Err(FORWARD),
+        _ => entering(process, kinds, || call.execute()),
     }
 }
 
@@ -37,22 +37,18 @@ fn kind_of_namespace(fd: usize) -> usize {
 }
 
 /// prctl(2), seccomp(2): a filter may be coming.
-pub fn confine(process: &Process, call: &mut Call) -> Outcome {
+pub fn confine(process: &Process, call: &mut Call) -> Answer {
     const NEW_LISTENER: usize = 1 << 3;
     const TSYNC: usize = 1;
     if call.number == nr::PRCTL && call.args[0] as u32 == PR_SET_SECUREBITS {
         let answer = call.execute();
         culvert_run::task::credentials::forget_credentials();
-        return done(answer);
+        return answer;
     }
-    let Some(filter) = may_install(call) else {
-        return Outcome::Forward;
-    };
+    let filter = may_install(call).ok_or(FORWARD)?;
     let of_all = call.number == nr::SECCOMP && call.args[1] & TSYNC != 0;
     let counts_threads = of_all && call.args[1] & NEW_LISTENER == 0;
-    done(installing(process, filter, of_all, counts_threads, || {
-        call.execute()
-    }))
+    installing(process, filter, of_all, counts_threads, || call.execute())
 }
 
 /// The filter that `call` may install: programs ask with others, and with none given, what the

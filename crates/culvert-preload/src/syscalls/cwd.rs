@@ -5,15 +5,15 @@
 //! the kernel's own, the kernel's is the real one.
 
 use super::arguments::{At, descriptor};
-use super::done;
-use super::path::on_path;
+use super::path::{on_path, refuse_inside};
+use crate::answer::{Answer, FORWARD};
 use crate::process::{Here, Keeper, Process};
 use crate::vfs::path::existing;
 use crate::vfs::working_directory::{INSIDE, backed_path, enter};
 use alloc::vec;
 use alloc::vec::Vec;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome, user};
+use culvert_intercept::{Call, user};
 use culvert_mounts::{Place, resolver::LastStep};
 use culvert_run::stat_path;
 use culvert_sys::fd::CWD;
@@ -32,104 +32,80 @@ fn identity_of_here(process: &Process, _: &Call) -> Option<(u64, u64)> {
 }
 
 /// chdir(2)
-pub fn chdir(process: &Process, call: &mut Call) -> Outcome {
-    let outcome = on_path(
-        process,
-        call,
-        At::new(0, LastStep::Follow),
-        Some(identity_of_here),
-        |_, found| {
-            let attributes = *existing(found)?;
-            let mounts = &process.mounts;
-            let node = attributes.node;
-            let reference = found.references.take(mounts, found.mount, node);
-            let keeper = Keeper::node(found.mount, node, reference);
-            enter(process, found.mount, &attributes, keeper)?;
-            Ok(INSIDE)
-        },
-    );
-    match outcome {
-        Outcome::Return(INSIDE_RESULT) => done(Ok(0)),
-        Outcome::Return(0) => {
-            process.set_working_directory(None);
-            done(Ok(0))
-        }
-        other => other,
+pub fn chdir(process: &Process, call: &mut Call) -> Answer {
+    let at = At::new(0, LastStep::Follow);
+    let went = on_path(process, call, at, Some(identity_of_here), |_, found| {
+        let attributes = *existing(found)?;
+        let mounts = &process.mounts;
+        let node = attributes.node;
+        let reference = found.references.take(mounts, found.mount, node);
+        let keeper = Keeper::node(found.mount, node, reference);
+        enter(process, found.mount, &attributes, keeper)?;
+        Ok(INSIDE)
+    })?;
+    if went != INSIDE {
+        process.set_working_directory(None);
     }
+    Ok(0)
 }
 
-const INSIDE_RESULT: isize = INSIDE as isize;
-
 /// fchdir(2)
-pub fn fchdir(process: &Process, call: &mut Call) -> Outcome {
+pub fn fchdir(process: &Process, call: &mut Call) -> Answer {
     if let Some(held) = descriptor(process, call.args[0]) {
-        return done(crate::description::described(&held).and_then(|attributes| {
-            let fd = call.args[0] as i32;
-            let description = process.table.reference(fd).ok_or(Errno::EBADF)?;
-            enter(
-                process,
-                held.mount,
-                &attributes,
-                Keeper::Description(description),
-            )
-        }));
+        let attributes = crate::description::described(&held)?;
+        let fd = call.args[0] as i32;
+        let keeper = Keeper::Description(process.table.reference(fd).ok_or(Errno::EBADF)?);
+        return enter(process, held.mount, &attributes, keeper);
     }
-    let answer = call.execute();
-    if answer.is_ok() {
-        if let Some(mount) = process.table.backed(call.args[0] as i32) {
-            process.set_working_directory(Some((Here::Backed(mount), Keeper::nothing())));
-            return done(answer);
-        }
-        process.set_working_directory(None);
-        let mount = identity_of_here(process, call)
-            .and_then(|(dev, ino)| process.mounts.is_target(dev, ino));
-        if let Some(mount) = mount {
-            if let Some(backing) = crate::backing::of(mount) {
-                let entered =
-                    culvert_sys::fs::fchdir(culvert_sys::BorrowedFd::number(backing.root));
-                process.set_working_directory(Some((Here::Backed(mount), Keeper::nothing())));
-                return done(entered.map(|()| 0));
-            }
-            let root = culvert_cache::looked_at::file_system(mount)
-                .and_then(|fs| fs.attributes(fs.root()).map_err(|error| error.errno()));
-            return done(
-                root.and_then(|attributes| enter(process, mount, &attributes, Keeper::nothing())),
-            );
-        }
+    let answer = call.execute()?;
+    if let Some(mount) = process.table.backed(call.args[0] as i32) {
+        process.set_working_directory(Some((Here::Backed(mount), Keeper::nothing())));
+        return Ok(answer);
     }
-    done(answer)
+    process.set_working_directory(None);
+    let mount =
+        identity_of_here(process, call).and_then(|(dev, ino)| process.mounts.is_target(dev, ino));
+    let Some(mount) = mount else {
+        return Ok(answer);
+    };
+    if let Some(backing) = crate::backing::of(mount) {
+        let entered = culvert_sys::fs::fchdir(culvert_sys::BorrowedFd::number(backing.root));
+        process.set_working_directory(Some((Here::Backed(mount), Keeper::nothing())));
+        return entered.map(|()| 0);
+    }
+    let driver = culvert_cache::looked_at::file_system(mount)?;
+    let attributes = driver
+        .attributes(driver.root())
+        .map_err(|error| error.errno())?;
+    enter(process, mount, &attributes, Keeper::nothing())
 }
 
 /// getcwd(2)
-pub fn getcwd(process: &Process, call: &mut Call) -> Outcome {
+pub fn getcwd(process: &Process, call: &mut Call) -> Answer {
     let [buffer, size, ..] = call.args;
     let here = process.with_working_directory(|here| match here {
         Some(here @ (Here::Place(Place::Mount { .. }) | Here::Backed(_))) => Some(here.clone()),
         _ => None,
     });
-    let Some(here) = here else {
-        return Outcome::Forward;
+    let here = here.ok_or(FORWARD)?;
+    let mut path = match here {
+        Here::Place(place) => process
+            .mounts
+            .path_of(&place)
+            .map_err(|error| error.errno())?,
+        Here::Backed(mount) => backed_path(mount)?,
     };
-    done((|| {
-        let mut path = match here {
-            Here::Place(place) => process
-                .mounts
-                .path_of(&place)
-                .map_err(|error| error.errno())?,
-            Here::Backed(mount) => backed_path(mount)?,
-        };
-        path.push(0);
-        // As fs/d_path.c: glibc builds a longer name itself, and takes ERANGE for its own mistake.
-        if path.len() > LONGEST_WITH_NUL {
-            return Err(Errno::ENAMETOOLONG);
-        }
-        if path.len() > size {
-            return Err(Errno::ERANGE);
-        }
-        user::copy_out(buffer, &path)
-            .map(|()| path.len())
-            .map_err(|_| Errno::EFAULT)
-    })())
+    path.push(0);
+    // As fs/d_path.c: glibc builds a longer name itself, and takes ERANGE for its own mistake.
+    if path.len() > LONGEST_WITH_NUL {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    if path.len() > size {
+        return Err(Errno::ERANGE);
+    }
+    user::copy_out(buffer, &path)
+        .map(|()| path.len())
+        .map_err(|_| Errno::EFAULT)
 }
 
 /// PATH_MAX: what the kernel can say of a directory, its NUL counted.
@@ -137,17 +113,13 @@ const LONGEST_WITH_NUL: usize = 4096;
 
 /// chroot(2): a root in a mount cannot be had; after one outside, mounts are out of reach. The root
 /// that the process has already changes nothing.
-pub fn chroot(process: &Process, call: &mut Call) -> Outcome {
+pub fn chroot(process: &Process, call: &mut Call) -> Answer {
     let root = root_to_be(call.args[0]);
     crate::strangers::before_leaving();
     let before = root_now();
-    let outcome = super::path::refuse_inside(
-        process,
-        call,
-        At::new(0, LastStep::Follow),
-        Errno::EOPNOTSUPP,
-    );
-    if outcome == Outcome::Return(0) && (before.is_none() || before != root_now()) {
+    let at = At::new(0, LastStep::Follow);
+    let answer = refuse_inside(process, call, at, Errno::EOPNOTSUPP);
+    if answer == Ok(0) && (before.is_none() || before != root_now()) {
         culvert_run::task::leave();
         let reason = "it has changed its root directory, and is out of their reach from here on";
         // Elsewhere it would not see mounts of the kernel's either.
@@ -176,13 +148,13 @@ pub fn chroot(process: &Process, call: &mut Call) -> Outcome {
             culvert_sys::log!("chroot: {reason}");
         }
     }
-    outcome
+    answer
 }
 
 /// pivot_root(2): likewise, but that the mounts stay where they were.
-pub fn pivot_root(process: &Process, call: &mut Call) -> Outcome {
+pub fn pivot_root(process: &Process, call: &mut Call) -> Answer {
     crate::strangers::before_leaving();
-    super::path::refuse_inside(process, call, At::new(0, LastStep::Follow), Errno::EINVAL)
+    refuse_inside(process, call, At::new(0, LastStep::Follow), Errno::EINVAL)
 }
 
 /// Which directory is the root, on which mount; none where the kernel does not say.

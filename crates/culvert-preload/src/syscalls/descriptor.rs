@@ -1,16 +1,15 @@
 //! Calls about descriptors themselves: close, dup and its family, fcntl.
 
 use super::arguments::descriptor;
-use super::done;
 use super::locks::{
     self, F_GETLEASE, F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_SETLK,
     F_SETLKW,
 };
-use crate::answer::Answer;
+use crate::answer::{Answer, FORWARD};
 use crate::description::{Held, Object};
 use crate::process::Process;
 use culvert::{Errno, FileKind};
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 use culvert_run::files::dup_from;
 use culvert_sys::raw::general::{
     F_ADD_SEALS, F_CREATED_QUERY, F_DUPFD, F_DUPFD_CLOEXEC, F_DUPFD_QUERY, F_GET_SEALS, F_GETFD,
@@ -19,17 +18,17 @@ use culvert_sys::raw::general::{
 
 /// close(2). The table is cleared before the kernel frees the number, so that no other thread's new
 /// descriptor is ever taken for the old one.
-pub fn close(process: &Process, call: &mut Call) -> Outcome {
+pub fn close(process: &Process, call: &mut Call) -> Answer {
     let fd = call.args[0] as i32;
     let table = &process.table;
     if process.run.is_internal(fd) {
-        return done(Err(Errno::EBADF));
+        return Err(Errno::EBADF);
     }
     let Some(held) = descriptor(process, call.args[0]) else {
         if table.has_class(fd) {
             table.remove(fd);
         }
-        return Outcome::Forward;
+        return Err(FORWARD);
     };
     let flushed = culvert_cache::closing(&*held).and_then(|()| match &held.object {
         Object::File(file) => file.flush(),
@@ -44,18 +43,18 @@ pub fn close(process: &Process, call: &mut Call) -> Outcome {
     // A shared description loses this process's POSIX locks with any descriptor of its file: the
     // kernel sees to that on the shadow. SAFETY: the program closes its own descriptor.
     let closed = culvert_sys::OwnedFd::from_raw(fd).close();
-    done(result.and(closed.map(|()| 0)))
+    result.and(closed.map(|()| 0))
 }
 
 /// dup(2)
-pub fn dup(process: &Process, call: &mut Call) -> Outcome {
+pub fn dup(process: &Process, call: &mut Call) -> Answer {
     if process.run.is_internal(call.args[0] as i32) {
-        return done(Err(Errno::EBADF));
+        return Err(Errno::EBADF);
     }
     if descriptor(process, call.args[0]).is_none() {
         return dup_foreign(process, call);
     }
-    done(dup_ours(process, call.args[0] as i32, 0, false))
+    dup_ours(process, call.args[0] as i32, 0, false)
 }
 
 /// A dup of a descriptor of ours at the lowest number from `from` on.
@@ -74,32 +73,28 @@ fn dup_ours(process: &Process, fd: i32, from: i32, close_on_exec: bool) -> Answe
 
 /// dup or F_DUPFD of a descriptor of the kernel's own: what is known of it is known of the new one,
 /// too.
-fn dup_foreign(process: &Process, call: &Call) -> Outcome {
+fn dup_foreign(process: &Process, call: &Call) -> Answer {
     let table = &process.table;
     if !table.has_class(call.args[0] as i32) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let answer = call.execute();
     if let Ok(new) = answer {
         table.duplicated(call.args[0] as i32, new as i32);
     }
-    done(answer)
+    answer
 }
 
 /// dup2(2), dup3(2)
-pub fn dup_to(process: &Process, call: &mut Call) -> Outcome {
+pub fn dup_to(process: &Process, call: &mut Call) -> Answer {
     let (old, new) = (call.args[0] as i32, call.args[1] as i32);
     let table = &process.table;
     if process.run.is_internal(old) {
         // It fails, in the kernel's order of errors.
-        return done(call.replacing().word(0, usize::MAX).execute());
+        return call.replacing().word(0, usize::MAX).execute();
     }
-    if new >= 0
-        && process.run.is_internal(new)
-        && old != new
-        && let Err(error) = process.run.make_way(new)
-    {
-        return done(Err(error));
+    if new >= 0 && process.run.is_internal(new) && old != new {
+        process.run.make_way(new)?;
     }
     if let Some(held) = descriptor(process, call.args[1]).filter(|_| old != new) {
         let _ = culvert_cache::closing(&*held);
@@ -110,17 +105,17 @@ pub fn dup_to(process: &Process, call: &mut Call) -> Outcome {
         descriptor(process, call.args[1]).is_some(),
     );
     if old == new {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     if source.is_some() && crate::descriptors::rings::is_awaited(new) {
-        return done(Err(Errno::EBUSY));
+        return Err(Errno::EBUSY);
     }
     // Another thread's driver may have got the number since it was looked at.
     let make = |call: &Call| process.run.unless_internal(new, || call.execute());
     if source.is_none() && !target {
         let backed = table.has_class(old) || table.has_class(new);
         if !backed && !culvert_intercept::multi_threaded() {
-            return Outcome::Forward;
+            return Err(FORWARD);
         }
         // What is closed may take its time, and is none of ours.
         let changes = changes.filter(|_| backed);
@@ -131,7 +126,7 @@ pub fn dup_to(process: &Process, call: &mut Call) -> Outcome {
         if backed && answer.is_ok() && !table.duplicated(old, new) {
             table.remove(new);
         }
-        return done(answer);
+        return answer;
     }
     if let Some(Object::File(file)) = table.reference(new).as_ref().map(|held| &held.object) {
         let _ = file.flush(); // dup2(2): errors of the implied close are lost.
@@ -147,54 +142,51 @@ pub fn dup_to(process: &Process, call: &mut Call) -> Outcome {
             None => table.remove(new),
         }
     }
-    done(result)
+    result
 }
 
 /// fcntl(2)
-pub fn fcntl(process: &Process, call: &mut Call) -> Outcome {
+pub fn fcntl(process: &Process, call: &mut Call) -> Answer {
     let [fd, command, argument, ..] = call.args;
     let Some(held) = descriptor(process, fd) else {
         return match command as u32 {
-            _ if process.run.is_internal(fd as i32) => done(Err(Errno::EBADF)),
+            _ if process.run.is_internal(fd as i32) => Err(Errno::EBADF),
             F_DUPFD | F_DUPFD_CLOEXEC => dup_foreign(process, call),
-            _ => Outcome::Forward,
+            _ => Err(FORWARD),
         };
     };
     let path_only = matches!(held.object, Object::Path);
     match command as u32 {
-        F_DUPFD | F_DUPFD_CLOEXEC => done(dup_ours(
+        F_DUPFD | F_DUPFD_CLOEXEC => dup_ours(
             process,
             fd as i32,
             argument as i32,
             command as u32 == F_DUPFD_CLOEXEC,
-        )),
-        F_GETFD | F_SETFD => Outcome::Forward,
+        ),
+        F_GETFD | F_SETFD => Err(FORWARD),
         F_DUPFD_QUERY => {
             let same = process.table.are_same(fd as i32, argument as i32);
-            same.map_or(Outcome::Forward, |same| done(Ok(usize::from(same))))
+            same.map_or(Err(FORWARD), |same| Ok(usize::from(same)))
         }
-        _ if matches!(held.object, Object::Fifo) => Outcome::Forward,
-        F_GETFL => done(held.flags(fd as i32).map(|flags| flags as usize)),
+        _ if matches!(held.object, Object::Fifo) => Err(FORWARD),
+        F_GETFL => held.flags(fd as i32).map(|flags| flags as usize),
         // `check_fcntl_cmd`, fs/fcntl.c.
-        _ if path_only && command as u32 != F_CREATED_QUERY => done(Err(Errno::EBADF)),
-        F_SETFL => done(held.set_flags(fd as i32, argument as u32).map(|()| 0)),
+        _ if path_only && command as u32 != F_CREATED_QUERY => Err(Errno::EBADF),
+        F_SETFL => held.set_flags(fd as i32, argument as u32).map(|()| 0),
         // Older kernels than 6.12 do not know it.
-        F_CREATED_QUERY => done(call.execute().map(|kernel| match held.is_direct() {
+        F_CREATED_QUERY => call.execute().map(|kernel| match held.is_direct() {
             true => usize::from(held.created) | kernel,
             false => usize::from(held.created),
-        })),
-        F_NOTIFY => done(notify(&held, argument)),
-        F_SETPIPE_SZ | F_GETPIPE_SZ => done(Err(Errno::EBADF)),
-        F_ADD_SEALS | F_GET_SEALS => done(Err(Errno::EINVAL)),
-        F_GETLK | F_SETLK | F_SETLKW | F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => done(
-            locks::record(process, &held, fd as i32, command as u32, argument),
-        ),
+        }),
+        F_NOTIFY => notify(&held, argument),
+        F_SETPIPE_SZ | F_GETPIPE_SZ => Err(Errno::EBADF),
+        F_ADD_SEALS | F_GET_SEALS => Err(Errno::EINVAL),
+        F_GETLK | F_SETLK | F_SETLKW | F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => {
+            locks::record(process, &held, fd as i32, command as u32, argument)
+        }
         F_SETLEASE | F_GETLEASE => locks::lease(process, fd, command as u32),
         // Owners, signals, hints: the kernel keeps them.
-        _ => match process.table.promote(fd as i32) {
-            Ok(()) => Outcome::Forward,
-            Err(error) => done(Err(error)),
-        },
+        _ => process.table.promote(fd as i32).and(Err(FORWARD)),
     }
 }
 
@@ -210,20 +202,18 @@ fn notify(held: &Held, events: usize) -> Answer {
 }
 
 /// close_range(2): everything in the range but Culvert's own descriptors.
-pub fn close_range(process: &Process, call: &mut Call) -> Outcome {
+pub fn close_range(process: &Process, call: &mut Call) -> Answer {
     const CLOSE_RANGE_UNSHARE: usize = 2;
     const CLOSE_RANGE_CLOEXEC: usize = 4;
     let (first, last, flags) = (call.args[0] as u32, call.args[1] as u32, call.args[2]);
     if first > last || flags & !(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) != 0 {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let table = &process.table;
     // First, so that the table which is changed is this thread's own.
     if flags & CLOSE_RANGE_UNSHARE != 0 {
         let unshare = || culvert_sys::fd::unshare().map(|()| 0);
-        if let Some(Err(error)) = crate::descriptors::with_own_table(unshare) {
-            return done(Err(error));
-        }
+        crate::descriptors::with_own_table(unshare).transpose()?;
     }
     let mut internal: alloc::vec::Vec<u32> = process
         .internal_descriptors()
@@ -265,26 +255,24 @@ pub fn close_range(process: &Process, call: &mut Call) -> Outcome {
             None => break,
         };
     }
-    done(result.map(|()| 0))
+    result.map(|()| 0)
 }
 
 /// pidfd_getfd(2): a descriptor of another process may be a shadow.
-pub fn pidfd_getfd(process: &Process, call: &mut Call) -> Outcome {
+pub fn pidfd_getfd(process: &Process, call: &mut Call) -> Answer {
     let result = call.execute();
     if let Ok(fd) = result {
         process.table.forget(fd as i32);
     }
-    done(result)
+    result
 }
 
 /// kcmp(2) of files: private descriptions are dups of one memfd, so the kernel must be told them
 /// apart first.
-pub fn kcmp(process: &Process, call: &mut Call) -> Outcome {
+pub fn kcmp(process: &Process, call: &mut Call) -> Answer {
     const KCMP_FILE: usize = 0;
-    if call.args[2] == KCMP_FILE
-        && let Err(error) = process.table.promote_all(false)
-    {
-        return done(Err(error));
+    if call.args[2] == KCMP_FILE {
+        process.table.promote_all(false)?;
     }
-    Outcome::Forward
+    Err(FORWARD)
 }

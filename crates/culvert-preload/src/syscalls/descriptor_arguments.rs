@@ -17,10 +17,11 @@
 //! descriptor (binder's objects, drivers out of the kernel's tree).
 
 use super::arguments::kernel_has_not;
-use super::{credentials, done, file};
+use super::{credentials, file};
+use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 use culvert_run::memory;
 use culvert_sys::raw::prctl::PR_SET_MM;
 
@@ -111,60 +112,45 @@ fn check_request(process: &Process, request: &Request, argument: usize) -> Resul
 }
 
 /// ioctl(2): of a file of a mount, or with one in its argument.
-pub fn ioctl(process: &Process, call: &mut Call) -> Outcome {
+pub fn ioctl(process: &Process, call: &mut Call) -> Answer {
     let request = call.args[1] as u32;
-    if let Some(request) = REQUESTS.iter().find(|it| it.number == request)
-        && let Err(errno) = check_request(process, request, call.args[2])
-    {
-        return done(Err(errno));
+    if let Some(request) = REQUESTS.iter().find(|it| it.number == request) {
+        check_request(process, request, call.args[2])?;
     }
     file::ioctl(process, call)
 }
 
 /// fsconfig(2) with a descriptor, or a path from one, of a file system's parameter.
-pub fn fsconfig(process: &Process, call: &mut Call) -> Outcome {
+pub fn fsconfig(process: &Process, call: &mut Call) -> Answer {
     const SET_PATH: u32 = 3;
     const SET_FD: u32 = 5;
     let [_, command, _, _, descriptor, _] = call.args;
-    match command as u32 {
-        SET_PATH..=SET_FD => match check(process, descriptor as i32, Errno::EINVAL, "fsconfig") {
-            Ok(()) => Outcome::Forward,
-            Err(errno) => done(Err(errno)),
-        },
-        _ => Outcome::Forward,
+    if matches!(command as u32, SET_PATH..=SET_FD) {
+        check(process, descriptor as i32, Errno::EINVAL, "fsconfig")?;
     }
+    Err(FORWARD)
 }
 
 /// kexec_file_load(2): the kernel reads both.
-pub fn kexec_file_load(process: &Process, call: &mut Call) -> Outcome {
+pub fn kexec_file_load(process: &Process, call: &mut Call) -> Answer {
     const NO_INITRAMFS: usize = 4;
     let [kernel, initrd, _, _, flags, _] = call.args;
     let initrd = match flags & NO_INITRAMFS {
         0 => initrd as i32,
         _ => -1,
     };
-    let both = check(process, kernel as i32, Errno::ENOEXEC, "kexec_file_load")
-        .and_then(|()| check(process, initrd, Errno::ENOEXEC, "kexec_file_load"));
-    match both {
-        Ok(()) => Outcome::Forward,
-        Err(errno) => done(Err(errno)),
-    }
+    check(process, kernel as i32, Errno::ENOEXEC, "kexec_file_load")?;
+    check(process, initrd, Errno::ENOEXEC, "kexec_file_load")?;
+    Err(FORWARD)
 }
 
 /// prctl(2): the program's file, which the kernel is told by a descriptor; the rest is another
 /// function's.
-pub fn prctl(process: &Process, call: &mut Call) -> Outcome {
+pub fn prctl(process: &Process, call: &mut Call) -> Answer {
     const PR_SET_MM_EXE_FILE: usize = 13;
-    if call.args[0] as u32 == PR_SET_MM
-        && call.args[1] == PR_SET_MM_EXE_FILE
-        && let Err(errno) = check(
-            process,
-            call.args[2] as i32,
-            Errno::EACCES,
-            "PR_SET_MM_EXE_FILE",
-        )
-    {
-        return done(Err(errno));
+    if call.args[0] as u32 == PR_SET_MM && call.args[1] == PR_SET_MM_EXE_FILE {
+        let file = call.args[2] as i32;
+        check(process, file, Errno::EACCES, "PR_SET_MM_EXE_FILE")?;
     }
     credentials::confine(process, call)
 }

@@ -1,15 +1,14 @@
 //! getdents64 and its old form: directories as records in the program's buffer.
 
 use super::arguments::descriptor;
-use super::done;
-use crate::answer::Answer;
+use crate::answer::{Answer, FORWARD};
 use crate::description::Held;
 use crate::process::Process;
 use crate::vfs::list;
 use crate::vfs::mount_points::{self, in_kernel, is_position};
 use crate::vfs::targets::adopt_target;
 use culvert::{DirectoryEntry, Errno};
-use culvert_intercept::{Call, Outcome, user};
+use culvert_intercept::{Call, user};
 use culvert_mounts::MountId;
 use culvert_sys::nr;
 
@@ -80,19 +79,19 @@ impl Records {
 }
 
 /// getdents64(2), getdents(2)
-pub fn getdents(process: &Process, call: &mut Call) -> Outcome {
+pub fn getdents(process: &Process, call: &mut Call) -> Answer {
     let fd = call.args[0];
     let Some(held) = descriptor(process, fd) else {
         return if process.run.is_internal(fd as i32) {
-            done(Err(Errno::EBADF))
+            Err(Errno::EBADF)
         } else {
             match list_foreign(process, call) {
-                Outcome::Forward => done(super::hidden::list(process, call)),
-                outcome => outcome,
+                Err(FORWARD) => super::hidden::list(process, call),
+                answer => answer,
             }
         };
     };
-    done(list(process, &held, fd as i32, Records::of(call)))
+    list(process, &held, fd as i32, Records::of(call))
 }
 
 fn list(process: &Process, held: &Held, fd: i32, mut records: Records) -> Answer {
@@ -108,7 +107,7 @@ fn list(process: &Process, held: &Held, fd: i32, mut records: Records) -> Answer
 
 /// getdents64 on a foreign descriptor: it may be the empty directory under a mount, opened through
 /// a link outside.
-fn list_foreign(process: &Process, call: &mut Call) -> Outcome {
+fn list_foreign(process: &Process, call: &mut Call) -> Answer {
     let fd = call.args[0] as i32;
     let identity = || {
         culvert_run::stat_descriptor(fd)
@@ -120,23 +119,21 @@ fn list_foreign(process: &Process, call: &mut Call) -> Outcome {
     let Some(mount) = mount else {
         return list_kernels(process, call);
     };
-    match adopt_target(process, fd, mount) {
-        Ok(()) => getdents(process, call),
-        Err(errno) => done(Err(errno)),
-    }
+    adopt_target(process, fd, mount)?;
+    getdents(process, call)
 }
 
 /// getdents64(2), getdents(2) of the kernel's directory behind argument 0.
-fn list_kernels(process: &Process, call: &Call) -> Outcome {
+fn list_kernels(process: &Process, call: &Call) -> Answer {
     let fd = call.args[0] as i32;
     if !process.targets_missing {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let mounts = in_kernel(process, fd);
     if mounts.is_empty() {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
-    done(list_with(process, call, fd, &mounts))
+    list_with(process, call, fd, &mounts)
 }
 
 fn list_with(process: &Process, call: &Call, fd: i32, mounts: &[MountId]) -> Answer {

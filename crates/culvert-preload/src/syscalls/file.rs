@@ -1,14 +1,13 @@
 //! What else is done to an open file: advice, synchronising, allocating, truncating, ioctl, flock.
 
 use super::arguments::{descriptor, driven, kernel_has_not};
-use super::done;
-use crate::answer::Answer;
+use crate::answer::{Answer, FORWARD};
 use crate::description::{Held, Object, report};
 use crate::process::Process;
 use crate::vfs::sync::{self, Extent};
 use crate::vfs::{ioctl, truncate};
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome, user};
+use culvert_intercept::{Call, user};
 use culvert_run::memory;
 use culvert_sys::nr;
 use culvert_sys::raw::general::O_NONBLOCK;
@@ -17,21 +16,19 @@ use culvert_sys::raw::ioctl::{
 };
 
 /// fadvise64(2), readahead(2): advice; errors as natively.
-pub fn advice(process: &Process, call: &mut Call) -> Outcome {
-    let Some(held) = driven(process, call.args[0]) else {
-        return Outcome::Forward;
-    };
-    done(match (&held.object, call.number) {
+pub fn advice(process: &Process, call: &mut Call) -> Answer {
+    let held = driven(process, call.args[0]).ok_or(FORWARD)?;
+    match (&held.object, call.number) {
         (Object::Path, _) => Err(Errno::EBADF),
         (_, nr::FADVISE64) if call.args[3] > 5 => Err(Errno::EINVAL),
         (Object::Directory, nr::READAHEAD) => Err(Errno::EINVAL),
         (Object::File(_), nr::READAHEAD) => held.readable().map(|_| 0),
         _ => Ok(0),
-    })
+    }
 }
 
 /// fsync(2), fdatasync(2), sync_file_range(2), syncfs(2).
-pub fn sync(process: &Process, call: &mut Call) -> Outcome {
+pub fn sync(process: &Process, call: &mut Call) -> Answer {
     // What the kernel has of a FIFO is in another file system.
     let is_fifo = |held: &Held| matches!(held.object, Object::Fifo);
     let (found, extent) = match call.number {
@@ -43,86 +40,75 @@ pub fn sync(process: &Process, call: &mut Call) -> Outcome {
         nr::FDATASYNC => (driven(process, call.args[0]), Extent::Data),
         _ => (driven(process, call.args[0]), Extent::Range),
     };
-    let Some(held) = found else {
-        return Outcome::Forward;
-    };
+    let held = found.ok_or(FORWARD)?;
     // Its arguments are the kernel's to check, which writes back what stands for the file: nothing.
-    if extent == Extent::Range
-        && let Err(errno) = call.execute()
-    {
-        return done(Err(errno));
+    if extent == Extent::Range {
+        call.execute()?;
     }
-    done(sync::sync(&held, extent))
+    sync::sync(&held, extent)
 }
 
 /// sync(2)
-pub fn sync_all(process: &Process, _: &mut Call) -> Outcome {
+pub fn sync_all(process: &Process, _: &mut Call) -> Answer {
     sync::sync_all(process);
-    Outcome::Forward
+    Err(FORWARD)
 }
 
 /// fallocate(2)
-pub fn fallocate(process: &Process, call: &mut Call) -> Outcome {
+pub fn fallocate(process: &Process, call: &mut Call) -> Answer {
     let [fd, mode, offset, length, ..] = call.args;
-    let Some(held) = driven(process, fd) else {
-        return Outcome::Forward;
-    };
-    done(truncate::allocate(&held, mode as u32, offset, length).map(|()| 0))
+    let held = driven(process, fd).ok_or(FORWARD)?;
+    truncate::allocate(&held, mode as u32, offset, length).map(|()| 0)
 }
 
 /// ftruncate(2)
-pub fn ftruncate(process: &Process, call: &mut Call) -> Outcome {
+pub fn ftruncate(process: &Process, call: &mut Call) -> Answer {
     let [fd, length, ..] = call.args;
-    let Some(held) = driven(process, fd) else {
-        return Outcome::Forward;
-    };
-    done(truncate::by_descriptor(&held, length as i64).map(|()| 0))
+    let held = driven(process, fd).ok_or(FORWARD)?;
+    truncate::by_descriptor(&held, length as i64).map(|()| 0)
 }
 
 /// ioctl(2): the requests that every file has, else the driver's.
-pub fn ioctl(process: &Process, call: &mut Call) -> Outcome {
+pub fn ioctl(process: &Process, call: &mut Call) -> Answer {
     let [fd, request, argument, ..] = call.args;
-    let Some(held) = descriptor(process, fd).filter(|held| !matches!(held.object, Object::Fifo))
-    else {
-        return Outcome::Forward;
-    };
+    let held = descriptor(process, fd)
+        .filter(|held| !matches!(held.object, Object::Fifo))
+        .ok_or(FORWARD)?;
     if matches!(held.object, Object::Path) {
-        return done(Err(Errno::EBADF));
+        return Err(Errno::EBADF);
     }
     match request as u32 {
         // About the descriptor: the kernel's, which is real.
-        FIOCLEX | FIONCLEX => Outcome::Forward,
-        FIONBIO => done(memory::get::<i32>(argument).and_then(|on| {
+        FIOCLEX | FIONCLEX => Err(FORWARD),
+        FIONBIO => memory::get::<i32>(argument).and_then(|on| {
             let flags = held.flags(fd as i32)? & !O_NONBLOCK;
             let on = if on != 0 { O_NONBLOCK } else { 0 };
             held.set_flags(fd as i32, flags | on).map(|()| 0)
-        })),
-        FIONREAD => done(
-            ioctl::bytes_left(&held, fd as i32)
-                .and_then(|left| memory::put(argument, left))
-                .map(|()| 0),
-        ),
-        FIOASYNC => done(Err(Errno::ENOTTY)),
+        }),
+        FIONREAD => ioctl::bytes_left(&held, fd as i32)
+            .and_then(|left| memory::put(argument, left))
+            .map(|()| 0),
+        FIOASYNC => Err(Errno::ENOTTY),
         FICLONE | FICLONERANGE | FIDEDUPERANGE => match kernel_has_not(process, fd) {
             // The other file is a descriptor too, which must be the kernel's.
             None => clone_from(process, &held, fd as i32, request as u32, argument),
             Some(_) if request as u32 == FICLONE => {
                 let from = descriptor(process, argument);
-                done(Err(ioctl::clone_refused(
+                Err(ioctl::clone_refused(
                     (&held, fd as i32),
                     (from.as_ref(), argument as i32),
-                )))
+                ))
             }
-            Some(_) => done(Err(Errno::EOPNOTSUPP)),
+            Some(_) => Err(Errno::EOPNOTSUPP),
         },
-        _ if held.is_direct() => Outcome::Forward,
-        _ => done(other(&held, request as u32, argument)),
+        _ if held.is_direct() => Err(FORWARD),
+        _ => other(&held, request as u32, argument),
     }
 }
 
 /// ioctl_ficlone(2), ioctl_fideduperange(2) of a file that the kernel has: whether it has the other
 /// too.
-fn clone_from(process: &Process, held: &Held, fd: i32, request: u32, argument: usize) -> Outcome {
+fn clone_from(process: &Process, held: &Held, fd: i32, request: u32, argument: usize) -> Answer {
     let others = match request {
         FICLONE => 1,
         FICLONERANGE => memory::get::<i64>(argument).map_or(0, |_| 1),
@@ -142,10 +128,10 @@ fn clone_from(process: &Process, held: &Held, fd: i32, request: u32, argument: u
             && request != FIDEDUPERANGE
         {
             let from = (Some(&from), other as i32);
-            return done(Err(ioctl::clone_refused((held, fd), from)));
+            return Err(ioctl::clone_refused((held, fd), from));
         }
     }
-    Outcome::Forward
+    Err(FORWARD)
 }
 
 /// A request that only the driver may know.

@@ -1,13 +1,12 @@
 //! Locks and leases: the kernel keeps them, on the shadow or on the file itself.
 
 use super::arguments::kernel_has_not;
-use super::done;
-use crate::answer::Answer;
+use crate::answer::{Answer, FORWARD};
 use crate::description::{Held, Object, report};
 use crate::process::Process;
 use culvert::Errno;
 use culvert_intercept::wait;
-use culvert_intercept::{Call, Outcome, user};
+use culvert_intercept::{Call, user};
 use culvert_sys::BorrowedFd;
 use culvert_sys::fd::LockCommand;
 use culvert_sys::raw::general;
@@ -71,25 +70,20 @@ pub fn record(process: &Process, held: &Held, fd: i32, command: u32, argument: u
 /// A lease would have to be broken by opens that the kernel does not see: EINVAL, as on file
 /// systems without leases (`simple_nosetlease`, fs/libfs.c). Where it sees them, the kernel keeps
 /// the lease.
-pub fn lease(process: &Process, fd: usize, command: u32) -> Outcome {
+pub fn lease(process: &Process, fd: usize, command: u32) -> Answer {
     match kernel_has_not(process, fd) {
-        None => Outcome::Forward,
-        Some(_) if command == F_GETLEASE => done(Ok(F_UNLCK as usize)),
-        Some(_) => done(Err(Errno::EINVAL)),
+        None => Err(FORWARD),
+        Some(_) if command == F_GETLEASE => Ok(F_UNLCK as usize),
+        Some(_) => Err(Errno::EINVAL),
     }
 }
 
 /// flock(2): of the description, kept by the kernel.
-pub fn flock(process: &Process, call: &mut Call) -> Outcome {
+pub fn flock(process: &Process, call: &mut Call) -> Answer {
     let fd = call.args[0] as i32;
-    let Some(held) = super::arguments::descriptor(process, call.args[0]) else {
-        return Outcome::Forward;
-    };
+    let held = super::arguments::descriptor(process, call.args[0]).ok_or(FORWARD)?;
     if matches!(held.object, Object::Path) {
-        return done(Err(Errno::EBADF));
+        return Err(Errno::EBADF);
     }
-    match process.table.promote(fd) {
-        Ok(()) => Outcome::Forward,
-        Err(error) => done(Err(error)),
-    }
+    process.table.promote(fd).and(Err(FORWARD))
 }

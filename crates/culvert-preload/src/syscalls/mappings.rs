@@ -4,8 +4,7 @@
 //! The kernel does them, on the shadows. Here the regions are kept, and what was stored is written
 //! back in time.
 
-use super::done;
-use crate::answer::Answer;
+use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use alloc::{sync::Arc, vec::Vec};
 use culvert::Errno;
@@ -13,7 +12,7 @@ use culvert_cache::dirty::{self, Dirty};
 use culvert_cache::nodes::{self, Mapped, Node};
 use culvert_cache::pager::{self, Part};
 use culvert_cache::{filling, regions::Region, stores, synced::Synced};
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 use culvert_sys::syscall;
 
 /// The call as the program made it.
@@ -80,14 +79,14 @@ pub(super) fn replacing(start: usize, length: usize, run: impl FnOnce() -> Answe
 }
 
 /// munmap(2)
-pub fn munmap(_: &Process, call: &mut Call) -> Outcome {
+pub fn munmap(_: &Process, call: &mut Call) -> Answer {
     let [start, length, ..] = call.args;
     // EINVAL
     if !start.is_multiple_of(4096) || length == 0 {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     if nodes::between(start, length).is_empty() && !pager::is_lazy(start, length) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let _changing = nodes::changing();
     let _flushing = nodes::flushing();
@@ -111,11 +110,11 @@ pub fn munmap(_: &Process, call: &mut Call) -> Outcome {
     }
     write_back_some_time(stored);
     nodes::release();
-    done(answer)
+    answer
 }
 
 /// mprotect(2), pkey_mprotect(2): what becomes writable is recorded before.
-pub fn mprotect(_: &Process, call: &mut Call) -> Outcome {
+pub fn mprotect(_: &Process, call: &mut Call) -> Answer {
     const PROT_WRITE: usize = 2;
     let [start, length, protection, ..] = call.args;
     let lazy = match protection & PROT_WRITE {
@@ -123,24 +122,22 @@ pub fn mprotect(_: &Process, call: &mut Call) -> Outcome {
         _ => pager::between(start, nodes::pages(length)),
     };
     if lazy.iter().any(|part| part.read_only) {
-        return done(Err(Errno::EACCES));
+        return Err(Errno::EACCES);
     }
     if protection & PROT_WRITE == 0 || nodes::between(start, length).is_empty() {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let _changing = nodes::changing();
     let regions = nodes::between(start, length);
     for region in regions.iter().filter(|region| !region.written) {
-        if let Err(error) = region.of.record_locked(region.bytes()) {
-            return done(Err(error));
-        }
+        region.of.record_locked(region.bytes())?;
     }
     stores::allow(start, length);
-    Outcome::Forward
+    Err(FORWARD)
 }
 
 /// mremap(2)
-pub fn mremap(_: &Process, call: &mut Call) -> Outcome {
+pub fn mremap(_: &Process, call: &mut Call) -> Answer {
     const MREMAP_FIXED: usize = 2;
     const MREMAP_DONTUNMAP: usize = 4;
     let [old, old_length, new_length, flags, target, _] = call.args;
@@ -149,19 +146,16 @@ pub fn mremap(_: &Process, call: &mut Call) -> Outcome {
         |start, length| !nodes::between(start, length).is_empty() || pager::is_lazy(start, length);
     let replaces = fixed && concerned(target, new_length);
     if !replaces && !concerned(old, old_length.max(1)) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let _changing = nodes::changing();
     let moved = nodes::between(old, old_length.max(1));
     for region in moved.iter().filter(|region| region.written) {
         let first = region.offset - (region.start - old) as u64;
         let end = first.saturating_add(nodes::pages(new_length) as u64);
-        if let Err(error) = region
+        region
             .of
-            .record_locked((region.offset, end.max(region.offset)))
-        {
-            return done(Err(error));
-        }
+            .record_locked((region.offset, end.max(region.offset)))?;
     }
     let mut concerned = moved.clone();
     if fixed {
@@ -174,8 +168,8 @@ pub fn mremap(_: &Process, call: &mut Call) -> Outcome {
     let lazy = pager::between(old, nodes::pages(old_length.max(1)));
     // What is put where others may look already is filled before: a moved mapping has lost its
     // registration.
-    if fixed && let Err(error) = fill(&lazy) {
-        return done(Err(error));
+    if fixed {
+        fill(&lazy)?;
     }
     let whole = |start: usize, length: usize| start == old && length == nodes::pages(old_length);
     let several = fixed
@@ -251,7 +245,7 @@ pub fn mremap(_: &Process, call: &mut Call) -> Outcome {
     }
     write_back_some_time(stored);
     nodes::release();
-    done(answer)
+    answer
 }
 
 /// Forgets the mappings of a range, as far as nothing is mapped there any more.
@@ -368,23 +362,20 @@ fn insert_moved(region: &Mapped, old: usize, new: usize, lengths: (usize, usize)
 
 /// msync(2). The kernel says what is wrong with the range, and syncs what it can all the same. With
 /// MS_SYNC it is about the bytes of the files, whoever has stored them.
-pub fn msync(_: &Process, call: &mut Call) -> Outcome {
+pub fn msync(_: &Process, call: &mut Call) -> Answer {
     const MS_SYNC: usize = 4;
     let [start, length, flags, ..] = call.args;
     let syncs = flags & MS_SYNC != 0;
     let mut shown = match syncs {
-        true => match Synced::read_only(start, length) {
-            Ok(shown) => shown,
-            Err(error) => return done(Err(error)),
-        },
+        true => Synced::read_only(start, length)?,
         false => Synced::default(),
     };
     if shown.is_empty() && nodes::between(start, length).is_empty() {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let answer = native(call);
     if !matches!(answer, Ok(_) | Err(Errno::ENOMEM)) {
-        return done(answer);
+        return answer;
     }
     let mut result = {
         let _flushing = nodes::flushing();
@@ -403,29 +394,25 @@ pub fn msync(_: &Process, call: &mut Call) -> Outcome {
     if let Err(error) = shown.others() {
         result = result.and(Err(error.errno()));
     }
-    done(result.and(answer))
+    result.and(answer)
 }
 
 /// remap_file_pages(2): the kernel maps other bytes of the same file.
-pub fn remap_file_pages(_: &Process, call: &mut Call) -> Outcome {
+pub fn remap_file_pages(_: &Process, call: &mut Call) -> Answer {
     let [start, length, _, page, ..] = call.args;
     if nodes::between(start, length).is_empty() && !pager::is_lazy(start, length) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let _changing = nodes::changing();
     let regions = nodes::between(start, length);
     let offset = (page as u64).saturating_mul(4096);
     let end = offset.saturating_add(nodes::pages(length) as u64);
     for region in regions.iter().filter(|region| region.written) {
-        if let Err(error) = region.of.record_locked((offset, end)) {
-            return done(Err(error));
-        }
+        region.of.record_locked((offset, end))?;
     }
     // The new mapping is not registered.
-    if let Err(error) = fill(&pager::between(start, nodes::pages(length))) {
-        return done(Err(error));
-    }
-    done(replacing(start, length, || {
+    fill(&pager::between(start, nodes::pages(length)))?;
+    replacing(start, length, || {
         let answer = native(call)?;
         pager::unmapped(start, length);
         for region in regions {
@@ -436,5 +423,5 @@ pub fn remap_file_pages(_: &Process, call: &mut Call) -> Outcome {
         }
         stores::rewatch(start, length);
         Ok(answer)
-    }))
+    })
 }

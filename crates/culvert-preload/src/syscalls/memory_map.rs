@@ -2,18 +2,19 @@
 //! shadow (`culvert-cache`).
 
 use super::arguments::kernel_has_not;
-use super::{done, mappings};
+use super::mappings;
+use crate::answer::{Answer, FORWARD};
 use crate::description::Object;
 use crate::process::Process;
 use crate::vfs::map::{Asked, MAP_ANONYMOUS, MAP_FIXED, map};
 use culvert::Errno;
 use culvert_cache::{nodes, pager};
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 
 const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
 
 /// mmap(2)
-pub fn mmap(process: &Process, call: &mut Call) -> Outcome {
+pub fn mmap(process: &Process, call: &mut Call) -> Answer {
     let [address, length, protection, flags, fd, offset] = call.args;
     let asked = Asked {
         address,
@@ -23,7 +24,7 @@ pub fn mmap(process: &Process, call: &mut Call) -> Outcome {
         offset,
     };
     let held = match flags & MAP_ANONYMOUS {
-        0 if process.run.is_internal(fd as i32) => return done(Err(Errno::EBADF)),
+        0 if process.run.is_internal(fd as i32) => return Err(Errno::EBADF),
         0 => kernel_has_not(process, fd),
         _ => None,
     };
@@ -33,12 +34,12 @@ pub fn mmap(process: &Process, call: &mut Call) -> Outcome {
         .as_ref()
         .is_some_and(|held| matches!(held.object, Object::Path));
     if length == 0 && (!is_path || !call.args[5].is_multiple_of(4096)) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let replaces = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) == MAP_FIXED
         && (nodes::any() || pager::is_lazy(call.args[0], length));
     if held.is_none() && !replaces {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let _changing = nodes::changing();
     let run = || {
@@ -72,5 +73,5 @@ pub fn mmap(process: &Process, call: &mut Call) -> Outcome {
         // Of a node that was entered for this mapping alone.
         nodes::release();
     }
-    done(answer)
+    answer
 }

@@ -5,33 +5,28 @@
 //! and an event carries the program's own data. The table is made anew when the program goes back
 //! to its start, as the kernel makes it.
 
-use super::done;
-use crate::answer::Answer;
-use crate::answer::RESTART;
+use crate::answer::{Answer, FORWARD, RESTART};
 use crate::descriptors::mount_tables::{are_any, kernels};
 use crate::process::Process;
 use alloc::vec;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome, user};
+use culvert_intercept::{Call, user};
 
 /// epoll_ctl(2)
-pub fn epoll_ctl(_: &Process, call: &mut Call) -> Outcome {
+pub fn epoll_ctl(_: &Process, call: &mut Call) -> Answer {
     let fd = call.args[2] as i32;
     if let Some(kernels) = kernels(fd) {
         call.args[2] = kernels as usize;
     }
-    Outcome::Forward
+    Err(FORWARD)
 }
 
 /// poll(2)
-pub fn poll(_: &Process, call: &mut Call) -> Outcome {
+pub fn poll(_: &Process, call: &mut Call) -> Answer {
     if !are_any() {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
-    match poll_tables(call) {
-        None => Outcome::Forward,
-        Some(answer) => done(answer),
-    }
+    poll_tables(call).unwrap_or(Err(FORWARD))
 }
 
 /// None: the program asks for none of the tables.

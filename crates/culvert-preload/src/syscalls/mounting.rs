@@ -2,16 +2,15 @@
 //! no other.
 
 use super::arguments::At;
-use super::done;
 use super::path::on_path;
-use crate::answer::Answer;
+use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::backed::through_proc;
 use crate::vfs::path::{Found, existing, find, find_by_walking};
 use alloc::ffi::CString;
 use alloc::format;
 use culvert::{Errno, Node};
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 use culvert_mounts::resolver::{Inside, Last, LastStep, Restrictions};
 use culvert_run::files::{c_string, own_descriptor};
 use culvert_run::memory::PathBuffer;
@@ -22,29 +21,19 @@ const MS_BIND: usize = 0x1000;
 const MS_MOVE: usize = 0x2000;
 
 /// mount(2)
-pub fn mount(process: &Process, call: &mut Call) -> Outcome {
+pub fn mount(process: &Process, call: &mut Call) -> Answer {
     let source = match call.args[3] & (MS_BIND | MS_MOVE) {
-        0 => Ok(None),
-        _ => source_for_kernel(process, call.args[0]),
-    };
-    let source = match source {
-        Ok(source) => source,
-        Err(errno) => return done(Err(errno)),
+        0 => None,
+        _ => source_for_kernel(process, call.args[0])?,
     };
     if let Some(source) = &source {
         call.args[0] = source.as_ptr() as usize;
     }
-    let outcome = on_path(
-        process,
-        call,
-        At::new(1, LastStep::Follow),
-        None,
-        |call, found| mount_on(call, found),
-    );
-    match outcome {
+    let at = At::new(1, LastStep::Follow);
+    match on_path(process, call, at, None, |call, found| mount_on(call, found)) {
         // With the path that the kernel finds.
-        Outcome::Forward if source.is_some() => done(call.execute()),
-        outcome => outcome,
+        Err(FORWARD) if source.is_some() => call.execute(),
+        answer => answer,
     }
 }
 
@@ -82,7 +71,7 @@ fn mount_on(call: &Call, found: &Inside<'_>) -> Answer {
 }
 
 /// umount2(2)
-pub fn umount(process: &Process, call: &mut Call) -> Outcome {
+pub fn umount(process: &Process, call: &mut Call) -> Answer {
     const UMOUNT_NOFOLLOW: usize = 8;
     let last = match call.args[1] & UMOUNT_NOFOLLOW {
         0 => LastStep::Follow,

@@ -1,8 +1,8 @@
 //! open and its relatives.
 
 use super::arguments::At;
-use super::done;
 use super::path::outside;
+use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::backed::Backed;
 use crate::vfs::backed_open;
@@ -10,7 +10,7 @@ use crate::vfs::open::open_inside;
 use crate::vfs::path::{Found, find_by_walking, look_again};
 use core::ffi::CStr;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 use culvert_mounts::resolver::{LastStep, Restrictions};
 use culvert_run::memory::{self, Path, PathBuffer};
 use culvert_run::stat_descriptor;
@@ -19,7 +19,7 @@ use culvert_sys::fs;
 use culvert_sys::nr;
 use culvert_sys::raw::general::O_PATH;
 use culvert_sys::raw::general::open_how;
-use culvert_sys::raw::general::{AT_FDCWD, O_ACCMODE, O_DIRECT, O_DIRECTORY, O_NOFOLLOW};
+use culvert_sys::raw::general::{AT_FDCWD, O_ACCMODE, O_DIRECT, O_DIRECTORY, O_NOFOLLOW, O_WRONLY};
 pub(super) use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
 
 /// The size of `struct open_how`, which has had no other yet.
@@ -31,62 +31,36 @@ const VALID: u32 = 0o37777703;
 /// What O_PATH leaves of the flags (`O_PATH_FLAGS`).
 const PATH_FLAGS: u32 = O_DIRECTORY | O_NOFOLLOW | O_PATH | O_CLOEXEC;
 
-/// open(2)
-pub fn open(process: &Process, call: &mut Call) -> Outcome {
-    let (flags, mode) = (call.args[1] as u32, call.args[2] as u32);
-    open_at(
-        process,
-        call,
-        At::new(0, LastStep::Follow),
-        flags & VALID,
-        mode,
-    )
-}
-
-/// creat(2)
-pub fn creat(process: &Process, call: &mut Call) -> Outcome {
-    let mode = call.args[1] as u32;
-    open_at(
-        process,
-        call,
-        At::new(0, LastStep::Follow),
-        O_CREAT | O_TRUNC | 1,
-        mode,
-    )
-}
-
-/// openat(2)
-pub fn openat(process: &Process, call: &mut Call) -> Outcome {
-    let (flags, mode) = (call.args[2] as u32, call.args[3] as u32);
-    open_at(
-        process,
-        call,
-        At::below(0, LastStep::Follow),
-        flags & VALID,
-        mode,
-    )
+/// open(2), openat(2), creat(2)
+pub fn open(process: &Process, call: &mut Call) -> Answer {
+    let at = At::of(call.number == nr::OPENAT, 0, LastStep::Follow);
+    let (flags, mode) = match call.number {
+        nr::CREAT => (O_CREAT | O_TRUNC | O_WRONLY, call.args[1]),
+        _ => (call.args[at.path + 1] as u32, call.args[at.path + 2]),
+    };
+    open_at(process, call, at, flags & VALID, mode as u32)
 }
 
 /// openat2(2)
-pub fn openat2(process: &Process, call: &mut Call) -> Outcome {
+pub fn openat2(process: &Process, call: &mut Call) -> Answer {
     let [_, _, how, size, ..] = call.args;
     if memory::says_no_more(how, size, OPEN_HOW, OPEN_HOW).is_err() {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let (Ok(flags), Ok(mode), Ok(resolve)) = (
         memory::get::<u64>(how),
         memory::get::<u64>(how + 8),
         memory::get::<u64>(how + 16),
     ) else {
-        return Outcome::Forward;
+        return Err(FORWARD);
     };
     if refused_by_kernel(flags, mode, resolve) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let path_only = flags & u64::from(O_PATH) != 0;
     let creates = flags & u64::from(O_CREAT | O_TMPFILE & !O_DIRECTORY) != 0;
     if (path_only && flags & !u64::from(PATH_FLAGS) != 0) || (mode != 0 && !creates) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let at = At {
         restrictions: Restrictions(resolve),
@@ -111,7 +85,7 @@ fn refused_by_kernel(flags: u64, mode: u64, resolve: u64) -> bool {
         || (has(O_PATH) && flags & !u64::from(PATH_FLAGS) != 0)
 }
 
-fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
+fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) -> Answer {
     let flags = if flags & O_PATH != 0 {
         flags & PATH_FLAGS
     } else {
@@ -124,7 +98,7 @@ fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) ->
         || (flags & TMPFILE_ALONE != 0
             && (flags & (O_DIRECTORY | O_CREAT) != O_DIRECTORY || flags & O_ACCMODE == 0))
     {
-        return done(Err(Errno::EINVAL));
+        return Err(Errno::EINVAL);
     }
     let last = match (
         creates,
@@ -137,29 +111,25 @@ fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) ->
     };
     let at = At { last, ..at };
     let mut room = PathBuffer::new();
-    let path = match room.read(call.args[at.path]) {
-        Ok(path) => path,
-        Err(errno) => return done(Err(errno)),
-    };
+    let path = room.read(call.args[at.path])?;
     let directory = at
         .directory
         .map_or(AT_FDCWD, |index| call.args[index] as i32);
-    match crate::vfs::path::find(process, directory, path, last, at.restrictions) {
-        Err(errno) => return done(Err(errno)),
-        Ok(Found::Inside(found)) => return done(open_inside(process, found, flags, mode)),
-        Ok(Found::Backed(place)) => {
+    match crate::vfs::path::find(process, directory, path, last, at.restrictions)? {
+        Found::Inside(found) => return open_inside(process, found, flags, mode),
+        Found::Backed(place) => {
             return open_backed(process, call, at, path, &place, flags, mode);
         }
-        Ok(Found::Outside(path)) => return open_outside(process, call, at, &path),
-        Ok(Found::MagicLink(_) | Found::Kernel) => {}
+        Found::Outside(path) => return open_outside(process, call, at, &path),
+        Found::MagicLink(_) | Found::Kernel => {}
     }
     let given = path;
     let path = given.bytes();
     if let Some(answer) = crate::vfs::proc_files::open(process, path, flags) {
-        return done(answer);
+        return answer;
     }
     if path.is_empty() {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     if last == LastStep::Create
         && process.targets_open
@@ -167,14 +137,13 @@ fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) ->
     {
         // The kernel would make a file where the link leads: in the empty directory under a mount,
         // if it leads into one.
-        match look_again(process, directory, given, last, at.restrictions, true) {
-            Ok(Found::Inside(found)) => return done(open_inside(process, found, flags, mode)),
-            Ok(Found::Backed(place)) => {
+        match look_again(process, directory, given, last, at.restrictions, true)? {
+            Found::Inside(found) => return open_inside(process, found, flags, mode),
+            Found::Backed(place) => {
                 return open_backed(process, call, at, given, &place, flags, mode);
             }
-            Ok(Found::Outside(path)) => return open_outside(process, call, at, &path),
-            Ok(Found::MagicLink(_) | Found::Kernel) => {}
-            Err(errno) => return done(Err(errno)),
+            Found::Outside(path) => return open_outside(process, call, at, &path),
+            Found::MagicLink(_) | Found::Kernel => {}
         }
     }
     let certain = creates
@@ -204,25 +173,19 @@ fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) ->
                     .ok()
                     .and_then(|found| process.mounts.is_target(found.st_dev, found.st_ino))
             {
-                return match crate::vfs::targets::adopt_target(process, fd as i32, mount) {
-                    Ok(()) => done(Ok(fd)),
-                    Err(errno) => done(Err(errno)),
-                };
+                crate::vfs::targets::adopt_target(process, fd as i32, mount)?;
             }
-            done(Ok(fd))
+            Ok(fd)
         }
         Err(Errno::ENOENT | Errno::ENOTDIR) => {
-            match look_again(process, directory, given, last, at.restrictions, certain) {
-                Ok(Found::Inside(found)) => done(open_inside(process, found, flags, mode)),
-                Ok(Found::Backed(place)) => {
-                    open_backed(process, call, at, given, &place, flags, mode)
-                }
-                Ok(Found::Outside(path)) => open_outside(process, call, at, &path),
-                Err(errno) => done(Err(errno)),
-                _ => done(answer),
+            match look_again(process, directory, given, last, at.restrictions, certain)? {
+                Found::Inside(found) => open_inside(process, found, flags, mode),
+                Found::Backed(place) => open_backed(process, call, at, given, &place, flags, mode),
+                Found::Outside(path) => open_outside(process, call, at, &path),
+                Found::MagicLink(_) | Found::Kernel => answer,
             }
         }
-        Err(_) => done(answer),
+        Err(_) => answer,
     }
 }
 
@@ -235,48 +198,45 @@ fn open_backed(
     place: &Backed<'_>,
     flags: u32,
     mode: u32,
-) -> Outcome {
+) -> Answer {
     let mut opened = crate::vfs::backed_open::open(process, place, at.restrictions, flags, mode);
     if let Err(backed_open::Failure::MustWalk) = opened {
         let directory = at.directory_of(call);
-        opened = match find_by_walking(process, directory, path, at.last, at.restrictions) {
-            Err(errno) => return done(Err(errno)),
-            Ok(Found::Inside(found)) => return done(open_inside(process, found, flags, mode)),
-            Ok(Found::Outside(path)) => return open_outside(process, call, at, &path),
-            Ok(Found::Backed(place)) => {
+        opened = match find_by_walking(process, directory, path, at.last, at.restrictions)? {
+            Found::Inside(found) => return open_inside(process, found, flags, mode),
+            Found::Outside(path) => return open_outside(process, call, at, &path),
+            Found::Backed(place) => {
                 crate::vfs::backed_open::open(process, &place, at.restrictions, flags, mode)
             }
-            Ok(Found::MagicLink(_) | Found::Kernel) => return Outcome::Forward,
+            Found::MagicLink(_) | Found::Kernel => return Err(FORWARD),
         };
     }
     match opened {
-        Ok(fd) => done(Ok(fd as usize)),
-        Err(backed_open::Failure::Errno(errno)) => done(Err(errno)),
-        Err(backed_open::Failure::MustWalk) => done(Err(Errno::ELOOP)),
+        Ok(fd) => Ok(fd as usize),
+        Err(backed_open::Failure::Errno(errno)) => Err(errno),
+        Err(backed_open::Failure::MustWalk) => Err(Errno::ELOOP),
     }
 }
 
 /// The open with an absolute path that leaves the mounts.
-fn open_outside(process: &Process, call: &Call, at: At, path: &CStr) -> Outcome {
+fn open_outside(process: &Process, call: &Call, at: At, path: &CStr) -> Answer {
     if let Some(answer) = crate::vfs::proc_files::open(
         process,
         path.to_bytes(),
         call.args[if at.directory.is_some() { 2 } else { 1 }] as u32,
     ) {
-        return done(answer);
+        return answer;
     }
     if call.number != nr::OPENAT2 {
         return outside(call, at, path);
     }
     // BENEATH and IN_ROOT have been obeyed and would refuse the absolute path.
-    let Ok(flags) = memory::get::<u64>(call.args[2]) else {
-        return Outcome::Forward;
-    };
+    let flags = memory::get::<u64>(call.args[2]).map_err(|_| FORWARD)?;
     let mode = memory::get::<u64>(call.args[2] + 8).unwrap_or(0);
     let how = open_how {
         flags,
         mode,
         resolve: at.restrictions.0 & !0x18,
     };
-    done(fs::open_how(CWD, path, &how).map(|fd| fd.into_raw() as usize))
+    fs::open_how(CWD, path, &how).map(|fd| fd.into_raw() as usize)
 }

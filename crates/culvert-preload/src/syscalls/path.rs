@@ -2,14 +2,14 @@
 //! kernel, with a second look where it finds nothing.
 
 use super::arguments::At;
-use super::{backed, done};
-use crate::answer::Answer;
+use super::backed;
+use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::path::{Found, errno_of, find_by_text, find_by_walking, find_straight, look_again};
 use crate::vfs::targets::{parent_is_target, target_at};
 use core::ffi::CStr;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 use culvert_mounts::resolver::{Inside, LastStep};
 use culvert_run::memory::PathBuffer;
 use culvert_sys::raw::general::AT_FDCWD;
@@ -28,44 +28,41 @@ pub fn on_path(
     at: At,
     identity: Option<Identity>,
     inside: impl FnOnce(&Call, &mut Inside<'_>) -> Answer,
-) -> Outcome {
+) -> Answer {
     let mut room = PathBuffer::new();
-    let path = match room.read(call.args[at.path]) {
-        Ok(path) => path,
-        Err(errno) => return done(Err(errno)),
-    };
+    let path = room.read(call.args[at.path])?;
     let directory = at.directory_of(call);
     let by_name = match path.first() {
         Some(b'/') => None,
         _ => backed::by_name(process, call, at, directory, path),
     };
     let mut found = match by_name {
-        Some(Some(answer)) => return done(answer),
+        Some(Some(answer)) => return answer,
         Some(None) => find_by_walking(process, directory, path, at.last, at.restrictions),
         // Used where it lies: it is large.
         None => match &mut find_straight(process, directory, path, at.last, at.restrictions) {
-            Some(Ok(found)) => return done(inside(call, found)),
-            Some(Err(error)) => return done(Err(errno_of(error))),
+            Some(Ok(found)) => return inside(call, found),
+            Some(Err(error)) => return Err(errno_of(error)),
             None => find_by_text(process, directory, path, at.last, at.restrictions),
         },
     };
     if let Ok(Found::Backed(place)) = &found {
         if let Some(answer) = backed::perform(process, call, at, place) {
-            return done(answer);
+            return answer;
         }
         found = find_by_walking(process, directory, path, at.last, at.restrictions);
     }
     match &mut found {
-        Err(errno) => return done(Err(*errno)),
-        Ok(Found::Inside(found)) => return done(inside(call, found)),
+        Err(errno) => return Err(*errno),
+        Ok(Found::Inside(found)) => return inside(call, found),
         Ok(Found::Backed(place)) => {
-            return done(backed::perform_resolved(process, call, at, place));
+            return backed::perform_resolved(process, call, at, place);
         }
         Ok(Found::Outside(path)) => return outside(call, at, path),
         Ok(Found::MagicLink(_) | Found::Kernel) => {}
     }
     if path.is_empty() {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let changes = !matches!(at.last, LastStep::Follow | LastStep::NoFollow);
     let mut certain =
@@ -88,30 +85,30 @@ pub fn on_path(
             .is_some_and(|(dev, ino)| process.mounts.is_target(dev, ino).is_some());
     }
     if !certain && !matches!(answer, Err(Errno::ENOENT | Errno::ENOTDIR)) {
-        return done(answer);
+        return answer;
     }
     match look_again(process, directory, path, at.last, at.restrictions, certain) {
-        Ok(Found::Inside(mut found)) => done(inside(call, &mut found)),
-        Ok(Found::Backed(place)) => done(backed::perform_resolved(process, call, at, &place)),
+        Ok(Found::Inside(mut found)) => inside(call, &mut found),
+        Ok(Found::Backed(place)) => backed::perform_resolved(process, call, at, &place),
         Ok(Found::Outside(path)) => outside(call, at, &path),
-        Err(errno) if answer.is_err() => done(Err(errno)),
-        _ => done(answer),
+        Err(errno) if answer.is_err() => Err(errno),
+        _ => answer,
     }
 }
 
 /// The call with `path`, which is absolute, in place of its own.
-pub fn outside(call: &Call, at: At, path: &CStr) -> Outcome {
+pub fn outside(call: &Call, at: At, path: &CStr) -> Answer {
     let call = call.replacing().path(at.path, path);
-    done(match at.directory {
+    match at.directory {
         Some(directory) => call.word(directory, AT_FDCWD as usize).execute(),
         None => call.execute(),
-    })
+    }
 }
 
 /// Answers a call that Culvert has no way to do on a mount (quotas, mounting over it): `errno` for
 /// paths in mounts and, where the call takes one by itself, for descriptors of theirs, else the
 /// kernel. What is wrong with the call's other arguments comes first.
-pub fn refuse_inside(process: &Process, call: &mut Call, at: At, errno: Errno) -> Outcome {
+pub fn refuse_inside(process: &Process, call: &mut Call, at: At, errno: Errno) -> Answer {
     let at = at.turned(call);
     // Without AT_EMPTY_PATH that is an error of the kernel's, too.
     let path = call.args[at.path];
@@ -120,15 +117,15 @@ pub fn refuse_inside(process: &Process, call: &mut Call, at: At, errno: Errno) -
         && is_empty()
         && super::arguments::descriptor(process, call.args[directory]).is_some()
     {
-        return done(Err(wrong_before_path(call, at).unwrap_or(errno)));
+        return Err(wrong_before_path(call, at).unwrap_or(errno));
     }
     // No path: it is about the descriptor (fanotify_mark(2)), or about none (acct(2)).
     if path == 0 {
         let names = at.directory.map(|directory| call.args[directory] as i32);
         let hidden = names.is_some_and(|fd| process.run.is_internal(fd));
         return match hidden {
-            true => done(Err(Errno::EBADF)),
-            false => Outcome::Forward,
+            true => Err(Errno::EBADF),
+            false => Err(FORWARD),
         };
     }
     on_path(process, call, at, None, |call, found| {

@@ -1,23 +1,22 @@
 //! Seeking on driven descriptors.
 
 use super::arguments::driven;
-use super::done;
-use crate::answer::Answer;
+use crate::answer::{Answer, FORWARD};
 use crate::description::{Held, Object, report};
 use crate::process::Process;
 use culvert::{Errno, Whence};
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 
 /// lseek(2). On directories the offset is a position of getdents64.
-pub fn lseek(process: &Process, call: &mut Call) -> Outcome {
+pub fn lseek(process: &Process, call: &mut Call) -> Answer {
     let [fd, offset, whence, ..] = call.args;
     let Some(held) = driven(process, fd) else {
         if (offset, whence as u32) == (0, 0) {
             crate::vfs::proc_files::renew(process, fd as i32);
         }
-        return Outcome::Forward;
+        return Err(FORWARD);
     };
-    done(seek(&held, fd as i32, offset as i64, whence as u32))
+    seek(&held, fd as i32, offset as i64, whence as u32)
 }
 
 fn seek(held: &Held, fd: i32, offset: i64, whence: u32) -> Answer {

@@ -1,14 +1,15 @@
 //! Descriptors that travel through sockets (SCM_RIGHTS, unix(7)).
 
+use super::socket_paths;
 use super::unix_sockets::{self, NAME_LENGTH, SIZE_OF_MSGHDR};
-use super::{done, socket_paths};
+use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::strangers;
 use crate::vfs::unix_sockets::are_named;
 use alloc::vec;
 use alloc::vec::Vec;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome, user};
+use culvert_intercept::{Call, user};
 use culvert_run::memory;
 use culvert_sys::nr;
 
@@ -89,15 +90,13 @@ pub fn hand_over_one(process: &Process, fd: i32, strangers: bool) -> Result<(), 
 }
 
 /// sendmsg(2)
-pub fn sendmsg(process: &Process, call: &mut Call) -> Outcome {
-    match hand_over(process, call.args[0] as i32, call.args[1]) {
-        Ok(()) => socket_paths::send_message(process, call),
-        Err(error) => done(Err(error)),
-    }
+pub fn sendmsg(process: &Process, call: &mut Call) -> Answer {
+    hand_over(process, call.args[0] as i32, call.args[1])?;
+    socket_paths::send_message(process, call)
 }
 
 /// sendmmsg(2)
-pub fn sendmmsg(process: &Process, call: &mut Call) -> Outcome {
+pub fn sendmmsg(process: &Process, call: &mut Call) -> Answer {
     let [socket, headers, count, flags, ..] = call.args;
     let count = (count as u32 as usize).min(1024);
     let header = |i: usize| headers + i * SIZE_OF_MMSGHDR;
@@ -106,29 +105,27 @@ pub fn sendmmsg(process: &Process, call: &mut Call) -> Outcome {
         args: [socket, header(i), flags, 0, 0, 0],
     };
     for i in 0..count {
-        if let Err(error) = hand_over(process, socket as i32, header(i)) {
-            return done(Err(error));
-        }
+        hand_over(process, socket as i32, header(i))?;
     }
     if !(0..count).any(|i| unix_sockets::is_to_path(header(i))) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     // Each by itself: some go to another path than the program's.
     for i in 0..count {
         let message = message(i);
         let sent = match socket_paths::send_message(process, &message) {
-            Outcome::Forward => done(message.wait()),
+            Err(FORWARD) => message.wait(),
             sent => sent,
         };
         match sent {
-            Outcome::Return(sent) if sent >= 0 => {
+            Ok(sent) => {
                 let _ = memory::put(header(i) + SIZE_OF_MSGHDR, sent as u32);
             }
             failed if i == 0 => return failed,
-            _ => return done(Ok(i)),
+            _ => return Ok(i),
         }
     }
-    done(Ok(count))
+    Ok(count)
 }
 
 /// Where a `struct msghdr` has room for a name, and how much.
@@ -159,21 +156,19 @@ fn has_room(header: usize) -> bool {
 }
 
 /// recvmsg(2)
-pub fn recvmsg(process: &Process, call: &mut Call) -> Outcome {
+pub fn recvmsg(process: &Process, call: &mut Call) -> Answer {
     let room = room_for_name(process, call.args[1]);
     if room.is_none() && !has_room(call.args[1]) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
-    let answer = call.wait();
-    if answer.is_ok() {
-        learn(process, call.args[1]);
-        tell_name(process, call.args[1], room);
-    }
-    done(answer)
+    let received = call.wait()?;
+    learn(process, call.args[1]);
+    tell_name(process, call.args[1], room);
+    Ok(received)
 }
 
 /// recvmmsg(2)
-pub fn recvmmsg(process: &Process, call: &mut Call) -> Outcome {
+pub fn recvmmsg(process: &Process, call: &mut Call) -> Answer {
     let count = (call.args[2] as u32 as usize).min(1024);
     let header = |i: usize| call.args[1] + i * SIZE_OF_MMSGHDR;
     let rooms: Vec<_> = match are_named(process) {
@@ -183,12 +178,12 @@ pub fn recvmmsg(process: &Process, call: &mut Call) -> Outcome {
         false => Vec::new(),
     };
     if rooms.iter().all(Option::is_none) && !(0..count).any(|i| has_room(header(i))) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
-    let answer = call.wait();
-    for i in 0..answer.unwrap_or(0) {
+    let received = call.wait()?;
+    for i in 0..received {
         learn(process, header(i));
         tell_name(process, header(i), rooms.get(i).copied().flatten());
     }
-    done(answer)
+    Ok(received)
 }

@@ -1,7 +1,7 @@
 //! Calls of sockets whose address is a path in a mount (unix(7)).
 
-use super::{done, unix_sockets};
-use crate::answer::Answer;
+use super::unix_sockets;
+use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::backed::through_proc;
 use crate::vfs::create;
@@ -10,14 +10,14 @@ use crate::vfs::path::{Found, existing, find, find_by_walking, is_link, look_aga
 use crate::vfs::permission::granted;
 use crate::vfs::targets::{parent_is_target, parent_of};
 use culvert::{Errno, FileKind};
-use culvert_intercept::{Call, Outcome, user};
+use culvert_intercept::{Call, user};
 use culvert_mounts::resolver::{Inside, Last, LastStep, Restrictions};
 use culvert_run::{files::c_string, memory::Path};
 use culvert_sys::nr;
 use culvert_sys::raw::general::AT_FDCWD;
 
 /// bind(2) of a socket to a path in a mount.
-pub fn bind_path(process: &Process, call: &mut Call) -> Outcome {
+pub fn bind_path(process: &Process, call: &mut Call) -> Answer {
     on_socket_path(process, call, 1, LastStep::Parent, |call, found, given| {
         let made = create::socket(&found).map_err(in_use)?;
         unix_sockets::bind(process, call, found.mount, made.inode, given).inspect_err(|_| {
@@ -32,16 +32,16 @@ pub fn bind_path(process: &Process, call: &mut Call) -> Outcome {
 }
 
 /// connect(2) to a path in a mount.
-pub fn connect_path(process: &Process, call: &mut Call) -> Outcome {
+pub fn connect_path(process: &Process, call: &mut Call) -> Answer {
     on_socket_path(process, call, 1, LastStep::Follow, |call, found, _| {
         reach_at(process, call, 1, &found)
     })
 }
 
 /// sendto(2) to a path in a mount.
-pub fn sendto(process: &Process, call: &mut Call) -> Outcome {
+pub fn sendto(process: &Process, call: &mut Call) -> Answer {
     if call.args[4] == 0 {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     on_socket_path(process, call, 4, LastStep::Follow, |call, found, _| {
         reach_at(process, call, 4, &found)
@@ -49,7 +49,7 @@ pub fn sendto(process: &Process, call: &mut Call) -> Outcome {
 }
 
 /// sendmsg(2) to a path in a mount.
-pub fn send_message(process: &Process, call: &Call) -> Outcome {
+pub fn send_message(process: &Process, call: &Call) -> Answer {
     on_socket_path(process, call, 1, LastStep::Follow, |call, found, _| {
         reach_at(process, call, 1, &found)
     })
@@ -73,7 +73,7 @@ fn on_socket_path(
     at: usize,
     last: LastStep,
     inside: impl FnOnce(&Call, Inside<'_>, &[u8]) -> Answer,
-) -> Outcome {
+) -> Answer {
     let (address, length) = unix_sockets::given_address(call, at);
     let mut bytes = [0u8; 110];
     let length = length.min(bytes.len());
@@ -83,7 +83,7 @@ fn on_socket_path(
         || bytes[..2] != AF_UNIX
         || bytes[2] == 0
     {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let given = &bytes[2..length];
     let given = &given[..given.iter().position(|&b| b == 0).unwrap_or(given.len())];
@@ -94,7 +94,7 @@ fn on_socket_path(
         // A plain name in the working directory means the same to the kernel, and is not made
         // longer: `sun_path` is short.
         if place.base == AT_FDCWD && !path.contains(&b'/') && (binds || !is_link(AT_FDCWD, path)) {
-            return Outcome::Forward;
+            return Err(FORWARD);
         }
         found = find_by_walking(process, AT_FDCWD, path, last, Restrictions(0));
     }
@@ -110,27 +110,25 @@ fn on_socket_path(
             found = look_again(process, AT_FDCWD, path, last, Restrictions(0), certain);
         }
     }
-    let answer = match found {
-        Ok(Found::Inside(found)) => inside(call, found, given),
-        Ok(Found::Backed(place)) => {
+    match found? {
+        Found::Inside(found) => inside(call, found, given),
+        Found::Backed(place) => {
             let there = (place.base, place.path());
             if means_the_same(path, there, binds) {
-                return Outcome::Forward;
+                return Err(FORWARD);
             }
             let whole = through_proc(place.base, place.path().bytes());
             unix_sockets::by_kernel(process, call, at, given, &whole, there)
         }
-        Ok(Found::Outside(whole)) => {
+        Found::Outside(whole) => {
             let there = (AT_FDCWD, Path::of(&whole));
             if means_the_same(path, there, binds) {
-                return Outcome::Forward;
+                return Err(FORWARD);
             }
             unix_sockets::by_kernel(process, call, at, given, &whole, there)
         }
-        Ok(Found::MagicLink(_) | Found::Kernel) => return Outcome::Forward,
-        Err(errno) => Err(errno),
-    };
-    done(answer)
+        Found::MagicLink(_) | Found::Kernel => Err(FORWARD),
+    }
 }
 
 /// Whether the kernel finds at `given` what is to be found at `there`, a path below a directory:

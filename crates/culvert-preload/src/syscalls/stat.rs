@@ -1,9 +1,8 @@
 //! stat and its relatives, readlink, statfs.
 
 use super::arguments::{At, descriptor, is_empty, last_step, on_empty_path};
-use super::done;
-use super::path::on_path;
-use crate::answer::Answer;
+use super::path::{Identity, on_path};
+use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use crate::vfs::node::On;
@@ -11,7 +10,7 @@ use crate::vfs::path::existing;
 use crate::vfs::readlink;
 use crate::vfs::targets::adopt_target;
 use culvert::{Attributes, Errno};
-use culvert_intercept::{Call, Outcome, user};
+use culvert_intercept::{Call, user};
 use culvert_mounts::{MountId, resolver::LastStep};
 use culvert_run::memory::{self, PathBuffer};
 use culvert_sys::nr;
@@ -126,44 +125,43 @@ fn identity_in(address: usize) -> Option<(u64, u64)> {
     Some((word(0), word(8)))
 }
 
-/// stat(2)
-pub fn stat(process: &Process, call: &mut Call) -> Outcome {
-    on_path(
-        process,
-        call,
-        At::new(0, LastStep::Follow),
-        Some(|_, call| identity_in(call.args[1])),
-        |call, found| give_stat(call.args[1], On::Found(found)),
-    )
+/// stat(2), lstat(2)
+pub fn stat(process: &Process, call: &mut Call) -> Answer {
+    let last = match call.number {
+        nr::LSTAT => LastStep::NoFollow,
+        _ => LastStep::Follow,
+    };
+    stat_at(process, call, At::new(0, last))
 }
 
-/// lstat(2)
-pub fn lstat(process: &Process, call: &mut Call) -> Outcome {
-    on_path(
-        process,
-        call,
-        At::new(0, LastStep::NoFollow),
-        Some(|_, call| identity_in(call.args[1])),
-        |call, found| give_stat(call.args[1], On::Found(found)),
-    )
+/// stat of a path, whose answer goes where the argument behind it says.
+fn stat_at(process: &Process, call: &mut Call, at: At) -> Answer {
+    let buffer = call.args[at.path + 1];
+    let identity: Identity = match at.directory {
+        None => |_, call| identity_in(call.args[1]),
+        Some(_) => |_, call| identity_in(call.args[2]),
+    };
+    on_path(process, call, at, Some(identity), |_, found| {
+        give_stat(buffer, On::Found(found))
+    })
 }
 
 /// fstat(2)
-pub fn fstat(process: &Process, call: &mut Call) -> Outcome {
+pub fn fstat(process: &Process, call: &mut Call) -> Answer {
     let Some(held) = descriptor(process, call.args[0]) else {
         return fstat_foreign(process, call);
     };
-    done(give_stat(call.args[1], On::Held(&held)))
+    give_stat(call.args[1], On::Held(&held))
 }
 
 /// fstat of a foreign descriptor: one on the empty directory under a mount becomes the mount's
 /// root.
-fn fstat_foreign(process: &Process, call: &mut Call) -> Outcome {
+fn fstat_foreign(process: &Process, call: &mut Call) -> Answer {
     if process.run.is_internal(call.args[0] as i32) {
-        return done(Err(Errno::EBADF));
+        return Err(Errno::EBADF);
     }
     if !process.targets_exist {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let answer = call.execute();
     let mount = answer
@@ -174,15 +172,15 @@ fn fstat_foreign(process: &Process, call: &mut Call) -> Outcome {
         Some(mount) if adopt_target(process, call.args[0] as i32, mount).is_ok() => {
             fstat(process, call)
         }
-        _ => done(answer),
+        _ => answer,
     }
 }
 
 /// newfstatat(2)
-pub fn newfstatat(process: &Process, call: &mut Call) -> Outcome {
+pub fn newfstatat(process: &Process, call: &mut Call) -> Answer {
     let [fd, path, buffer, flags, ..] = call.args;
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH) != 0 {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
         return match on_empty_path(process, fd, |on| give_stat(buffer, on)) {
@@ -194,38 +192,29 @@ pub fn newfstatat(process: &Process, call: &mut Call) -> Outcome {
                     args: [fd, buffer, 0, 0, 0, 0],
                 },
             ),
-            None => Outcome::Forward,
+            None => Err(FORWARD),
         };
     }
-    on_path(
-        process,
-        call,
-        At::below(0, last_step(flags)),
-        Some(|_, call| identity_in(call.args[2])),
-        |call, found| give_stat(call.args[2], On::Found(found)),
-    )
+    stat_at(process, call, At::below(0, last_step(flags)))
 }
 
 /// statx(2)
-pub fn statx(process: &Process, call: &mut Call) -> Outcome {
+pub fn statx(process: &Process, call: &mut Call) -> Answer {
     let [fd, path, flags, mask, buffer, _] = call.args;
     const STATX_RESERVED: usize = 0x8000_0000;
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE) != 0
         || mask & STATX_RESERVED != 0
         || flags & AT_STATX_SYNC_TYPE == AT_STATX_SYNC_TYPE
     {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
-        return on_empty_path(process, fd, |on| give_statx(buffer, on)).unwrap_or(Outcome::Forward);
+        return on_empty_path(process, fd, |on| give_statx(buffer, on)).unwrap_or(Err(FORWARD));
     }
-    on_path(
-        process,
-        call,
-        At::below(0, last_step(flags)),
-        Some(identity_of_statx),
-        |call, found| give_statx(call.args[4], On::Found(found)),
-    )
+    let at = At::below(0, last_step(flags));
+    on_path(process, call, at, Some(identity_of_statx), |_, found| {
+        give_statx(buffer, On::Found(found))
+    })
 }
 
 fn identity_of_statx(_: &Process, call: &Call) -> Option<(u64, u64)> {
@@ -249,49 +238,27 @@ fn give_text(text: &[u8], buffer: usize, size: usize) -> Answer {
         .map_err(|_| Errno::EFAULT)
 }
 
-/// readlink(2)
-pub fn readlink(process: &Process, call: &mut Call) -> Outcome {
-    let [_, buffer, size, ..] = call.args;
-    read_link(process, call, At::new(0, LastStep::NoFollow), buffer, size)
-}
-
-/// readlinkat(2)
-pub fn readlinkat(process: &Process, call: &mut Call) -> Outcome {
-    let [fd, path, buffer, size, ..] = call.args;
+/// readlink(2), readlinkat(2)
+pub fn readlink(process: &Process, call: &mut Call) -> Answer {
+    let below = call.number == nr::READLINKAT;
+    let at = At::of(below, 0, LastStep::NoFollow);
+    let (path, buffer) = (call.args[at.path], call.args[at.path + 1]);
+    let size = call.args[at.path + 2];
     if (size as i32) <= 0 {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
-    if is_empty(path) && path != 0 {
+    if below && path != 0 && is_empty(path) {
         let give = |on: On<'_>| give_text(&readlink::target(on, Errno::ENOENT)?, buffer, size);
-        return on_empty_path(process, fd, give).unwrap_or(Outcome::Forward);
+        return on_empty_path(process, call.args[0], give).unwrap_or(Err(FORWARD));
     }
-    read_link(
-        process,
-        call,
-        At::below(0, LastStep::NoFollow),
-        buffer,
-        size,
-    )
-}
-
-fn read_link(process: &Process, call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
-    if (size as i32) <= 0 {
-        return Outcome::Forward;
-    }
-    let mut path_room = PathBuffer::new();
-    let path = match path_room.read(call.args[at.path]) {
-        Ok(path) => path,
-        Err(errno) => return done(Err(errno)),
-    };
+    let mut room = PathBuffer::new();
+    let path = room.read(path)?;
     if let Some(text) = readlink::of_proc(process, at.directory_of(call), path) {
-        return done(text.and_then(|text| give_text(&text, buffer, size)));
+        return give_text(&text?, buffer, size);
     }
     on_path(process, call, at, None, |_, found| {
-        give_text(
-            &readlink::target(On::Found(found), Errno::EINVAL)?,
-            buffer,
-            size,
-        )
+        let target = readlink::target(On::Found(found), Errno::EINVAL)?;
+        give_text(&target, buffer, size)
     })
 }
 
@@ -329,36 +296,29 @@ fn give_statfs(mount: MountId, buffer: usize) -> Answer {
 }
 
 /// statfs(2)
-pub fn statfs(process: &Process, call: &mut Call) -> Outcome {
-    on_path(
-        process,
-        call,
-        At::new(0, LastStep::Follow),
-        None,
-        |call, found| {
-            existing(found)?;
-            give_statfs(found.mount, call.args[1])
-        },
-    )
+pub fn statfs(process: &Process, call: &mut Call) -> Answer {
+    let at = At::new(0, LastStep::Follow);
+    on_path(process, call, at, None, |call, found| {
+        existing(found)?;
+        give_statfs(found.mount, call.args[1])
+    })
 }
 
 /// fstatfs(2)
-pub fn fstatfs(process: &Process, call: &mut Call) -> Outcome {
-    let Some(held) = descriptor(process, call.args[0]) else {
-        return Outcome::Forward;
-    };
-    done(give_statfs(held.mount, call.args[1]))
+pub fn fstatfs(process: &Process, call: &mut Call) -> Answer {
+    let held = descriptor(process, call.args[0]).ok_or(FORWARD)?;
+    give_statfs(held.mount, call.args[1])
 }
 
 /// name_to_handle_at(2): no handles on mounts.
-pub fn name_to_handle_at(process: &Process, call: &mut Call) -> Outcome {
+pub fn name_to_handle_at(process: &Process, call: &mut Call) -> Answer {
     const AT_SYMLINK_FOLLOW: usize = 0x400;
     let [fd, path, .., flags, _] = call.args;
     if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
         return if descriptor(process, fd).is_some() {
-            done(Err(Errno::EOPNOTSUPP))
+            Err(Errno::EOPNOTSUPP)
         } else {
-            Outcome::Forward
+            Err(FORWARD)
         };
     }
     let last = if flags & AT_SYMLINK_FOLLOW != 0 {

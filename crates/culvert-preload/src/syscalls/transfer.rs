@@ -4,14 +4,13 @@
 //! bytes.
 
 use super::arguments::{descriptor, kernel_has_not};
-use super::done;
-use crate::answer::Answer;
+use crate::answer::{Answer, FORWARD};
 use crate::description::{Held, Object};
 use crate::process::Process;
 use crate::vfs::copy::{OpenFile, copy, send};
 use crate::vfs::splice;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 use culvert_run::memory;
 use culvert_sys::nr;
 
@@ -31,20 +30,17 @@ fn between(
     input: usize,
     out: usize,
     run: impl FnOnce(OpenFile<'_>, OpenFile<'_>) -> Answer,
-) -> Outcome {
+) -> Answer {
     let (source, target) = (kernel_has_not(process, input), kernel_has_not(process, out));
     if source.is_none() && target.is_none() {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let side = |held, fd| OpenFile { held, fd };
-    done(run(
-        side(source.as_ref(), input),
-        side(target.as_ref(), out),
-    ))
+    run(side(source.as_ref(), input), side(target.as_ref(), out))
 }
 
 /// sendfile(2)
-pub fn sendfile(process: &Process, call: &mut Call) -> Outcome {
+pub fn sendfile(process: &Process, call: &mut Call) -> Answer {
     let [out, input, address, count, ..] = call.args;
     between(process, input, out, |from, to| {
         let mut offset = offset_at(address)?;
@@ -54,7 +50,7 @@ pub fn sendfile(process: &Process, call: &mut Call) -> Outcome {
 }
 
 /// copy_file_range(2)
-pub fn copy_file_range(process: &Process, call: &mut Call) -> Outcome {
+pub fn copy_file_range(process: &Process, call: &mut Call) -> Answer {
     let [input, from_address, out, to_address, count, flags] = call.args;
     between(process, input, out, |from, to| {
         let mut offsets = [offset_at(from_address)?, offset_at(to_address)?];
@@ -73,7 +69,7 @@ pub fn copy_file_range(process: &Process, call: &mut Call) -> Outcome {
 }
 
 /// splice(2); the order of checks is that of `__do_splice` and `do_splice` (fs/splice.c).
-pub fn splice(process: &Process, call: &mut Call) -> Outcome {
+pub fn splice(process: &Process, call: &mut Call) -> Answer {
     let [input, from_address, out, to_address, count, flags] = call.args;
     between(process, input, out, |from, to| {
         if count == 0 {
@@ -90,7 +86,7 @@ pub fn splice(process: &Process, call: &mut Call) -> Outcome {
 }
 
 /// tee(2), vmsplice(2): only pipes, so never what a driver serves.
-pub fn only_pipes(process: &Process, call: &mut Call) -> Outcome {
+pub fn only_pipes(process: &Process, call: &mut Call) -> Answer {
     let served =
         |fd| descriptor(process, fd).is_some_and(|held: Held| !matches!(held.object, Object::Fifo));
     let (ours, errno) = match call.number {
@@ -98,7 +94,7 @@ pub fn only_pipes(process: &Process, call: &mut Call) -> Outcome {
         _ => (served(call.args[0]), Errno::EBADF),
     };
     match ours {
-        true => done(Err(errno)),
-        false => Outcome::Forward,
+        true => Err(errno),
+        false => Err(FORWARD),
     }
 }

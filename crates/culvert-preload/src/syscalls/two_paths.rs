@@ -1,20 +1,20 @@
 //! rename and link: two paths, each in a mount or not.
 
-use super::done;
+use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::link::link_given;
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_FOLLOW};
 use crate::vfs::rename::rename_given;
 use crate::vfs::two_paths::Given;
 use culvert::{Errno, RenameFlags};
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::Call;
 use culvert_mounts::resolver::LastStep;
 use culvert_run::memory::PathBuffer;
 use culvert_sys::nr;
 use culvert_sys::raw::general::AT_FDCWD;
 
 /// rename(2), renameat(2), renameat2(2)
-pub fn rename(process: &Process, call: &mut Call) -> Outcome {
+pub fn rename(process: &Process, call: &mut Call) -> Answer {
     let [a, b, c, d, e, _] = call.args;
     let (from_directory, from, to_directory, to, flags) = match call.number {
         nr::RENAME => (AT_FDCWD, a, AT_FDCWD, b, 0),
@@ -22,13 +22,10 @@ pub fn rename(process: &Process, call: &mut Call) -> Outcome {
         _ => (a as i32, b, c as i32, d, e as u32),
     };
     if flags & !7 != 0 || (flags & RenameFlags::EXCHANGE != 0 && flags != RenameFlags::EXCHANGE) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let (mut from_room, mut to_room) = (PathBuffer::new(), PathBuffer::new());
-    let from = match from_room.read(from) {
-        Ok(from) => from,
-        Err(errno) => return done(Err(errno)),
-    };
+    let from = from_room.read(from)?;
     // A bad new path is said after what is wrong with the old one (`filename_create`,
     // `filename_parentat` get it late).
     let to = to_room.read(to);
@@ -39,15 +36,12 @@ pub fn rename(process: &Process, call: &mut Call) -> Outcome {
     };
     let to = to.map(|path| given(to_directory, path));
     let both = (given(from_directory, from), to);
-    done(
-        rename_given(process, both, flags, false).unwrap_or_else(|| {
-            rename_given(process, both, flags, true).unwrap_or(Err(Errno::ELOOP))
-        }),
-    )
+    rename_given(process, both, flags, false)
+        .unwrap_or_else(|| rename_given(process, both, flags, true).unwrap_or(Err(Errno::ELOOP)))
 }
 
 /// link(2), linkat(2)
-pub fn link(process: &Process, call: &mut Call) -> Outcome {
+pub fn link(process: &Process, call: &mut Call) -> Answer {
     let [a, b, c, d, e, _] = call.args;
     let (from_directory, from, to_directory, to, flags) = if call.number == nr::LINK {
         (AT_FDCWD, a, AT_FDCWD, b, 0)
@@ -55,7 +49,7 @@ pub fn link(process: &Process, call: &mut Call) -> Outcome {
         (a as i32, b, c as i32, d, e)
     };
     if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) != 0 {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let last = if flags & AT_SYMLINK_FOLLOW != 0 {
         LastStep::Follow
@@ -63,10 +57,7 @@ pub fn link(process: &Process, call: &mut Call) -> Outcome {
         LastStep::NoFollow
     };
     let (mut from_room, mut to_room) = (PathBuffer::new(), PathBuffer::new());
-    let from = match from_room.read(from) {
-        Ok(from) => from,
-        Err(errno) => return done(Err(errno)),
-    };
+    let from = from_room.read(from)?;
     // A bad new path is said after what is wrong with the old one (`filename_create`,
     // `filename_parentat` get it late).
     let to = to_room.read(to);
@@ -80,9 +71,6 @@ pub fn link(process: &Process, call: &mut Call) -> Outcome {
         path,
         last: LastStep::Parent,
     });
-    done(
-        link_given(process, from, to, flags, false).unwrap_or_else(|| {
-            link_given(process, from, to, flags, true).unwrap_or(Err(Errno::ELOOP))
-        }),
-    )
+    link_given(process, from, to, flags, false)
+        .unwrap_or_else(|| link_given(process, from, to, flags, true).unwrap_or(Err(Errno::ELOOP)))
 }

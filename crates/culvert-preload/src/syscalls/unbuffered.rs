@@ -6,12 +6,11 @@
 //! what arrives then takes no protection away; or they are dropped (`culvert_cache::evict`). So the
 //! bytes go into memory of our own, and are copied from there, which is a store as any other.
 
-use super::done;
-use crate::answer::Answer;
+use crate::answer::{Answer, FORWARD};
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_cache::nodes;
-use culvert_intercept::{Call, Outcome, user};
+use culvert_intercept::{Call, user};
 use culvert_run::memory::{Span, span, spans};
 use culvert_run::{files::kernel_flags, stat_descriptor};
 use culvert_sys::flags::Protection;
@@ -23,18 +22,18 @@ use culvert_sys::{PAGE, nr};
 /// A read of a descriptor that no driver serves: the kernel's, but for one into a mapped file that
 /// goes round the page cache.
 #[inline]
-pub fn read(call: &Call) -> Outcome {
+pub fn read(call: &Call) -> Answer {
     match nodes::any() {
         true => read_where_files_are_mapped(call),
-        false => Outcome::Forward,
+        false => Err(FORWARD),
     }
 }
 
 #[cold]
-fn read_where_files_are_mapped(call: &Call) -> Outcome {
+fn read_where_files_are_mapped(call: &Call) -> Answer {
     match concerned(call) {
-        Some(spans) => done(read_and_copy(call, &spans)),
-        None => Outcome::Forward,
+        Some(spans) => read_and_copy(call, &spans),
+        None => Err(FORWARD),
     }
 }
 

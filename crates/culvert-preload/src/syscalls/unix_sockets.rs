@@ -1,8 +1,7 @@
 //! Calls of sockets with a name in a mount: the kernel gets the address of what stands for it
 //! ([`crate::vfs::unix_sockets`]), the program the one that it knows.
 
-use super::done;
-use crate::answer::Answer;
+use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::native::open_restricted;
 use crate::vfs::targets::parent_of;
@@ -10,7 +9,7 @@ use crate::vfs::unix_sockets::{FarName, are_named, has_names, known_as, name_of,
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome, user};
+use culvert_intercept::{Call, user};
 use culvert_mounts::MountId;
 use culvert_run::files::{c_string, own_descriptor};
 use culvert_run::memory::{self, Path};
@@ -151,20 +150,18 @@ fn bind_far(call: &Call, given: &[u8], base: i32, path: Path<'_>) -> Answer {
 }
 
 /// getsockname(2), getpeername(2): the name by which the program knows a socket in a mount.
-pub fn socket_name(process: &Process, call: &mut Call) -> Outcome {
+pub fn socket_name(process: &Process, call: &mut Call) -> Answer {
     let [_, address, length, ..] = call.args;
-    let Ok(room) = memory::get::<u32>(length) else {
-        return Outcome::Forward;
-    };
+    let room = memory::get::<u32>(length).map_err(|_| FORWARD)?;
     let mut bytes = [0u8; 128];
     let mut got = bytes.len() as u32;
     let asked = call.replacing().room(1, &mut bytes);
     if asked.room(2, got.bytes_mut()).execute().is_err() {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     match renamed(process, &bytes[..(got as usize).min(bytes.len())]) {
-        None => Outcome::Forward,
-        Some(name) => done(put_name(&name, address, length, room as usize).map(|()| 0)),
+        None => Err(FORWARD),
+        Some(name) => put_name(&name, address, length, room as usize).map(|()| 0),
     }
 }
 
@@ -197,32 +194,26 @@ pub fn tell_name(process: &Process, address: usize, length: usize, room: u32) {
 
 /// recvfrom(2), accept(2), accept4(2): the name of the other socket is the one that the program
 /// knows.
-pub fn with_peer(process: &Process, call: &mut Call) -> Outcome {
+pub fn with_peer(process: &Process, call: &mut Call) -> Answer {
     let at = if call.number == nr::RECVFROM { 4 } else { 1 };
     let (address, length) = (call.args[at], call.args[at + 1]);
     if address == 0 || !are_named(process) {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
-    let Some(room) = memory::get::<u32>(length)
+    let room = memory::get::<u32>(length)
         .ok()
         .filter(|&room| room <= 1 << 16)
-    else {
-        return Outcome::Forward;
-    };
+        .ok_or(FORWARD)?;
     let (mut bytes, mut got) = ([0u8; 128], 128u32);
     let call_of_ours = call.replacing().room(at, &mut bytes);
-    match call_of_ours.room(at + 1, got.bytes_mut()).wait() {
-        Err(errno) => done(Err(errno)),
-        Ok(result) => {
-            let kernels = &bytes[..(got as usize).min(bytes.len())];
-            let name = renamed(process, kernels).unwrap_or_else(|| kernels.to_vec());
-            let put = put_name(&name, address, length, room as usize);
-            if put.is_err() && call.number != nr::RECVFROM {
-                drop(OwnedFd::from_raw(result as i32));
-            }
-            done(put.map(|()| result))
-        }
+    let result = call_of_ours.room(at + 1, got.bytes_mut()).wait()?;
+    let kernels = &bytes[..(got as usize).min(bytes.len())];
+    let name = renamed(process, kernels).unwrap_or_else(|| kernels.to_vec());
+    let put = put_name(&name, address, length, room as usize);
+    if put.is_err() && call.number != nr::RECVFROM {
+        drop(OwnedFd::from_raw(result as i32));
     }
+    put.map(|()| result)
 }
 
 /// EADDRINUSE, which file systems do not know.

@@ -1,7 +1,6 @@
 //! Extended attributes.
 
 use super::arguments::{At, descriptor, is_empty, last_step, on_empty_path};
-use super::done;
 use super::path::on_path;
 use crate::answer::{Answer, FORWARD};
 use crate::description::{Held, Object};
@@ -11,7 +10,7 @@ use crate::vfs::path::existing;
 use crate::vfs::xattr::{self, NewValue};
 use alloc::vec;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome, user};
+use culvert_intercept::{Call, user};
 use culvert_mounts::resolver::LastStep;
 use culvert_run::memory;
 use culvert_sys::fd::CWD;
@@ -95,7 +94,7 @@ fn of_number(number: usize) -> Request {
 }
 
 /// getxattr(2), listxattr(2), setxattr(2), removexattr(2) and their l-forms.
-pub fn by_path(process: &Process, call: &mut Call) -> Outcome {
+pub fn by_path(process: &Process, call: &mut Call) -> Answer {
     let last = match call.number {
         nr::GETXATTR | nr::LISTXATTR | nr::SETXATTR | nr::REMOVEXATTR => LastStep::Follow,
         _ => LastStep::NoFollow,
@@ -114,37 +113,37 @@ fn by_held(held: &Held, request: Request, arguments: &[usize]) -> Answer {
 }
 
 /// The f-forms.
-pub fn by_descriptor(process: &Process, call: &mut Call) -> Outcome {
+pub fn by_descriptor(process: &Process, call: &mut Call) -> Answer {
     let Some(held) = descriptor(process, call.args[0]) else {
         return match call.args[0] as i32 {
             AT_FDCWD => of_working_directory(process, call),
-            _ => Outcome::Forward,
+            _ => Err(FORWARD),
         };
     };
-    done(by_held(&held, of_number(call.number), &call.args[1..]))
+    by_held(&held, of_number(call.number), &call.args[1..])
 }
 
 /// fgetxattr and fsetxattr of AT_FDCWD: since Linux 6.13 that is the working directory
 /// (`path_getxattrat`, fs/xattr.c), before it is EBADF. The other two say so still.
-fn of_working_directory(process: &Process, call: &Call) -> Outcome {
+fn of_working_directory(process: &Process, call: &Call) -> Answer {
     let request = of_number(call.number);
     let here = process.working_node();
     let (Some((mount, node)), Request::Get | Request::Set) = (here, request) else {
-        return Outcome::Forward;
+        return Err(FORWARD);
     };
     if fs::fgetxattr(CWD, c"user.culvert", &mut []) == Err(Errno::EBADF) {
-        return done(Err(Errno::EBADF));
+        return Err(Errno::EBADF);
     }
-    done(perform(On::Node(mount, node), request, &call.args[1..]))
+    perform(On::Node(mount, node), request, &call.args[1..])
 }
 
 /// getxattrat(2) and its kin (since 6.13).
-pub fn at(process: &Process, call: &mut Call) -> Outcome {
+pub fn at(process: &Process, call: &mut Call) -> Answer {
     const AT_SYMLINK_NOFOLLOW: usize = 0x100;
     const AT_EMPTY_PATH: usize = 0x1000;
     let [fd, path, flags, ..] = call.args;
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
-        return Outcome::Forward;
+        return Err(FORWARD);
     }
     let request = match call.number {
         nr::GETXATTRAT => Request::Get,
@@ -158,18 +157,18 @@ pub fn at(process: &Process, call: &mut Call) -> Outcome {
         Request::Get | Request::Set => {
             // struct xattr_args: value, size, flags.
             if memory::says_no_more(call.args[4], call.args[5], 16, 16).is_err() {
-                return Outcome::Forward;
+                return Err(FORWARD);
             }
             let (Ok(value), Ok(size), Ok(flags)) = (
                 memory::get::<usize>(call.args[4]),
                 memory::get::<u32>(call.args[4] + 8),
                 memory::get::<u32>(call.args[4] + 12),
             ) else {
-                return Outcome::Forward;
+                return Err(FORWARD);
             };
             // `getxattrat`, fs/xattr.c.
             if call.number == nr::GETXATTRAT && flags != 0 {
-                return Outcome::Forward;
+                return Err(FORWARD);
             }
             [call.args[3], value, size as usize, flags as usize]
         }
@@ -181,7 +180,7 @@ pub fn at(process: &Process, call: &mut Call) -> Outcome {
             On::Node(..) if matches!(request, Request::List | Request::Remove) => Err(FORWARD),
             on => perform(on, request, &arguments),
         })
-        .unwrap_or(Outcome::Forward);
+        .unwrap_or(Err(FORWARD));
     }
     let last = last_step(flags);
     on_path(process, call, At::below(0, last), None, |_, found| {
