@@ -6,7 +6,10 @@ use super::inotify::{CREATE, DELETE, MOVED_FROM, MOVED_TO};
 use super::kernel::{self, Name, O_CREAT, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_PATH, O_TMPFILE};
 use super::object::Object;
 use core::ffi::CStr;
-use culvert::{Attributes, Entry, Errno, FileKind, Node, OpenFlags, Opened, RenameFlags, Result};
+use culvert::{
+    Attributes, Caller, Entry, Errno, FileKind, Node, OpenFlags, Opened, RenameFlags, Result,
+    Rights,
+};
 use culvert_sys::fd::BorrowedFd;
 use culvert_sys::flags::AtFlags;
 use culvert_sys::raw::general::{O_RDWR, O_WRONLY};
@@ -80,6 +83,7 @@ impl PassthroughFs {
     /// Makes a file, or opens the one that has the name.
     pub(super) fn create_file(
         &self,
+        caller: &Caller<'_>,
         dir: Node,
         name: &[u8],
         flags: OpenFlags,
@@ -88,9 +92,15 @@ impl PassthroughFs {
         self.writable()?;
         let object = self.directory(dir)?;
         let (called, name) = (name, Name::new(name)?);
+        // The next program, which may not open it again, gets this very description.
+        let unreadable = mode & 0o400 == 0 && !caller.has(Rights::DAC_OVERRIDE);
+        let wanted = match unreadable {
+            true => flags.0 & KEPT,
+            false => self.readable(flags.0 & KEPT),
+        };
         loop {
             // O_EXCL follows no link, and O_NOFOLLOW would show in F_GETFL.
-            let new = self.readable(flags.0 & KEPT) | O_CREAT | O_EXCL | O_NOCTTY;
+            let new = wanted | O_CREAT | O_EXCL | O_NOCTTY;
             let own = [(dir, called, CREATE)];
             match self.doing(&own, || kernel::open_at(object.fd(), &name, new, mode)) {
                 Ok(file) => {

@@ -313,13 +313,13 @@ impl FileSystem for PassthroughFs {
 
     fn create(
         &self,
-        _caller: &Caller<'_>,
+        caller: &Caller<'_>,
         dir: Node,
         name: &[u8],
         flags: OpenFlags,
         mode: u32,
     ) -> Result<(Entry, Opened)> {
-        self.create_file(dir, name, flags, mode)
+        self.create_file(caller, dir, name, flags, mode)
     }
 
     fn mkdir(&self, _caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {

@@ -59,7 +59,23 @@ impl Description {
     }
 }
 
+/// Behind this offset some write ends behind the largest one: no program has more memory.
+const FAR: u64 = i64::MAX as u64 - (1 << 47);
+
 /// lseek of the kernel descriptor.
 pub fn kernel_seek(fd: i32, offset: i64, whence: usize) -> Result<u64, Errno> {
-    culvert_sys::fs::seek(culvert_sys::BorrowedFd::number(fd), offset, whence as u32)
+    let fd = culvert_sys::BorrowedFd::number(fd);
+    let at = culvert_sys::fs::seek(fd, offset, whence as u32)?;
+    if at > FAR
+        && let Some(notes) = culvert_run::get().node_locks.notes()
+    {
+        notes.far_offsets.store(1, Relaxed);
+    }
+    Ok(at)
+}
+
+/// Whether a description of the run may be at an offset that leaves no room for a write.
+pub(crate) fn any_far() -> bool {
+    let notes = culvert_run::get().node_locks.notes();
+    notes.is_some_and(|notes| notes.far_offsets.load(Relaxed) != 0)
 }

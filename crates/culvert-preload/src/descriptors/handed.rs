@@ -19,7 +19,7 @@ use culvert_run::files::{dup_high, kernel_flags};
 use culvert_run::task::{self, tables};
 use culvert_run::{ShadowName, node_paths, stat_descriptor};
 use culvert_sys::OwnedFd;
-use culvert_sys::raw::general::O_PATH;
+use culvert_sys::raw::general::{O_PATH, O_RDWR};
 use culvert_sys::sync::Mutex;
 
 /// More than this are not handed down.
@@ -135,16 +135,7 @@ pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
     if task::vfork_child().is_some() {
         return false;
     }
-    let is_it = |fd: i32| {
-        let Ok(entry) = file_system.identify(fd) else {
-            return false;
-        };
-        let node = entry.attributes.node;
-        if node != name.node {
-            file_system.forget(node, 1);
-        }
-        node == name.node
-    };
+    let is_it = |fd| knows(file_system, fd, name);
     let mut given = GIVEN.lock();
     let found = given
         .iter()
@@ -159,11 +150,31 @@ pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
     true
 }
 
+/// Whether `fd` is the node of `name`, which `file_system` knows by one reference more then.
+fn knows(file_system: &dyn FileSystem, fd: i32, name: ShadowName) -> bool {
+    let Ok(entry) = file_system.identify(fd) else {
+        return false;
+    };
+    let node = entry.attributes.node;
+    if node != name.node {
+        file_system.forget(node, 1);
+    }
+    node == name.node
+}
+
 /// A child of vfork is about to be made, which finds nothing itself: what this program was given
 /// is found now.
 pub fn before_vfork() {
     static FOUND: AtomicBool = AtomicBool::new(false);
     if !GIVEN.lock().is_empty() && !FOUND.swap(true, Relaxed) {
+        know_all();
+    }
+}
+
+/// A directory's mode is about to change, below which nodes may not be found any more.
+pub fn before_closing_directory() {
+    static FOUND: AtomicBool = AtomicBool::new(false);
+    if task::vfork_child().is_none() && !FOUND.swap(true, Relaxed) {
         know_all();
     }
 }
@@ -202,13 +213,58 @@ pub fn continued(
         given.map(|(_, place)| place.load(Relaxed)).collect()
     };
     let may = |fd: &i32| kernel_flags(*fd).is_ok_and(|found| found & HOW == flags & HOW);
-    given.into_iter().filter(may).find_map(|fd| {
-        let adopted = file_system.adopt(&task::caller(), fd, OpenFlags(flags));
-        let (entry, opened) = adopted.ok()?;
-        if entry.attributes.node == name.node {
-            return Some((entry, opened));
-        }
-        file_system.forget(entry.attributes.node, 1);
-        None
-    })
+    let mut given = given.into_iter().filter(may);
+    given
+        .find_map(|fd| continued_by(file_system, name, fd, flags))
+        .or_else(|| continued_by_others(file_system, name, flags))
+}
+
+fn continued_by(
+    file_system: &dyn FileSystem,
+    name: ShadowName,
+    fd: i32,
+    flags: u32,
+) -> Option<(Entry, Opened)> {
+    let adopted = file_system.adopt(&task::caller(), fd, OpenFlags(flags));
+    let (entry, opened) = adopted.ok()?;
+    if entry.attributes.node == name.node {
+        return Some((entry, opened));
+    }
+    file_system.forget(entry.attributes.node, 1);
+    None
+}
+
+/// The same from a descriptor that another process keeps in the table that both have. It may do more
+/// than the program's: who has the table has it anyway.
+fn continued_by_others(
+    file_system: &dyn FileSystem,
+    name: ShadowName,
+    flags: u32,
+) -> Option<(Entry, Opened)> {
+    if !tables::are_asked_for() {
+        return None;
+    }
+    let may = |fd: &i32| {
+        kernel_flags(*fd).is_ok_and(|found| [flags & HOW, O_RDWR].contains(&(found & HOW)))
+    };
+    let run = culvert_run::get();
+    let mut kept = run.internal().into_iter().filter(may);
+    let fd = kept.find(|&fd| {
+        // The driver makes a dup, whose close drops locks on the same file.
+        !run.posix_locks.hold(fd) && knows(file_system, fd, name)
+    })?;
+    let continued = continued_by(file_system, name, fd, flags);
+    file_system.forget(name.node, 1);
+    let (entry, opened) = continued?;
+    // The other process may have closed it before the dup was made, and the number be another
+    // file's, where nothing may be closed either.
+    if let Opened::Driven(file) = &opened
+        && let Some(own) = file.continued_by()
+        && knows(file_system, own, name)
+    {
+        file_system.forget(name.node, 1);
+        return Some((entry, opened));
+    }
+    core::mem::forget(opened);
+    None
 }

@@ -4,7 +4,7 @@
 //! turn's end, as for `f_pos_lock` natively (`fdget_pos`, fs/file.c).
 
 use super::{Knower, knower};
-use crate::description::offset::{kernel_seek, own_block};
+use crate::description::offset::{any_far, kernel_seek, own_block};
 use crate::description::{Description, SharedOn};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
@@ -113,7 +113,7 @@ impl Description {
 
     /// Runs `io`, which changes the file, exclusively, and leaves the description's offset where it
     /// says, which need not be where it was: one system call less where the kernel keeps it, so
-    /// that only a private offset is known to `io`. The node is locked as by
+    /// that `io` knows only a private offset, and one that may be too large. The node is locked as by
     /// [`Description::at_offset_changing`].
     pub fn to_offset<R>(
         &self,
@@ -134,7 +134,8 @@ impl Description {
             None => {}
         }
         let _lock = culvert_run::get().node_locks.lock(self.mount, self.node);
-        let (to, result) = run(None)?;
+        let before = any_far().then(|| kernel_seek(fd, 0, 1)).transpose()?;
+        let (to, result) = run(before)?;
         kernel_seek(fd, to as i64, 0)?;
         Ok(result)
     }

@@ -5,6 +5,7 @@ use super::busy;
 use super::node::On;
 use super::permission::{granted, permits};
 use crate::answer::Answer;
+use crate::descriptors::handed;
 use crate::process::Process;
 use crate::watch::Event;
 use culvert::{Attributes, Caller, Errno, File, FileKind, Rights, SetAttributes};
@@ -56,6 +57,12 @@ pub fn change(process: &Process, on: On<'_>, wanted: Result<Wanted, Errno>) -> A
         On::Held(held) => held.gone(),
         On::Found(_) | On::Node(..) => None,
     };
+    if changes.permissions.is_some()
+        && attributes.kind == FileKind::Directory
+        && file_system.capabilities().transient_nodes
+    {
+        handed::before_closing_directory();
+    }
     let judge = || judge(&caller, &attributes, changes, *right);
     let decides = gone.is_some() || !file_system.capabilities().checks_permissions;
     if decides {

@@ -209,7 +209,7 @@ pub fn write_at_offset(held: &Held, fd: i32, spans: &[Span], flags: usize) -> An
     if manner.append {
         held.to_offset(fd, |before| {
             // The offset does not matter but for this (`rw_verify_area`, before `O_APPEND` is
-            // looked at). One that the kernel keeps would cost a call.
+            // looked at).
             area(before.unwrap_or(0) as i64, total(spans))?;
             let (at, count) = put(held, file, 0, spans, manner)?;
             Ok((at + count as u64, count))

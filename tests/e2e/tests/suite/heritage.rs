@@ -108,6 +108,19 @@ fn what_cannot_be_opened_again_goes_on() {
     case.good(script!("heritage/what_cannot_be_opened_again_goes_on.sh"));
 }
 
+/// The driver has it open for reading, too, which no call takes from an open description; a program
+/// that had it for writing alone does not leave that to the next one.
+#[test]
+fn what_is_open_for_writing_alone_cannot_go_on() {
+    if world().only_native || !world().is_root() {
+        return;
+    }
+    let case = Case::new("not-narrowed", User::Nobody).directory(Driver::NoDescriptor);
+    let script = script!("heritage/what_is_open_for_writing_alone_cannot_go_on.sh");
+    let done = case.through_culvert(&["bash", "-c", script]);
+    assert_eq!(done.text(), "EIO\nEBADF\n0\n", "{}", done.report());
+}
+
 /// A static program cuts a file, somebody else sees that, and it writes the same bytes once more.
 fn written_again(case: &Case) {
     case.good(script!("heritage/written_again.sh"));
