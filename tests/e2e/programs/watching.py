@@ -150,6 +150,7 @@ def operations():
         ("O_PATH tells nothing", on("d/file", os.O_PATH, os.fstat)),
         ("dup", on("d/file", os.O_RDONLY, lambda fd: os.close(os.dup(fd)))),
         ("sendfile", on("d/file", os.O_RDONLY, lambda fd: put_from(fd))),
+        ("splice", on("d/file", os.O_RDWR, splice)),
         ("mkdir", lambda: os.mkdir("d/made")),
         ("symlink", lambda: os.symlink("file", "d/link")),
         ("fifo", lambda: os.mkfifo("d/fifo")),
@@ -229,6 +230,14 @@ def put_from(fd):
     out = os.open("d/copy", os.O_WRONLY | os.O_CREAT, 0o644)
     os.sendfile(out, fd, 0, 100)
     os.close(out)
+
+
+def splice(fd):
+    read, write = os.pipe()
+    assert os.splice(fd, write, 3, offset_src=0) == 3
+    assert os.splice(read, fd, 3, offset_dst=9) == 3
+    os.close(read)
+    os.close(write)
 
 
 class Timespec(ctypes.Structure):

@@ -5,6 +5,7 @@ use super::copy::{CHUNK, End, O_APPEND, OpenFile, write_foreign};
 use super::write::room;
 use crate::answer::Answer;
 use crate::description::{Held, Object, may_read, may_write};
+use crate::watch::Event;
 use alloc::vec;
 use culvert::{Errno, FileKind};
 use culvert_run::memory::MAX_RW_COUNT;
@@ -68,6 +69,9 @@ impl<'a> Splicing<'a> {
             (Some(held), None) if self.to_pipe => {
                 let mut from = end(self.from, held, *input, count)?;
                 let sent = into_pipe(&mut from, self.to.fd, count, waits(self.to_flags))?;
+                if sent > 0 {
+                    from.tell(Event::Access);
+                }
                 from.finish(input).map(|()| sent)
             }
             (None, Some(held)) if self.from_pipe => {
@@ -76,6 +80,9 @@ impl<'a> Splicing<'a> {
                 }
                 let mut to = end(self.to, held, *output, count)?;
                 let moved = out_of_pipe(self.from.fd, &mut to, count, waits(self.from_flags));
+                if moved.is_ok_and(|moved| moved > 0) {
+                    to.tell(Event::Written);
+                }
                 to.finish(output).and(moved)
             }
             _ => Err(Errno::EINVAL),
