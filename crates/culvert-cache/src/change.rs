@@ -11,7 +11,6 @@ use super::reopen;
 use crate::shadow;
 use alloc::{boxed::Box, sync::Arc};
 use culvert::{Errno, File};
-use culvert_mounts::MountId;
 use culvert_run::task;
 use culvert_run::{self as run, ShadowName, stat_descriptor};
 use culvert_sys::raw::general::FALLOC_FL_KEEP_SIZE;
@@ -168,15 +167,10 @@ fn cut_back(fd: i32, length: u64) {
 /// Runs `resize`, which changes the length of a node's file without a description of it and says
 /// what it is then; its shadow follows.
 pub fn resizing<R>(
-    mount: MountId,
-    node: culvert::Node,
+    name: ShadowName,
     resize: impl FnOnce() -> Result<(R, u64), Errno>,
 ) -> Result<R, Errno> {
-    let name = ShadowName {
-        mount: mount.0,
-        node,
-    };
-    let _lock = run::get().node_locks.lock(mount, node);
+    let _lock = run::get().node_locks.lock(name);
     let shadow = followed(name)?;
     if let Some(shadow) = &shadow {
         match given::take_if_strangers(name, shadow.number()) {
@@ -198,11 +192,7 @@ pub fn resizing<R>(
 }
 
 fn does_not_follow(name: ShadowName, error: &culvert::Error) -> culvert::Error {
-    culvert_sys::log!(
-        "the shadow of node {:x} of mount {} does not follow: {error}",
-        name.node.0,
-        name.mount
-    );
+    culvert_sys::log!("the shadow of {name} does not follow: {error}");
     Errno::EIO.into()
 }
 

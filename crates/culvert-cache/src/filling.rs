@@ -5,7 +5,6 @@ use super::reopen;
 use super::room;
 use crate::shadow::open_shadow;
 use culvert::{Errno, File};
-use culvert_mounts::MountId;
 use culvert_run::{self as run, ShadowName};
 
 /// [`complete`] within the bound of the run. ENOMEM, with the reason in the log, where there is no
@@ -21,7 +20,7 @@ pub fn all(name: ShadowName) -> culvert::Result<()> {
     let result = lacking(&*file, shadow.raw())
         .and_then(|bytes| Ok(room::make(bytes)?))
         .and_then(|()| {
-            let _lock = run::get().node_locks.lock(MountId(name.mount), name.node);
+            let _lock = run::get().node_locks.lock(name);
             complete(&*file, shadow.raw()).map_err(no_room)
         });
     run::get().posix_locks.close(name, shadow);

@@ -17,7 +17,6 @@ use crate::shadow::{self, OwnedFd};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, File};
-use culvert_mounts::MountId;
 use culvert_run::{self as run, ShadowName, stat_descriptor};
 use culvert_sys::PAGE64;
 use culvert_sys::raw::general::{O_NOATIME, O_RDWR, stat};
@@ -70,7 +69,7 @@ const FOLLOWS: u32 = 1;
 fn may_be_followed(name: ShadowName) -> bool {
     run::get()
         .node_locks
-        .mapped(MountId(name.mount), name.node)
+        .mapped(name)
         .is_some_and(|group| group.followed.load(Acquire) & FOLLOWS != 0)
 }
 
@@ -114,7 +113,7 @@ pub fn start<R>(
 ) -> culvert::Result<R> {
     let (name, file) = (open.name(), open.file()?);
     let locks = &run::get().node_locks;
-    let group = locks.mapped(MountId(name.mount), name.node);
+    let group = locks.mapped(name);
     // Without shared memory other processes would never know.
     let group = group.ok_or(Errno::ENOMEM)?;
     if let Some(gone) = open.gone() {
@@ -130,7 +129,7 @@ pub fn start<R>(
         && !strangers
         && stat_descriptor(fd).is_ok_and(|found| state::is_fresh(&found) && fill::is_fit(&found))
         && pager::lazy(name, file.attributes()?.size);
-    let _lock = locks.lock(MountId(name.mount), name.node);
+    let _lock = locks.lock(name);
     // It has become the file meanwhile.
     if let Some(gone) = open.gone() {
         return then(Opened::Own(name, Some(gone.shadow(O_RDWR)?)), false);
@@ -186,9 +185,9 @@ pub fn start<R>(
 pub fn start_executed(open: &dyn OpenFile, fd: i32) -> culvert::Result<()> {
     let (name, file) = (open.name(), open.file()?);
     let locks = &run::get().node_locks;
-    let group = locks.mapped(MountId(name.mount), name.node);
+    let group = locks.mapped(name);
     let group = group.ok_or(Errno::ENOMEM)?;
-    let _lock = locks.lock(MountId(name.mount), name.node);
+    let _lock = locks.lock(name);
     group.followed.fetch_or(FOLLOWS, AcqRel);
     given::take_if_strangers(name, fd)?;
     let found = stat_descriptor(fd)?;
@@ -230,9 +229,7 @@ fn no_room(name: ShadowName, error: culvert::Error) -> culvert::Error {
     match error.errno() {
         Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG => {
             culvert_sys::log!(
-                "node {:x} of mount {} cannot be mapped: its bytes find no room in the run directory: {error}",
-                name.node.0,
-                name.mount
+                "{name} cannot be mapped: its bytes find no room in the run directory: {error}"
             );
             Errno::ENOMEM.into()
         }

@@ -183,9 +183,7 @@ pub(crate) fn unless_out_of_reach(
 ) -> culvert::Result<()> {
     let Err(error) = brought else { return Ok(()) };
     culvert_sys::log!(
-        "what a program that is not intercepted wrote to node {:x} of mount {} does not come to its file: {error}",
-        name.node.0,
-        name.mount
+        "what a program that is not intercepted wrote to {name} does not come to its file: {error}"
     );
     // Below another root a driver may have no way to its files.
     match reopen::is_out_of_reach(&error) || task::has_left() {

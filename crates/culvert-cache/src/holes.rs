@@ -28,11 +28,7 @@ impl Node {
                 exact: false,
             };
             if let Err(error) = self.write_back(zeroes) {
-                culvert_sys::log!(
-                    "a hole in node {:x} of mount {} is not in its file: {error}",
-                    self.name.node.0,
-                    self.name.mount
-                );
+                culvert_sys::log!("a hole in {} is not in its file: {error}", self.name);
             }
         }
     }

@@ -200,9 +200,8 @@ pub fn write_back_all() {
     let write_back = |node: &nodes::Node, dirty| {
         if let Err(error) = node.write_back(dirty) {
             culvert_sys::log!(
-                "what was stored in node {:x} of mount {} is not written back: {error}",
-                node.name.node.0,
-                node.name.mount
+                "what was stored in {} is not written back: {error}",
+                node.name
             );
         }
     };

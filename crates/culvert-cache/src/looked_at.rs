@@ -59,7 +59,7 @@ pub fn follow<R>(
 /// taken as it is. What strangers wrote to it counts.
 pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
     // Open for writing under the lock only: while it is, nobody can execute it (vfs/busy.rs).
-    let _lock = run::get().node_locks.lock(MountId(name.mount), name.node);
+    let _lock = run::get().node_locks.lock(name);
     // One that is being executed cannot be opened for writing: it stays.
     let Some(writable) = open_existing(name)? else {
         return Ok(());
@@ -98,7 +98,7 @@ pub fn give_to_stranger(open: &dyn OpenFile) -> culvert::Result<()> {
     let marked = {
         // The shadow is open here, so nobody takes the mark away after this.
         let name = open.name();
-        let _lock = run.node_locks.lock(MountId(name.mount), name.node);
+        let _lock = run.node_locks.lock(name);
         match open.gone() {
             // What they get is the file.
             Some(_) => None,
@@ -136,11 +136,10 @@ pub fn give_to_stranger(open: &dyn OpenFile) -> culvert::Result<()> {
 /// Takes the mark of `name` away once nobody has the shadow open any more: what they wrote has been
 /// brought, and later calls need not look.
 fn forget_strangers(name: ShadowName) {
-    let mount = MountId(name.mount);
-    let Some(_lock) = run::get().node_locks.try_lock(mount, name.node) else {
+    let Some(_lock) = run::get().node_locks.try_lock(name) else {
         return;
     };
-    if culvert_run::holders::is_held(name.mount, name.node) {
+    if culvert_run::holders::is_held(name) {
         return;
     }
     // What was written since the shadow was brought, or could not be brought.
@@ -223,10 +222,10 @@ fn bring(name: ShadowName, wait: bool) -> culvert::Result<()> {
     let Some(writable) = open_existing(name)? else {
         return Ok(());
     };
-    let (locks, mount) = (&run::get().node_locks, MountId(name.mount));
+    let locks = &run::get().node_locks;
     let lock = match wait {
-        true => Some(locks.lock(mount, name.node)),
-        false => locks.try_lock(mount, name.node),
+        true => Some(locks.lock(name)),
+        false => locks.try_lock(name),
     };
     let brought = lock.map_or(Ok(()), |_lock| take_changes(name, writable.raw()));
     run::get().posix_locks.close(name, writable);

@@ -18,9 +18,7 @@ pub fn fill(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
         return Ok(());
     }
     // Open for writing under the lock only: while it is, nobody can execute it (vfs/busy.rs).
-    let _lock = run::get()
-        .node_locks
-        .lock(culvert_mounts::MountId(name.mount), name.node);
+    let _lock = run::get().node_locks.lock(name);
     let writable = match open_shadow(name, 0o2) {
         // Somebody has filled it meanwhile, and executes it.
         Err(Errno::ETXTBSY) if stat_path(&path).is_ok_and(|found| State::of(&found).has_all()) => {
@@ -86,8 +84,7 @@ fn begin_opened(name: ShadowName, file: &dyn File, writable: &OwnedFd) -> culver
     if !(is_lazy(&found) || may_be(&found) && pager::lazy(name, attributes.size)) {
         return Ok(false);
     }
-    let mount = culvert_mounts::MountId(name.mount);
-    let _lock = run::get().node_locks.lock(mount, name.node);
+    let _lock = run::get().node_locks.lock(name);
     let found = stat_descriptor(writable.raw())?;
     if may_be(&found) {
         set_length(writable.raw(), attributes.size)?;

@@ -37,7 +37,7 @@ pub fn losing(mount: MountId, found: &Attributes) -> Option<Losing> {
         return None;
     }
     let name = ShadowName {
-        mount: mount.0,
+        mount,
         node: found.node,
     };
     stat_path(&run::get().shadow(name)).ok()?;
@@ -60,8 +60,7 @@ impl Losing {
             Some(file) => file.attributes().is_ok_and(|it| it.links == 0),
             None => self.last,
         };
-        if !nameless || room::discard(name) || !culvert_run::holders::is_held(name.mount, name.node)
-        {
+        if !nameless || room::discard(name) || !culvert_run::holders::is_held(name) {
             return;
         }
         let Some(file) = self.file.as_deref() else {
@@ -70,7 +69,7 @@ impl Losing {
         let made = shadow::open_shadow(name, O_RDWR).map_err(culvert::Error::from);
         let result = made.and_then(|writable| {
             let locks = &run::get().node_locks;
-            let lock = locks.lock(MountId(name.mount), name.node);
+            let lock = locks.lock(name);
             let result = take_over(name, file, file, &writable);
             drop(lock);
             run::get().posix_locks.close(name, writable);
@@ -84,9 +83,7 @@ impl Losing {
 
 fn report(name: ShadowName, error: &culvert::Error) {
     culvert_sys::log!(
-        "node {:x} of mount {}, which has no name any more, is lost to processes that have not opened it: {error}",
-        name.node.0,
-        name.mount
+        "{name}, which has no name any more, is lost to processes that have not opened it: {error}"
     );
 }
 
@@ -116,7 +113,7 @@ fn become_file(open: &dyn OpenFile, seen: u32) -> Result<()> {
     let writable = shadow::open_shadow(name, O_RDWR)?;
     let result = {
         let locks = &run::get().node_locks;
-        let _lock = locks.lock(MountId(name.mount), name.node);
+        let _lock = locks.lock(name);
         take_over(name, file, reader, &writable)
     };
     run::get().posix_locks.close(name, writable);
@@ -194,7 +191,7 @@ fn take_over(
     let _ = fs::unlink(&last);
     fs::symlink(&text, &last)?;
     let _ = fs::unlink(&first);
-    if let Ok(driver) = run::get().mounts.driver(MountId(name.mount)) {
+    if let Ok(driver) = run::get().mounts.driver(name.mount) {
         hand_over_xattrs(driver, name.node, found.st_ino);
     }
     if !in_shadow_alone {

@@ -105,9 +105,8 @@ fn may_lack(name: ShadowName) -> bool {
 fn fill_now(range: &Part, cause: Errno) {
     if let Err(error) = filling::all(range.name) {
         culvert_sys::log!(
-            "node {:x} of mount {}, which is mapped, can neither be filled on demand ({cause}) nor now: {error}",
-            range.name.node.0,
-            range.name.mount
+            "{}, which is mapped, can neither be filled on demand ({cause}) nor now: {error}",
+            range.name
         );
         // SAFETY: a mapping of this process whose content is missing.
         let _ = unsafe { syscall::call(nr::MUNMAP, [range.start, range.length]) };

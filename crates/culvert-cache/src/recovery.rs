@@ -4,7 +4,6 @@ use super::bytes::write_back;
 use super::regions::{common, merged};
 use super::{OpenFile, follow, records, reopen};
 use culvert::{Errno, File};
-use culvert_mounts::MountId;
 use culvert_run::{self as run, ShadowName};
 
 /// Writes back what the process that had the slot `slot`, and is gone, has stored. It may have
@@ -61,9 +60,8 @@ fn recover_those(wanted: impl Fn(&records::Said) -> bool, later: bool) -> culver
             Err(error) => {
                 record.give_back();
                 culvert_sys::log!(
-                    "what a process that is gone has stored in node {:x} of mount {} cannot be written back: {error}",
-                    said.name.node.0,
-                    said.name.mount
+                    "what a process that is gone has stored in {} cannot be written back: {error}",
+                    said.name
                 );
                 result = Err(error);
             }
@@ -81,9 +79,7 @@ fn recover_range(said: &records::Said, later: bool) -> culvert::Result<()> {
         // It has no name any more: nobody can read it again.
         Err(error) if matches!(error.errno(), Errno::ESTALE | Errno::ENOENT) => {
             culvert_sys::log!(
-                "what a process that is gone has stored in node {:x} of mount {} is gone with it: {error}",
-                name.node.0,
-                name.mount
+                "what a process that is gone has stored in {name} is gone with it: {error}"
             );
             return Ok(());
         }
@@ -93,13 +89,11 @@ fn recover_range(said: &records::Said, later: bool) -> culvert::Result<()> {
     let identity = records::identity(&file.attributes()?);
     if said.identity != 0 && identity != 0 && said.identity != identity {
         culvert_sys::log!(
-            "what a process that is gone has stored in node {:x} of mount {} is gone with that file: another one has its number",
-            name.node.0,
-            name.mount
+            "what a process that is gone has stored in {name} is gone with that file: another one has its number"
         );
         return Ok(());
     }
-    let _lock = run::get().node_locks.lock(MountId(name.mount), name.node);
+    let _lock = run::get().node_locks.lock(name);
     if later && was_changed_since(&*file, shadow.number())? {
         return Err(culvert::Error::because(
             Errno::EBUSY,
@@ -154,6 +148,6 @@ pub(super) fn write_back_others_in(
             }
         },
     };
-    let _lock = run::get().node_locks.lock(MountId(name.mount), name.node);
+    let _lock = run::get().node_locks.lock(name);
     write_back(file, shadow.number(), &merged(ranges), false).map(|_| ())
 }

@@ -3,7 +3,6 @@
 
 use alloc::boxed::Box;
 use culvert::{Errno, Error, File, OpenFlags, Opened, Result};
-use culvert_mounts::MountId;
 use culvert_run::{self as run, ShadowName, node_paths, task};
 use culvert_sys::raw::general::O_RDWR;
 
@@ -18,7 +17,7 @@ pub fn for_writing(name: ShadowName) -> Result<Box<dyn File>> {
 }
 
 fn with(name: ShadowName, flags: u32) -> Result<Box<dyn File>> {
-    let file_system = run::get().mounts.driver(MountId(name.mount))?;
+    let file_system = run::get().mounts.driver(name.mount)?;
     if file_system.capabilities().transient_nodes {
         node_paths::find(name)?;
     }

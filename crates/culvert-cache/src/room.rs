@@ -12,7 +12,6 @@ use super::state::{self, State};
 use crate::shadow::{self, OwnedFd};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use culvert::Errno;
-use culvert_mounts::MountId;
 use culvert_run::{self as run, holders};
 use culvert_run::{ShadowName, list, stat_descriptor, stat_path};
 use culvert_sys::fs;
@@ -131,7 +130,7 @@ pub fn empty_unused(wanted: u64) {
 /// Empties a shadow, unless somebody has it; whether that was done.
 fn empty(name: ShadowName) -> Result<bool, Errno> {
     let locks = &run::get().node_locks;
-    let Some(_lock) = locks.try_lock(MountId(name.mount), name.node) else {
+    let Some(_lock) = locks.try_lock(name) else {
         return Ok(false);
     };
     let found = stat_path(&run::get().shadow(name))?;
@@ -157,7 +156,7 @@ fn reset(name: ShadowName, alone: OwnedFd, found: &stat) -> Result<(), Errno> {
 /// known of it: the number may be another file's next. False: somebody has it, or may have.
 pub fn discard(name: ShadowName) -> bool {
     let locks = &run::get().node_locks;
-    let _lock = locks.lock(MountId(name.mount), name.node);
+    let _lock = locks.lock(name);
     // What a process that was killed had stored is still to come to the file.
     if records::any(name).unwrap_or(true) {
         return false;

@@ -183,9 +183,8 @@ pub fn forked() {
             && let Err(error) = node.record_locked(range)
         {
             culvert_sys::log!(
-                "what this process stores in node {:x} of mount {} is lost if it is killed: {error}",
-                node.name.node.0,
-                node.name.mount
+                "what this process stores in {} is lost if it is killed: {error}",
+                node.name
             );
         }
     }

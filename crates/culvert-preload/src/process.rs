@@ -29,7 +29,7 @@ impl Here {
     fn tell_others(&self) {
         if let Self::Place(Place::Mount { mount, node }) = self {
             culvert_run::node_paths::note(ShadowName {
-                mount: mount.0,
+                mount: *mount,
                 node: *node,
             });
         }
@@ -239,7 +239,7 @@ impl Process {
                 let _ = culvert_run::node_paths::find(name);
             }
             return Some(Here::Place(Place::Mount {
-                mount: MountId(name.mount),
+                mount: name.mount,
                 node: name.node,
             }));
         }

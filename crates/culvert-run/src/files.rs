@@ -6,7 +6,7 @@ pub use culvert_sys::OwnedFd;
 use culvert_sys::fd::{CWD, Command, fcntl};
 use culvert_sys::flags::OFlags;
 pub use culvert_sys::raw::general::O_PATH;
-use culvert_sys::raw::general::{O_DIRECTORY, RLIMIT_NOFILE, stat, timespec};
+use culvert_sys::raw::general::{O_CLOEXEC, O_DIRECTORY, RLIMIT_NOFILE, stat, timespec};
 use culvert_sys::{BorrowedFd, Errno, fs, process};
 
 /// open(2), close-on-exec.
@@ -22,6 +22,11 @@ pub fn kernel_flags(fd: i32) -> Result<u32, Errno> {
 /// The FD_CLOEXEC flag of `fd`.
 pub fn close_on_exec(fd: i32) -> Result<bool, Errno> {
     fcntl(BorrowedFd::number(fd), Command::GETFD, 0).map(|flags| flags & 1 != 0)
+}
+
+/// The same as open(2) and dup3(2) take it: O_CLOEXEC, or 0.
+pub fn on_exec(fd: i32) -> Result<u32, Errno> {
+    close_on_exec(fd).map(|closes| if closes { O_CLOEXEC } else { 0 })
 }
 
 /// A dup of `fd` at the lowest free number from `from` on.

@@ -5,13 +5,12 @@ use super::ShadowName;
 use crate::files::{self, OwnedFd};
 use crate::task::tables;
 use core::ffi::CStr;
-use culvert::{Errno, Node};
+use culvert::Errno;
 use culvert_sys::fd::{Command, fcntl};
 use culvert_sys::raw::general::{F_UNLCK, F_WRLCK, O_NONBLOCK, O_WRONLY};
 
 /// Whether any process has the shadow of `name` open or mapped. When in doubt it is held.
-pub fn is_held(mount: u16, node: Node) -> bool {
-    let name = ShadowName { mount, node };
+pub fn is_held(name: ShadowName) -> bool {
     match alone(name) {
         Ok(file) => {
             super::get().posix_locks.close(name, file);

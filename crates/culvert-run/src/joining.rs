@@ -1,11 +1,11 @@
 //! How a process becomes one of a run: it reads what is mounted there.
 
 use crate::files::{c_string, stat_path};
-use crate::{Run, holders, internal, task};
+use crate::{Run, ShadowName, holders, internal, task};
 use alloc::{boxed::Box, format};
 use core::fmt;
 use culvert::{Errno, mount::Mount};
-use culvert_mounts::MountTable;
+use culvert_mounts::{MountId, MountTable};
 use culvert_sys::trust::Why;
 
 /// Why a process cannot be one of a run.
@@ -48,7 +48,7 @@ pub fn enter(
     let specifications = culvert::mount::decode(&content)
         .map_err(|_| Refusal::Mounts(Why::Failed(Errno::EINVAL)))?;
     let mut mounts = MountTable::new();
-    for (index, specification) in (0..).zip(&specifications) {
+    for (mount, specification) in (0..).map(MountId).zip(&specifications) {
         // Where the source is bound over the target, what a native call finds there is right, and
         // its identity is that of the source, too.
         let bound = culvert_drivers::binding::is_bound(specification);
@@ -59,10 +59,11 @@ pub fn enter(
         if !bound {
             mounted(specification, identity);
         }
-        let mount = specification.clone();
+        let driver = specification.clone();
         // Leaked: lives as long as the process, once for each mount.
-        let in_use: culvert_drivers::InUse =
-            Box::leak(Box::new(move |node| holders::is_held(index, node)));
+        let in_use: culvert_drivers::InUse = Box::leak(Box::new(move |node| {
+            holders::is_held(ShadowName { mount, node })
+        }));
         let open = Box::new(move || {
             let place = culvert_drivers::Environment {
                 alone: false,
@@ -76,7 +77,7 @@ pub fn enter(
                 open_nodes: None,
             };
             // Its source is the run's, which access(2)'s user need not reach.
-            task::as_itself(|| culvert_drivers::open(&mount, &place)).map_err(unavailable)
+            task::as_itself(|| culvert_drivers::open(&driver, &place)).map_err(unavailable)
         });
         mounts
             .add(specification.target.clone(), identity, open)

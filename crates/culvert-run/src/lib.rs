@@ -79,7 +79,7 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, Ordering::*};
 use culvert::Node;
 use culvert::mount::Mount;
-use culvert_mounts::MountTable;
+use culvert_mounts::{MountId, MountTable};
 use culvert_sys::flags::{AtFlags, OFlags};
 use culvert_sys::raw::general::{AT_FDCWD, O_DIRECTORY, STATX_BTIME, stat};
 use culvert_sys::sync::AtomicRef;
@@ -154,22 +154,29 @@ fn join(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ShadowName {
     /// Index of the mount in the run's list.
-    pub mount: u16,
+    pub mount: MountId,
     /// The node.
     pub node: Node,
+}
+
+/// As the log has it.
+impl core::fmt::Display for ShadowName {
+    fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(to, "node {:x} of mount {}", self.node.0, self.mount.0)
+    }
 }
 
 impl ShadowName {
     /// As file names in the run directory have it.
     pub fn text(self) -> alloc::string::String {
-        format!("{:x}.{:x}", self.mount, self.node.0)
+        format!("{:x}.{:x}", self.mount.0, self.node.0)
     }
 
     /// The way back.
     pub fn of_text(text: &[u8]) -> Option<Self> {
         let (mount, node) = core::str::from_utf8(text).ok()?.split_once('.')?;
         Some(Self {
-            mount: u16::from_str_radix(mount, 16).ok()?,
+            mount: MountId(u16::from_str_radix(mount, 16).ok()?),
             node: Node(u64::from_str_radix(node, 16).ok()?),
         })
     }
@@ -227,17 +234,17 @@ impl Run {
 
     /// The path of a shadow file.
     pub fn shadow(&self, name: ShadowName) -> CString {
-        self.file(&format!("shadows/{:x}.{:x}", name.mount, name.node.0))
+        self.file(&format!("shadows/{}", name.text()))
     }
 
     /// The path of a link beside a shadow that holds the node's path below its mount.
     pub fn node_path(&self, name: ShadowName) -> CString {
-        self.file(&format!("shadows/{:x}.{:x}.path", name.mount, name.node.0))
+        self.file(&format!("shadows/{}.path", name.text()))
     }
 
     /// The path of a working directory.
     pub fn working_directory(&self, name: ShadowName) -> CString {
-        self.file(&format!("cwd/{:x}.{:x}", name.mount, name.node.0))
+        self.file(&format!("cwd/{}", name.text()))
     }
 
     /// The path of the copy of a directory.
@@ -313,7 +320,7 @@ impl Run {
 
     /// The path of a FIFO that stands for one on a mount.
     pub fn fifo(&self, name: ShadowName) -> CString {
-        self.file(&format!("fifos/{:x}.{:x}", name.mount, name.node.0))
+        self.file(&format!("fifos/{}", name.text()))
     }
 
     fn mark_of(&self, found: &stat) -> CString {
@@ -324,8 +331,8 @@ impl Run {
     }
 
     /// Tells all processes of the run that descriptors on the file `found` may belong to `mount`.
-    pub fn mark(&self, mount: u16, found: &stat) -> Result<(), Errno> {
-        let (path, number) = (self.mark_of(found), c_string(format!("{mount:x}")));
+    pub fn mark(&self, mount: MountId, found: &stat) -> Result<(), Errno> {
+        let (path, number) = (self.mark_of(found), c_string(format!("{:x}", mount.0)));
         let link = || fs::symlink(&number, &path);
         let made = match link() {
             Err(Errno::ENOENT) => {
@@ -341,12 +348,13 @@ impl Run {
     }
 
     /// The mount that a descriptor on the regular file `found` may belong to.
-    pub fn marked(&self, found: &stat) -> Option<u16> {
+    pub fn marked(&self, found: &stat) -> Option<MountId> {
         if found.st_mode & 0o170000 != 0o100000 {
             return None;
         }
         let number = read_link(&self.mark_of(found)).ok()?;
-        u16::from_str_radix(core::str::from_utf8(&number).ok()?, 16).ok()
+        let number = u16::from_str_radix(core::str::from_utf8(&number).ok()?, 16);
+        number.ok().map(MountId)
     }
 
     /// Which node the descriptor `fd`, of which the kernel says `found`, stands for, if it is of a
@@ -412,7 +420,7 @@ mod tests {
     #[test]
     fn shadow_names_survive_the_way_through_proc() {
         let name = ShadowName {
-            mount: 3,
+            mount: MountId(3),
             node: Node(0xdead_beef),
         };
         for path in [run().shadow(name), run().working_directory(name)] {
@@ -421,7 +429,7 @@ mod tests {
         assert_eq!(
             run().parse(b"/dev/shm/culvert-0/outer/shadows/0.5"),
             Some(ShadowName {
-                mount: 0,
+                mount: MountId(0),
                 node: Node(5)
             })
         );
@@ -435,7 +443,7 @@ mod tests {
         let opened = std::fs::File::open(&path).unwrap();
         let run = Run::at(path.as_os_str().as_encoded_bytes().to_vec(), 1, 0);
         let name = ShadowName {
-            mount: 3,
+            mount: MountId(3),
             node: Node(0xbeef),
         };
         let fd = opened.as_raw_fd();

@@ -9,14 +9,14 @@
 //! of their own: they die together. A child of vfork, which has its parent's memory, holds a record
 //! lock (fcntl(2)), which ends with its table of descriptors.
 
+use crate::ShadowName;
 use crate::files;
 use crate::task;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
-use culvert::{Errno, Node};
+use culvert::Errno;
 use culvert_drivers::Proof;
-use culvert_mounts::MountId;
 use culvert_sys::fd::LockCommand;
 use culvert_sys::memory::{Placed, Shared};
 use culvert_sys::plain::Plain;
@@ -184,18 +184,18 @@ impl NodeLocks {
         self.words.get().map(|words| &words.notes)
     }
 
-    fn word(&self, mount: MountId, node: Node) -> &AtomicU32 {
+    fn word(&self, name: ShadowName) -> &AtomicU32 {
         match self.words() {
-            Some(words) => &words.locks[group(mount, node)],
+            Some(words) => &words.locks[group(name)],
             None => &self.fallback,
         }
     }
 
     /// What is said of the group of `node`; none where the common file cannot be mapped.
     #[inline]
-    pub fn mapped(&self, mount: MountId, node: Node) -> Option<Mapped> {
+    pub fn mapped(&self, name: ShadowName) -> Option<Mapped> {
         let words = self.words()?;
-        let place = group(mount, node);
+        let place = group(name);
         Some(Mapped {
             records: &words.records[place],
             followed: &words.followed[place],
@@ -206,8 +206,8 @@ impl NodeLocks {
 
     /// Locks the word of `node`; waits for a living owner, takes over from a dead one.
     #[inline]
-    pub fn lock(&self, mount: MountId, node: Node) -> NodeLock<'_> {
-        let word = self.word(mount, node);
+    pub fn lock(&self, name: ShadowName) -> NodeLock<'_> {
+        let word = self.word(name);
         let me = self.owner();
         let _holding = Some(Holding::new());
         if word.compare_exchange(0, me, Acquire, Relaxed).is_err() {
@@ -219,11 +219,11 @@ impl NodeLocks {
     /// The same; other threads may fork while this one waits for it, and in calls of drivers that
     /// wait while it has it.
     #[inline]
-    pub fn lock_beside_forks(&self, mount: MountId, node: Node) -> NodeLock<'_> {
+    pub fn lock_beside_forks(&self, name: ShadowName) -> NodeLock<'_> {
         let Some(words) = self.words() else {
-            return self.lock(mount, node);
+            return self.lock(name);
         };
-        let (word, me) = (&words.locks[group(mount, node)], self.owner());
+        let (word, me) = (&words.locks[group(name)], self.owner());
         if word.compare_exchange(0, me, Acquire, Relaxed).is_err() {
             self.wait(word, me, 0, &|| false);
         }
@@ -235,8 +235,8 @@ impl NodeLocks {
 
     /// Locks the word of `node` for other threads of this process, which may be several. None where
     /// it cannot be had soon.
-    pub fn lend(&self, mount: MountId, node: Node) -> Option<Lent> {
-        let (words, group) = (self.words()?, group(mount, node));
+    pub fn lend(&self, name: ShadowName) -> Option<Lent> {
+        let (words, group) = (self.words()?, group(name));
         let mut lent = LENT.lock();
         lent.retain(|(_, lock)| lock.strong_count() != 0);
         let known = lent.iter().find(|(of, _)| *of == group);
@@ -259,13 +259,8 @@ impl NodeLocks {
 
     /// Locks the word of `node`, unless it `is_lent` to this thread.
     #[inline]
-    pub fn lock_but(
-        &self,
-        mount: MountId,
-        node: Node,
-        is_lent: &dyn Fn() -> bool,
-    ) -> Option<NodeLock<'_>> {
-        let word = self.word(mount, node);
+    pub fn lock_but(&self, name: ShadowName, is_lent: &dyn Fn() -> bool) -> Option<NodeLock<'_>> {
+        let word = self.word(name);
         let me = self.owner();
         let _holding = Some(Holding::new());
         let taken = word.compare_exchange(0, me, Acquire, Relaxed).is_ok();
@@ -274,8 +269,8 @@ impl NodeLocks {
 
     /// Locks the word of `node`, unless `other` has it, or whoever has it keeps it for a second (it
     /// may wait for us): None then.
-    pub fn lock_unless(&self, mount: MountId, node: Node, other: u32) -> Option<NodeLock<'_>> {
-        let word = self.word(mount, node);
+    pub fn lock_unless(&self, name: ShadowName, other: u32) -> Option<NodeLock<'_>> {
+        let word = self.word(name);
         let me = self.owner();
         let taken = word.compare_exchange(0, me, Acquire, Relaxed).is_ok();
         let _holding = Some(Holding::new());
@@ -283,8 +278,8 @@ impl NodeLocks {
     }
 
     /// Locks the word of `node` unless it is held.
-    pub fn try_lock(&self, mount: MountId, node: Node) -> Option<NodeLock<'_>> {
-        let word = self.word(mount, node);
+    pub fn try_lock(&self, name: ShadowName) -> Option<NodeLock<'_>> {
+        let word = self.word(name);
         let taken = word.compare_exchange(0, self.owner(), Acquire, Relaxed);
         taken.is_ok().then(|| NodeLock {
             word,
@@ -490,8 +485,9 @@ fn release(word: &AtomicU32) {
 
 /// The group of a node.
 #[inline]
-fn group(mount: MountId, node: Node) -> usize {
-    let hash = (node.0 ^ (u64::from(mount.0) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+fn group(name: ShadowName) -> usize {
+    let hash =
+        (name.node.0 ^ (u64::from(name.mount.0) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
     hash as usize
 }
 

@@ -5,13 +5,12 @@ use super::{ShadowName, read_link};
 use crate::files::c_string;
 use crate::task;
 use culvert::{Errno, FileSystem, Node, Result};
-use culvert_mounts::MountId;
 use culvert_sys::fs;
 
 /// Notes the path of the node of `name` beside its shadow, where its driver needs that. A node
 /// without a path (removed) gets none: other processes do not find it, and say so.
 pub fn note(name: ShadowName) {
-    let Ok(file_system) = super::get().mounts.file_system(MountId(name.mount)) else {
+    let Ok(file_system) = super::get().mounts.file_system(name.mount) else {
         return;
     };
     // Every process knows the root.
@@ -28,18 +27,14 @@ pub fn note(name: ShadowName) {
     // One of an earlier description: the file was renamed since.
     let _ = fs::unlink(&link);
     if let Err(error) = fs::symlink(&c_string(path), &link) {
-        culvert_sys::log!(
-            "the path of node {:x} of mount {} is not noted: {error}",
-            name.node.0,
-            name.mount
-        );
+        culvert_sys::log!("the path of {name} is not noted: {error}");
     }
 }
 
 /// Finds the node of `name` by the path that was noted, so that this process has a reference on it,
 /// which it keeps: `ESTALE` when there is another file by now.
 pub fn find(name: ShadowName) -> Result<()> {
-    let file_system = super::get().mounts.file_system(MountId(name.mount))?;
+    let file_system = super::get().mounts.file_system(name.mount)?;
     if file_system.attributes(name.node).is_ok() {
         return Ok(());
     }

@@ -44,7 +44,7 @@ impl Record {
         let said = Said {
             owner,
             name: ShadowName {
-                mount: self.mount.load(Relaxed) as u16,
+                mount: MountId(self.mount.load(Relaxed) as u16),
                 node: Node(self.node.load(Relaxed)),
             },
             range: (self.start.load(Relaxed), end),
@@ -97,9 +97,7 @@ impl Record {
 }
 
 fn group(name: ShadowName) -> Option<Mapped> {
-    crate::get()
-        .node_locks
-        .mapped(MountId(name.mount), name.node)
+    crate::get().node_locks.mapped(name)
 }
 
 impl Record {
@@ -146,7 +144,7 @@ pub fn add(name: ShadowName, range: (u64, u64), identity: u64) -> Result<&'stati
         .find(|(_, (record, _))| record.take(me))
         .or_else(|| all().find(|(_, (record, _))| record.take_half(me)));
     if let Some((index, (record, place))) = found {
-        record.mount.store(u32::from(name.mount), Relaxed);
+        record.mount.store(u32::from(name.mount.0), Relaxed);
         record.node.store(name.node.0, Relaxed);
         record.start.store(range.0, Relaxed);
         place.store(identity, Relaxed);

@@ -7,7 +7,6 @@ use core::{any::Any, ffi::CStr};
 use culvert::{Attributes, Errno, File, FileKind, FileSystem, Node, Result};
 use culvert::{SetAttributes, Sink, Source, Whence};
 use culvert_drivers::{DescriptorFile, Keeper};
-use culvert_mounts::MountId;
 use culvert_run::task;
 use culvert_run::{self as run, ShadowName};
 use culvert_sys::fs;
@@ -75,9 +74,7 @@ impl GoneFile {
 
     /// Changes what the shadow cannot say.
     fn change(&self, changes: &SetAttributes) -> Result<()> {
-        let _lock = run::get()
-            .node_locks
-            .lock(MountId(self.name.mount), self.name.node);
+        let _lock = run::get().node_locks.lock(self.name);
         let record = open_record(self.shadow, O_RDWR)?;
         let mut kept = Kept::read(&record)?;
         kept.permissions = changes.permissions.unwrap_or(kept.permissions);

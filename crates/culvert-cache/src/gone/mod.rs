@@ -47,7 +47,7 @@ pub fn count(name: ShadowName) -> u32 {
 }
 
 pub(crate) fn group(name: ShadowName) -> Option<Mapped> {
-    run::get().node_locks.mapped(MountId(name.mount), name.node)
+    run::get().node_locks.mapped(name)
 }
 
 /// What the file of `name`, which was opened by its driver, has become since [`count`] was
@@ -74,7 +74,7 @@ pub fn find(name: ShadowName, seen: u32) -> core::result::Result<Option<Box<Gone
 /// `flags`; none where it is the driver's.
 pub fn open(mount: MountId, wanted: &Attributes, flags: u32) -> Result<Option<Opened>> {
     let name = ShadowName {
-        mount: mount.0,
+        mount,
         node: wanted.node,
     };
     if count(name) == 0 {

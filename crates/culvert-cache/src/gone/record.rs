@@ -5,6 +5,7 @@ use super::count;
 use crate::shadow::{self, OwnedFd};
 use alloc::{ffi::CString, format, vec::Vec};
 use culvert::{Errno, Timespec};
+use culvert_mounts::MountId;
 use culvert_run::{self as run, ShadowName, list, read_link};
 use culvert_sys::fs;
 use culvert_sys::plain::Packed;
@@ -36,7 +37,7 @@ impl Kept {
             time(self.since),
         );
         [
-            u64::from(self.name.mount),
+            u64::from(self.name.mount.0),
             self.name.node.0,
             self.inode,
             u64::from(self.permissions),
@@ -61,7 +62,7 @@ impl Kept {
         };
         Self {
             name: ShadowName {
-                mount: words[0] as u16,
+                mount: MountId(words[0] as u16),
                 node: culvert::Node(words[1]),
             },
             count: words[14] as u32,
@@ -148,7 +149,7 @@ mod tests {
         for made in [None, Some(time(-3))] {
             let kept = Kept {
                 name: ShadowName {
-                    mount: 3,
+                    mount: MountId(3),
                     node: culvert::Node(1 << 40),
                 },
                 count: 77,

@@ -137,8 +137,8 @@ pub fn is_over(socket: i32) -> bool {
 
 /// Which file a message is about. None: a mount that is not there.
 pub fn name_of(message: &Message) -> Option<ShadowName> {
-    let mount = u16::try_from(message.mount).ok()?;
-    let known = run::get().mounts.ids().any(|known| known == MountId(mount));
+    let mount = MountId(u16::try_from(message.mount).ok()?);
+    let known = run::get().mounts.ids().any(|known| known == mount);
     known.then_some(ShadowName {
         mount,
         node: Node(message.node),

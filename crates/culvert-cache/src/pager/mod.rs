@@ -77,15 +77,11 @@ pub fn lazy(name: ShadowName, size: u64) -> bool {
     culvert_run::node_paths::note(name);
     let asked = Message {
         node: name.node.0,
-        mount: name.mount.into(),
+        mount: name.mount.0.into(),
         ..Message::new(Kind::Prepare)
     };
     if let Err(error) = state.ask(&asked) {
-        culvert_sys::log!(
-            "node {:x} of mount {} is filled before it is mapped: {error}",
-            name.node.0,
-            name.mount
-        );
+        culvert_sys::log!("{name} is filled before it is mapped: {error}");
         return false;
     }
     true
@@ -108,11 +104,7 @@ pub fn mapped(part: &Part) -> bool {
             state.ranges.push(part);
             ANY.store(true, Relaxed);
         }
-        Err(error) => culvert_sys::log!(
-            "a mapping of node {:x} of mount {} is filled at once: {error}",
-            name.node.0,
-            name.mount
-        ),
+        Err(error) => culvert_sys::log!("a mapping of {name} is filled at once: {error}"),
     }
     done.is_ok()
 }

@@ -60,7 +60,7 @@ impl Part {
             length: self.length as u64,
             offset: self.offset,
             node: self.name.node.0,
-            mount: self.name.mount.into(),
+            mount: self.name.mount.0.into(),
             ..Message::new(Kind::Attach)
         }
     }
@@ -98,7 +98,7 @@ mod tests {
             start,
             length,
             name: ShadowName {
-                mount: 0,
+                mount: culvert_mounts::MountId(0),
                 node: culvert::Node(1),
             },
             offset,

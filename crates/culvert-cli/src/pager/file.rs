@@ -7,7 +7,6 @@ use culvert_cache::{
     records, reopen,
     shadow::{OwnedFd, open_shadow},
 };
-use culvert_mounts::MountId;
 use culvert_run::{ShadowName, node_locks::NodeLock};
 use culvert_sys::PAGE64;
 use std::sync::{
@@ -219,11 +218,7 @@ impl File {
     /// dropped.
     fn stays(&self, error: &culvert::Error) {
         if !self.said.swap(true, Relaxed) {
-            culvert_sys::log!(
-                "what was stored in node {:x} of mount {} keeps its memory: {error}",
-                self.name.node.0,
-                self.name.mount
-            );
+            culvert_sys::log!("what was stored in {} keeps its memory: {error}", self.name);
         }
     }
 
@@ -241,10 +236,8 @@ impl File {
     }
 
     fn lock(&self, slot: u32) -> Option<NodeLock<'static>> {
-        let mount = MountId(self.name.mount);
-        culvert_run::get()
-            .node_locks
-            .lock_unless(mount, self.name.node, slot)
+        let locks = &culvert_run::get().node_locks;
+        locks.lock_unless(self.name, slot)
     }
 }
 

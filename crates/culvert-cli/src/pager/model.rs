@@ -38,16 +38,12 @@ pub(super) struct Known {
 impl Model {
     /// The open file `name`.
     pub(super) fn file(&mut self, name: ShadowName) -> Result<Arc<File>, Errno> {
-        let key = (name.mount, name.node.0);
+        let key = (name.mount.0, name.node.0);
         if let Some(file) = self.files.get(&key).and_then(Weak::upgrade) {
             return Ok(file);
         }
         let file = Arc::new(File::open(name).map_err(|error| {
-            culvert_sys::log!(
-                "the pager cannot open node {:x} of mount {}: {error}",
-                name.node.0,
-                name.mount
-            );
+            culvert_sys::log!("the pager cannot open {name}: {error}");
             error.errno()
         })?);
         self.files.insert(key, Arc::downgrade(&file));

@@ -14,6 +14,7 @@ use culvert_cache::pager::{
     message::{Kind, Message},
     name_of, userfault,
 };
+use culvert_mounts::MountId;
 use culvert_run::ShadowName;
 use culvert_sys::OwnedFd;
 use std::{
@@ -103,7 +104,7 @@ impl Worker {
         for (index, connection, about) in self.table.known_ranges() {
             let mut model = self.model();
             let name = ShadowName {
-                mount: about.mount,
+                mount: MountId(about.mount),
                 node: culvert::Node(about.node),
             };
             let file = model.file(name).ok();
@@ -260,7 +261,7 @@ impl Worker {
             length: message.length,
             offset: message.offset,
             node: message.node,
-            mount: name.mount,
+            mount: name.mount.0,
         };
         let bounded = about.start.checked_add(about.length).is_some()
             && about.offset.checked_add(about.length).is_some();

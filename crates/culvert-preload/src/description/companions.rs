@@ -204,7 +204,7 @@ impl Description {
 
     /// Whether `entry` of the directory `of` is its node.
     fn is_entry(&self, of: ShadowName, entry: &[u8]) -> bool {
-        if of.mount != self.mount.0 {
+        if of.mount != self.mount {
             return false;
         }
         let Ok(file_system) = self.file_system() else {

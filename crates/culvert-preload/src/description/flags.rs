@@ -42,11 +42,7 @@ impl Description {
         if changes & FLAGS_OF_STRANGERS == 0 && self.flags_known.load(Relaxed) == changes {
             return Ok(mine);
         }
-        let kernel = culvert_sys::fd::fcntl(
-            culvert_sys::BorrowedFd::number(fd),
-            culvert_sys::fd::Command::GETFL,
-            0,
-        )? as u32;
+        let kernel = culvert_run::files::kernel_flags(fd)?;
         // O_DIRECT means nothing to drivers, and the shadow does not have it.
         let kept_there = SETTABLE & !O_DIRECT;
         let flags = mine & !kept_there | kernel & kept_there;

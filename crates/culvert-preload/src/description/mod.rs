@@ -128,10 +128,7 @@ impl Description {
                 }),
             _ => (false, false),
         };
-        let name = ShadowName {
-            mount: mount.0,
-            node,
-        };
+        let name = ShadowName { mount, node };
         let hold = match &object {
             Object::Directory | Object::Fifo | Object::Path => {
                 Hold::of(&culvert_run::get().mounts, mount, node)
@@ -196,7 +193,7 @@ impl Description {
     /// The name of its node's shadow.
     pub fn name(&self) -> ShadowName {
         ShadowName {
-            mount: self.mount.0,
+            mount: self.mount,
             node: self.node,
         }
     }
@@ -393,11 +390,7 @@ impl core::ops::Deref for Held {
 /// again where the program wants that (SA_RESTART).
 pub fn report(description: &Description, what: &str, error: &culvert::Error) -> Errno {
     if let Some(cause) = error.cause() {
-        culvert_sys::log!(
-            "{what} of node {:x} of mount {}: {cause}",
-            description.node.0,
-            description.mount.0
-        );
+        culvert_sys::log!("{what} of {}: {cause}", description.name());
     }
     match error.errno() {
         Errno::EINTR if culvert_intercept::wait::pending() => crate::answer::RESTART,

@@ -53,7 +53,7 @@ impl Description {
             // It may have come to stand for this thread's turn, which only its end releases.
             true => culvert_run::get()
                 .node_locks
-                .lock_but(self.mount, self.node, &|| self.is_lent_to_us()),
+                .lock_but(self.name(), &|| self.is_lent_to_us()),
             false => None,
         }
     }

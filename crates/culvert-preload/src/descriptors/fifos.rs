@@ -2,7 +2,7 @@
 
 use crate::description::Description;
 use culvert::FileKind;
-use culvert_mounts::{MountId, References};
+use culvert_mounts::References;
 use culvert_run::files::{c_string, kernel_flags};
 use culvert_run::{ShadowName, descriptor_path, node_paths, read_link, stat_path};
 use culvert_sys::raw::general::stat;
@@ -24,7 +24,7 @@ pub fn recognise(fd: i32, found: &stat) -> Option<Description> {
     let path = descriptor_path(fd).ok()?;
     let below = path.strip_prefix(&run.path[..])?;
     let name = ShadowName::of_text(below.strip_prefix(FOLDER)?)?;
-    let (mount, inode) = (MountId(name.mount), name.node.0);
+    let (mount, inode) = (name.mount, name.node.0);
     let file_system = culvert_cache::looked_at::file_system(mount).ok()?;
     let fifo = run.fifo(name);
     // Another user's FIFO can have any path (`Run::name_of`).

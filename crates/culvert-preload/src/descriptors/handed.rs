@@ -139,7 +139,7 @@ pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
     let mut given = GIVEN.lock();
     let found = given
         .iter()
-        .position(|(mount, place)| *mount == name.mount && is_it(place.load(Relaxed)));
+        .position(|(mount, place)| *mount == name.mount.0 && is_it(place.load(Relaxed)));
     let Some(at) = found else {
         // Another process may have found it, by the same descriptor.
         return tables::are_asked_for() && culvert_run::get().internal().into_iter().any(is_it);
@@ -209,7 +209,7 @@ pub fn continued(
     }
     let given: Vec<i32> = {
         let given = GIVEN.lock();
-        let given = given.iter().filter(|(mount, _)| *mount == name.mount);
+        let given = given.iter().filter(|(mount, _)| *mount == name.mount.0);
         given.map(|(_, place)| place.load(Relaxed)).collect()
     };
     let may = |fd: &i32| kernel_flags(*fd).is_ok_and(|found| found & HOW == flags & HOW);

@@ -64,7 +64,7 @@ impl Description {
     pub fn at_offset<R>(&self, fd: i32, io: impl FnOnce(&mut u64) -> R) -> Result<R, Errno> {
         self.at_offset_locked(fd, io, || {
             let locks = &culvert_run::get().node_locks;
-            locks.lock_beside_forks(self.mount, self.node)
+            locks.lock_beside_forks(self.name())
         })
     }
 
@@ -107,7 +107,7 @@ impl Description {
         let locks = &culvert_run::get().node_locks;
         match privately.ok() {
             Some(result) => result,
-            None => self.at_offset_locked(fd, run, || locks.lock(self.mount, self.node))?,
+            None => self.at_offset_locked(fd, run, || locks.lock(self.name()))?,
         }
     }
 
@@ -133,7 +133,7 @@ impl Description {
             None if self.is_direct() => return Err(crate::answer::FORWARD),
             None => {}
         }
-        let _lock = culvert_run::get().node_locks.lock(self.mount, self.node);
+        let _lock = culvert_run::get().node_locks.lock(self.name());
         let before = any_far().then(|| kernel_seek(fd, 0, 1)).transpose()?;
         let (to, result) = run(before)?;
         kernel_seek(fd, to as i64, 0)?;
@@ -201,7 +201,7 @@ impl Description {
         if lent.is_some() && _turn.is_none() {
             between = self.offset.turns.take_or_tell();
             if !between {
-                stands = culvert_run::get().node_locks.lend(self.mount, self.node);
+                stands = culvert_run::get().node_locks.lend(self.name());
             }
         }
         let result = hand_over(self.offset.value.load(Relaxed));

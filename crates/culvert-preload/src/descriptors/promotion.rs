@@ -7,9 +7,9 @@ use core::sync::atomic::Ordering::*;
 use culvert::Errno;
 use culvert_cache::shadow;
 use culvert_intercept::descriptors as classes;
+use culvert_run::files::on_exec;
 use culvert_run::files::{close_on_exec, dup_high};
 use culvert_run::{INTERNAL, node_paths};
-use culvert_sys::raw::general::O_CLOEXEC;
 use culvert_sys::sync::MutexGuard;
 use culvert_sys::{BorrowedFd, OwnedFd};
 
@@ -160,7 +160,7 @@ pub(super) fn prepare(description: &Description, own: i32, flags: u32) -> Result
         flags as usize,
     )?;
     let found = culvert_run::stat_descriptor(own)?;
-    match culvert_run::get().mark(description.mount.0, &found) {
+    match culvert_run::get().mark(description.mount, &found) {
         // Whoever has given up the run's user cannot tell it. Nor does what he executes see the
         // mount: to that the file is one of the kernel's.
         Err(Errno::EACCES) => Ok(()),
@@ -170,6 +170,5 @@ pub(super) fn prepare(description: &Description, own: i32, flags: u32) -> Result
 
 /// Makes `fd`, a dup of the placeholder, one of `shadow`; it keeps its close-on-exec flag.
 fn replace(fd: i32, shadow: i32) -> Result<(), Errno> {
-    let flag = if close_on_exec(fd)? { O_CLOEXEC } else { 0 };
-    culvert_sys::fd::replace(BorrowedFd::number(shadow), fd, flag)
+    culvert_sys::fd::replace(BorrowedFd::number(shadow), fd, on_exec(fd)?)
 }

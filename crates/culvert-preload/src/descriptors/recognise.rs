@@ -90,9 +90,7 @@ impl DescriptorTable {
             Ok(description) => Looked::Ours(Arc::new(description)),
             Err(error) => {
                 culvert_sys::log!(
-                    "descriptor {fd} stands for node {:x} of mount {}, which cannot be opened: {error:?}",
-                    name.node.0,
-                    name.mount
+                    "descriptor {fd} stands for {name}, which cannot be opened: {error:?}"
                 );
                 // What is written to one that can be changed would stay there.
                 let reads_only =
@@ -100,7 +98,7 @@ impl DescriptorTable {
                 if reads_only && State::of(found).has_all() {
                     return Looked::Filled;
                 }
-                let mount = MountId(name.mount);
+                let mount = name.mount;
                 Looked::Ours(Arc::new(Description::shared(
                     mount,
                     name.node,
@@ -118,9 +116,9 @@ impl DescriptorTable {
             return culvert_run::get()
                 .posix_locks
                 .while_adopting(|| gone::file_of(name, found))
-                .map(|file| Description::direct(MountId(name.mount), name.node, file, flags));
+                .map(|file| Description::direct(name.mount, name.node, file, flags));
         }
-        let mount = MountId(name.mount);
+        let mount = name.mount;
         let file_system = culvert_cache::looked_at::file_system(mount)?;
         if file_system.capabilities().transient_nodes {
             node_paths::find(name).or_else(|error| match handed::find(file_system, name) {
@@ -168,8 +166,7 @@ impl DescriptorTable {
 
     /// A descriptor on a driver's own file. What its driver does not know after all is a foreign
     /// one: its bytes are right without us.
-    fn adopt_direct(&self, fd: i32, mount: u16) -> Option<Description> {
-        let mount = MountId(mount);
+    fn adopt_direct(&self, fd: i32, mount: MountId) -> Option<Description> {
         let flags = kernel_flags(fd).ok()?;
         let adopted = culvert_cache::looked_at::file_system(mount)
             .and_then(|file_system| {

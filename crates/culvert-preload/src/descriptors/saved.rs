@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::*;
 use culvert_cache::shadow::write_all;
+use culvert_mounts::MountId;
 use culvert_run::files::{close_on_exec, dup_high};
 use culvert_run::{ShadowName, stat_descriptor};
 use culvert_sys::raw::general::MFD_CLOEXEC;
@@ -39,7 +40,7 @@ impl Saved {
         into.extend_from_slice(&self.fd.to_ne_bytes());
         into.extend_from_slice(&(self.state.len() as u32).to_ne_bytes());
         into.extend_from_slice(&self.name.node.0.to_ne_bytes());
-        into.extend_from_slice(&u64::from(self.name.mount).to_ne_bytes());
+        into.extend_from_slice(&u64::from(self.name.mount.0).to_ne_bytes());
         into.extend_from_slice(&self.state);
     }
 
@@ -60,7 +61,7 @@ impl Saved {
         };
         let (state, rest) = rest.split_at_checked(word(4)? as usize)?;
         let name = ShadowName {
-            mount: u16::try_from(long(16)?).ok()?,
+            mount: MountId(u16::try_from(long(16)?).ok()?),
             node: culvert::Node(long(8)?),
         };
         let fd = word(0)? as i32;
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn records_are_read_as_they_were_written() {
         let name = ShadowName {
-            mount: 7,
+            mount: MountId(7),
             node: culvert::Node(9),
         };
         let mut bytes = Vec::new();

@@ -36,7 +36,7 @@ struct Branch {
 /// Where the tree goes.
 struct Target<'a> {
     file_system: &'a dyn FileSystem,
-    mount: u16,
+    mount: MountId,
     /// The path (ending in NUL) of a file until it is whole: of this copy only, for others are made
     /// at the same time.
     fresh: CString,
@@ -54,7 +54,7 @@ struct Room {
 /// - `EOPNOTSUPP`: it holds devices.
 /// - What the driver and the run directory say.
 pub fn copy(process: &Process, name: ShadowName) -> Result<CString, Errno> {
-    let file_system = culvert_cache::looked_at::file_system(MountId(name.mount))?;
+    let file_system = culvert_cache::looked_at::file_system(name.mount)?;
     let mut room = Room {
         names: NAMES,
         bytes: BYTES,
@@ -64,7 +64,7 @@ pub fn copy(process: &Process, name: ShadowName) -> Result<CString, Errno> {
     let run = &process.run;
     make_directory(&run.file("shown"))?;
     let path = run.shown(name);
-    let _lock = process.node_locks.lock(MountId(name.mount), name.node);
+    let _lock = process.node_locks.lock(name);
     let root = Branch {
         name: Vec::new(),
         attributes,

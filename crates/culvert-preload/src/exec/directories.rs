@@ -15,7 +15,7 @@ use alloc::ffi::CString;
 use alloc::{format, sync::Arc, vec::Vec};
 use core::ffi::CStr;
 use culvert::{Errno, FileKind};
-use culvert_mounts::{MountId, Place};
+use culvert_mounts::Place;
 use culvert_run::files::{c_string, own_descriptor};
 use culvert_run::{ShadowName, positions};
 use culvert_sys::fd::CWD;
@@ -59,7 +59,7 @@ pub fn replace(process: &Process) -> Result<Replaced, Errno> {
     }
     let place = process.with_working_directory(|here| match here {
         Some(Here::Place(Place::Mount { mount, node })) => Some(ShadowName {
-            mount: mount.0,
+            mount: *mount,
             node: *node,
         }),
         _ => None,
@@ -69,7 +69,7 @@ pub fn replace(process: &Process) -> Result<Replaced, Errno> {
         go_to(process, name).or_else(|error| {
             culvert_sys::log!(
                 "the working directory, on {}, cannot be given to a program that is not intercepted: {error}",
-                process.mounts.shown_name(MountId(name.mount))
+                process.mounts.shown_name(name.mount)
             );
             go_nowhere(process, name).map_err(|_| Errno::EACCES)
         })?;
@@ -133,7 +133,7 @@ fn directory(process: &Process, description: &Description, fd: i32) -> Result<Ow
 
 /// The driver's own directory.
 fn kernel_directory(name: ShadowName, flags: u32) -> Result<Option<OwnedFd>, Errno> {
-    let file_system = culvert_cache::looked_at::file_system(MountId(name.mount))?;
+    let file_system = culvert_cache::looked_at::file_system(name.mount)?;
     // One that the mount does not let anybody write is not to be written past it.
     if file_system.capabilities().read_only {
         return Ok(None);
@@ -178,7 +178,7 @@ fn overrides_modes() -> bool {
 ///
 /// - `EOPNOTSUPP`: the copy does not list those first.
 fn seek_in_copy(name: ShadowName, copied: &OwnedFd, position: u64) -> Result<(), Errno> {
-    let file_system = culvert_cache::looked_at::file_system(MountId(name.mount))?;
+    let file_system = culvert_cache::looked_at::file_system(name.mount)?;
     let mut rest: Vec<Vec<u8>> = Vec::new();
     file_system
         .read_directory(name.node, position, &mut |entry| {

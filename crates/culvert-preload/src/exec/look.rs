@@ -6,7 +6,6 @@ use crate::process::Process;
 use crate::vfs::busy::may_execute;
 use core::ffi::CStr;
 use culvert::{Errno, FileKind};
-use culvert_mounts::MountId;
 use culvert_run::{ShadowName, files::c_string, stat_descriptor, stat_path};
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::AtFlags;
@@ -118,7 +117,7 @@ impl Look {
 /// who fill it or ask, so that it may be tried again.
 pub fn was_ours(process: &Process, name: ShadowName) -> bool {
     // Shadows are opened for writing on our own behalf only under the lock.
-    let _lock = process.node_locks.lock(MountId(name.mount), name.node);
+    let _lock = process.node_locks.lock(name);
     match Look::open(&process.run.shadow(name)) {
         Ok(look) => may_execute(look.file.raw()).is_ok(),
         Err(_) => false,

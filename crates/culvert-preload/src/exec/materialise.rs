@@ -20,7 +20,7 @@ pub struct Executable {
 /// that it has on the mount, so that `/proc/self/exe` and `$ORIGIN` still say where it came from.
 /// `ETXTBSY` when it is open for writing.
 pub fn materialise(process: &Process, path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
-    let file_system = culvert_cache::looked_at::file_system(culvert_mounts::MountId(name.mount))?;
+    let file_system = culvert_cache::looked_at::file_system(name.mount)?;
     let attributes = file_system
         .attributes(name.node)
         .map_err(|error| error.errno())?;
@@ -66,8 +66,7 @@ pub fn materialise(process: &Process, path: &[u8], name: ShadowName) -> Result<E
     }
     // Where that is not done the kernel refuses to execute it.
     if let Ok(kept) = &kept {
-        let mount = culvert_mounts::MountId(name.mount);
-        let lock = || process.node_locks.lock(mount, name.node);
+        let lock = || process.node_locks.lock(name);
         let _ = state::make_executable(kept.raw(), lock);
     }
     let named = name_in(process, b"exe", path, &process.run.shadow(name));

@@ -41,7 +41,7 @@ fn of_mount(process: &Process, mut found: Inside<'_>) -> Result<Program, Errno> 
     Ok(Program::Mount {
         path,
         name: ShadowName {
-            mount: found.mount.0,
+            mount: found.mount,
             node: attributes.node,
         },
         keeper: found.references.take_all(process.mounts),
@@ -72,10 +72,10 @@ pub fn locate(
     }
     let host = || {
         let absolute = path[0] == b'/' || directory == AT_FDCWD;
-        Program::Host(match absolute {
+        match absolute {
             true => c_string(path),
             false => through_proc(directory, path),
-        })
+        }
     };
     let owned = c_string(path);
     let text = Path::of(&owned);
@@ -83,25 +83,17 @@ pub fn locate(
     if matches!(&found, Found::Backed(place) if !place.is_resolved()) {
         found = find_by_walking(process, directory, text, last, Restrictions(0))?;
     }
+    if let Found::MagicLink(_) | Found::Kernel = found {
+        if !matches!(stat_path(&host()), Err(Errno::ENOENT | Errno::ENOTDIR)) {
+            return Ok(Program::Host(host()));
+        }
+        found = look_again(process, directory, text, last, Restrictions(0), false)?;
+    }
     match found {
         Found::Inside(found) => of_mount(process, found),
         Found::Backed(place) => backed_program(&place),
         Found::Outside(path) => Ok(Program::Host(path)),
-        Found::MagicLink(_) | Found::Kernel => {
-            let host = host();
-            let Program::Host(full) = &host else {
-                return Ok(host);
-            };
-            if !matches!(stat_path(full), Err(Errno::ENOENT | Errno::ENOTDIR)) {
-                return Ok(host);
-            }
-            match look_again(process, directory, text, last, Restrictions(0), false)? {
-                Found::Inside(found) => of_mount(process, found),
-                Found::Backed(place) => backed_program(&place),
-                Found::Outside(path) => Ok(Program::Host(path)),
-                _ => Ok(host),
-            }
-        }
+        Found::MagicLink(_) | Found::Kernel => Ok(Program::Host(host())),
     }
 }
 
@@ -124,7 +116,7 @@ pub fn of_descriptor(process: &Process, fd: i32) -> Result<Program, Errno> {
     Ok(Program::Mount {
         path: crate::vfs::shown::shown_path(process, &held)?,
         name: ShadowName {
-            mount: held.mount.0,
+            mount: held.mount,
             node: held.node,
         },
         // The description keeps it.

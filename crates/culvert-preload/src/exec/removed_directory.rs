@@ -28,10 +28,7 @@ pub fn replace(process: &Process) -> Option<Moved> {
         return None;
     }
     let attributes = file_system.attributes(node).ok()?;
-    let name = ShadowName {
-        mount: mount.0,
-        node,
-    };
+    let name = ShadowName { mount, node };
     if attributes.links != 0 {
         culvert_run::node_paths::note(name);
         return None;

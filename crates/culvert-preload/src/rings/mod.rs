@@ -43,10 +43,10 @@ const FEAT_RECVSEND_BUNDLE: u32 = 1 << 14;
 /// io_uring_setup(2)
 pub fn setup(process: &Process, call: &mut Call) -> Answer {
     let mut parameters = Parameters::default();
-    if user::copy_in(parameters.bytes_mut(), call.args[1]).is_err() {
+    if user::copy_in(parameters.0.bytes_mut(), call.args[1]).is_err() {
         return Err(FORWARD);
     }
-    let flags = parameters.flags;
+    let flags = parameters.flags();
     if flags & SETUP_SQPOLL != 0 {
         culvert_sys::log!(
             "io_uring: IORING_SETUP_SQPOLL is refused: a thread of the kernel's would read requests that nobody has looked at"
@@ -61,7 +61,7 @@ pub fn setup(process: &Process, call: &mut Call) -> Answer {
     if culvert_run::task::vfork_child_with_table().is_some() {
         return Err(Errno::ENOSYS);
     }
-    let made = call.replacing().room(1, parameters.bytes_mut());
+    let made = call.replacing().room(1, parameters.0.bytes_mut());
     let fd = made.execute()? as i32;
     enrol(process, fd, &parameters, call.args[1]).inspect_err(|_| {
         let _ = culvert_sys::OwnedFd::from_raw(fd).close();
@@ -75,7 +75,7 @@ fn enrol(
     parameters: &Parameters,
     told_at: usize,
 ) -> Result<usize, Errno> {
-    if parameters.features & FEAT_RECVSEND_BUNDLE == 0 {
+    if parameters.features() & FEAT_RECVSEND_BUNDLE == 0 {
         culvert_sys::log!(
             "io_uring is refused: Linux 6.10 is the first that can be told how a request ends"
         );
@@ -84,16 +84,16 @@ fn enrol(
     let found = stat_descriptor(fd)?;
     let ring = Ring {
         identity: (found.st_dev, found.st_ino),
-        setup: parameters.flags,
+        setup: parameters.flags(),
         memory: RingMemory::map(fd, parameters)?,
         unix: AtomicBool::new(false),
         issuer: AtomicUsize::new(this_thread()),
         state: Mutex::new(State {
-            disabled: parameters.flags & SETUP_R_DISABLED != 0,
+            disabled: parameters.flags() & SETUP_R_DISABLED != 0,
             ..State::default()
         }),
     };
-    user::copy_out(told_at, parameters.bytes()).map_err(|_| Errno::EFAULT)?;
+    user::copy_out(told_at, parameters.0.bytes()).map_err(|_| Errno::EFAULT)?;
     let table = &process.table;
     let fd = table.opened_by_kernel(fd, true);
     rings::note(fd, ring);

@@ -87,9 +87,8 @@ fn check(process: &Process, fd: i32, refused: Errno, what: &str) -> Result<(), E
         None => Ok(()),
         Some(held) => {
             culvert_sys::log!(
-                "{what} of descriptor {fd} is refused: the kernel has no file for node {:x} of mount {}",
-                held.node.0,
-                held.mount.0
+                "{what} of descriptor {fd} is refused: the kernel has no file for {}",
+                held.name()
             );
             Err(refused)
         }

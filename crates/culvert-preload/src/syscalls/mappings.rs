@@ -35,9 +35,8 @@ fn write_back(stored: Stored) -> Result<(), Errno> {
     for (node, dirty) in stored {
         if let Err(error) = node.write_back(dirty) {
             culvert_sys::log!(
-                "what was stored in node {:x} of mount {} is not written back: {error}",
-                node.name.node.0,
-                node.name.mount
+                "what was stored in {} is not written back: {error}",
+                node.name
             );
             // `filemap_check_errors`, mm/filemap.c
             result = Err(match error.errno() {
@@ -295,9 +294,8 @@ pub(super) fn fill(parts: &[Part]) -> Result<(), Errno> {
     for part in parts {
         filling::all(part.name).map_err(|error| {
             culvert_sys::log!(
-                "node {:x} of mount {}, which is mapped and moved, cannot be filled: {error}",
-                part.name.node.0,
-                part.name.mount
+                "{}, which is mapped and moved, cannot be filled: {error}",
+                part.name
             );
             Errno::ENOMEM
         })?;

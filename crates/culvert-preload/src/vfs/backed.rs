@@ -10,6 +10,7 @@ use core::ffi::CStr;
 use core::mem::MaybeUninit;
 use culvert::{Backing, BackingLinks, Errno};
 use culvert_mounts::{MountId, resolver::LastStep};
+use culvert_run::files::{kernel_flags, on_exec};
 use culvert_run::{files::c_string, memory::Path};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{BorrowedFd, OwnedFd, fs, own_descriptors};
@@ -125,6 +126,14 @@ impl<'p> Backed<'p> {
         match &self.text {
             Text::Given(path) => *path,
             Text::Found(text) => Path::of(text),
+        }
+    }
+
+    /// The same where the kernel takes no empty path.
+    pub fn path_or_dot(&self) -> Path<'_> {
+        match self.path() {
+            path if path.is_empty() => Path::of(c"."),
+            path => path,
         }
     }
 
@@ -267,18 +276,10 @@ pub fn take_over(
     backing: Backing,
 ) -> Result<(), Errno> {
     const KEPT: u64 = 0o10204003; // O_ACCMODE, O_NONBLOCK, O_DIRECTORY, O_PATH
-    let flags = culvert_sys::fd::fcntl(
-        culvert_sys::BorrowedFd::number(fd),
-        culvert_sys::fd::Command::GETFL,
-        0,
-    )? as u64;
+    let flags = u64::from(kernel_flags(fd)?);
     let opened = open_restricted(backing.root, Path::of(c"."), flags & KEPT, 0, 0)?;
-    let on_exec = match culvert_run::files::close_on_exec(fd)? {
-        true => 0o2000000,
-        false => 0,
-    };
     // The program's descriptor becomes the one just made, at the same number.
-    culvert_sys::fd::replace(&opened, fd, on_exec)?;
+    culvert_sys::fd::replace(&opened, fd, on_exec(fd)?)?;
     process.table.note_directory(fd, mount);
     Ok(())
 }

@@ -6,7 +6,6 @@ use crate::process::Process;
 use culvert::Errno;
 use culvert_intercept::wait;
 use culvert_mounts::resolver::Restrictions;
-use culvert_run::memory::Path;
 use culvert_sys::BorrowedFd;
 use culvert_sys::flags::OFlags;
 use culvert_sys::raw::general::O_PATH;
@@ -39,10 +38,7 @@ pub fn open(
     mode: u32,
 ) -> Result<i32, Failure> {
     let creates = flags & O_CREAT != 0 || flags & O_TMPFILE == O_TMPFILE;
-    let path = match place.path() {
-        path if path.is_empty() => Path::of(c"."),
-        path => path,
-    };
+    let path = place.path_or_dot();
     // openat2 refuses what open ignores: a mode where nothing is made, and bits that no mode has.
     let mode = if creates { mode & 0o7777 } else { 0 };
     let free = place.is_resolved() || place.is_left_to_kernel();

@@ -11,7 +11,6 @@
 use crate::process::Process;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
-use culvert_mounts::MountId;
 use culvert_run::ShadowName;
 use culvert_sys::fd::{Command, fcntl};
 use culvert_sys::raw::general::{F_RDLCK, F_UNLCK, O_NONBLOCK, O_WRONLY};
@@ -21,7 +20,7 @@ use culvert_sys::{BorrowedFd, nr, syscall};
 /// or truncated.
 #[inline]
 pub fn may_write(process: &Process, name: ShadowName) -> Result<(), Errno> {
-    let group = process.node_locks.mapped(MountId(name.mount), name.node);
+    let group = process.node_locks.mapped(name);
     match group {
         Some(group) if group.executed.load(Acquire) != 0 => ask(process, name),
         _ => Ok(()),
@@ -30,7 +29,7 @@ pub fn may_write(process: &Process, name: ShadowName) -> Result<(), Errno> {
 
 #[cold]
 fn ask(process: &Process, name: ShadowName) -> Result<(), Errno> {
-    let _lock = process.node_locks.lock(MountId(name.mount), name.node);
+    let _lock = process.node_locks.lock(name);
     match culvert_run::files::open(&process.run.shadow(name), O_WRONLY | O_NONBLOCK, 0) {
         Ok(opened) => {
             process.run.posix_locks.close(name, opened);
@@ -45,7 +44,7 @@ fn ask(process: &Process, name: ShadowName) -> Result<(), Errno> {
 /// The shadow of `name` is about to be executed: who writes is to ask from now on. Before
 /// [`may_execute`].
 pub fn announce(process: &Process, name: ShadowName) {
-    if let Some(group) = process.node_locks.mapped(MountId(name.mount), name.node) {
+    if let Some(group) = process.node_locks.mapped(name) {
         group.executed.store(1, Release);
     }
 }

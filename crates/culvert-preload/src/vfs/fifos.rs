@@ -28,7 +28,7 @@ use culvert_sys::{BorrowedFd, fs};
 /// Of all processes' numbers for a FIFO the one that is the same.
 fn name_of(mount: MountId, inode: u64) -> ShadowName {
     ShadowName {
-        mount: mount.0,
+        mount,
         node: Node(inode),
     }
 }
@@ -187,7 +187,7 @@ pub fn open(
 /// FIFO of the run's to them.
 fn note(process: &Process, name: ShadowName, node: Node) {
     let (directory, link) = path_link(process, name);
-    let path = culvert_cache::looked_at::file_system(MountId(name.mount))
+    let path = culvert_cache::looked_at::file_system(name.mount)
         .ok()
         .and_then(|file_system| file_system.path_of(node).ok());
     let Some(path) = path else {

@@ -133,9 +133,8 @@ fn map_file(
             // Opening what is needed could end the program, or is another process's.
             true => {
                 culvert_sys::log!(
-                    "a shared mapping of node {:x} of mount {} that can be written is refused under a seccomp filter, and to a child of vfork",
-                    held.node.0,
-                    held.mount.0
+                    "a shared mapping of {} that can be written is refused under a seccomp filter, and to a child of vfork",
+                    held.name()
                 );
                 Err(Errno::ENODEV)
             }

@@ -27,7 +27,7 @@ impl On<'_> {
             Self::Node(_, node) => node,
         };
         Ok(ShadowName {
-            mount: self.mount().0,
+            mount: self.mount(),
             node,
         })
     }

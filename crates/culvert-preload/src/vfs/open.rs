@@ -1,7 +1,7 @@
 //! Opening something in a mount: the order of checks and effects.
 
 use super::create;
-use super::opened::{add, add_directory, give, give_new, to_driver};
+use super::opened::{Extra, add, add_directory, give, give_new, to_driver};
 use super::permission::{allowed, granted};
 use crate::answer::Answer;
 use crate::description::Object;
@@ -39,7 +39,8 @@ pub fn open_inside(process: &Process, mut found: Inside<'_>, flags: u32, mode: u
         if flags & O_DIRECTORY != 0 && attributes.kind != FileKind::Directory {
             return Err(Errno::ENOTDIR);
         }
-        return add(process, &mut found, attributes, Object::Path, flags);
+        let extra = Extra::default();
+        return add(process, &mut found, attributes, Object::Path, flags, extra);
     }
     if flags & O_DIRECTORY != 0 && attributes.kind != FileKind::Directory {
         return Err(Errno::ENOTDIR);
@@ -75,14 +76,10 @@ pub fn open_inside(process: &Process, mut found: Inside<'_>, flags: u32, mode: u
             if flags & O_DIRECT != 0 && file_system.capabilities().immutable {
                 return Err(Errno::EINVAL);
             }
+            let (mount, node) = (found.mount, attributes.node);
+            let name = ShadowName { mount, node };
             if wanted & 2 != 0 {
-                super::busy::may_write(
-                    process,
-                    ShadowName {
-                        mount: found.mount.0,
-                        node: attributes.node,
-                    },
-                )?;
+                super::busy::may_write(process, name)?;
             }
             let open = || {
                 let gone = match found.last == Last::Magic && attributes.links == 0 {
@@ -106,13 +103,10 @@ pub fn open_inside(process: &Process, mut found: Inside<'_>, flags: u32, mode: u
             };
             let opened = match flags & O_TRUNC {
                 0 => open(),
-                _ => change::resizing(found.mount, attributes.node, || Ok((open()?, 0))),
+                _ => change::resizing(name, || Ok((open()?, 0))),
             }?;
-            culvert_cache::recover_node(ShadowName {
-                mount: found.mount.0,
-                node: attributes.node,
-            });
-            give(process, &mut found, attributes, opened, flags)
+            culvert_cache::recover_node(name);
+            give(process, &mut found, attributes, opened, flags, false)
         }
         // No device driver, no pipe behind a name in an archive (`nodev`).
         FileKind::Fifo => super::fifos::open(process, &mut found, &attributes, flags),

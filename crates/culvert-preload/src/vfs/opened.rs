@@ -26,21 +26,11 @@ pub fn give_new(
     found.references.push(found.mount, attributes.node);
     // What has no name was not looked up, and so not created (`lookup_open`, fs/namei.c).
     let created = flags & O_TMPFILE != O_TMPFILE;
-    give_opened(process, found, attributes, opened, flags, created)
+    give(process, found, attributes, opened, flags, created)
 }
 
-/// A descriptor for what the driver has opened.
+/// A descriptor for what the driver has opened; `created`: for this call.
 pub fn give(
-    process: &Process,
-    found: &mut Inside<'_>,
-    attributes: Attributes,
-    opened: Opened,
-    flags: u32,
-) -> Answer {
-    give_opened(process, found, attributes, opened, flags, false)
-}
-
-fn give_opened(
     process: &Process,
     found: &mut Inside<'_>,
     attributes: Attributes,
@@ -54,7 +44,7 @@ fn give_opened(
                 created,
                 ..Extra::default()
             };
-            add_opened(process, found, attributes, Object::File(file), flags, extra)
+            add(process, found, attributes, Object::File(file), flags, extra)
         }
         Opened::Backed(fd) => {
             // The descriptor itself: to close another of this file would drop the record locks that
@@ -67,20 +57,9 @@ fn give_opened(
     }
 }
 
-/// A descriptor for something in a mount.
-pub fn add(
-    process: &Process,
-    found: &mut Inside<'_>,
-    attributes: Attributes,
-    object: Object,
-    flags: u32,
-) -> Answer {
-    add_opened(process, found, attributes, object, flags, Extra::default())
-}
-
 /// What else is known of what was opened.
 #[derive(Default)]
-struct Extra {
+pub struct Extra {
     /// The call has made it.
     created: bool,
     /// What the driver keeps for the open of a directory.
@@ -107,10 +86,11 @@ pub fn add_directory(
         listing,
         ..Extra::default()
     };
-    add_opened(process, found, attributes, Object::Directory, flags, extra)
+    add(process, found, attributes, Object::Directory, flags, extra)
 }
 
-fn add_opened(
+/// A descriptor for something in a mount.
+pub fn add(
     process: &Process,
     found: &mut Inside<'_>,
     attributes: Attributes,
@@ -120,15 +100,16 @@ fn add_opened(
 ) -> Answer {
     let keep = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | 0o400);
     // F_GETFL shows O_LARGEFILE on x86-64 for every open but O_PATH.
-    let keep = if flags & O_PATH != 0 {
-        keep
-    } else {
-        keep | 0o100000
-    };
+    let large = if flags & O_PATH != 0 { 0 } else { 0o100000 };
     // Its attributes may be asked for next.
     culvert_cache::looked_at::bring_all();
-    let mut description =
-        Description::new(found.mount, attributes.node, attributes.kind, object, keep);
+    let mut description = Description::new(
+        found.mount,
+        attributes.node,
+        attributes.kind,
+        object,
+        keep | large,
+    );
     description.created = extra.created;
     description.listing = extra.listing;
     let mounts = &process.mounts;

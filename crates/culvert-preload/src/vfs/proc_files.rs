@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_drivers::binding::is_bound;
 use culvert_mounts::MountId;
+use culvert_run::files::on_exec;
 use culvert_sys::BorrowedFd;
 use culvert_sys::fd::memfd_create;
 use culvert_sys::fs;
@@ -108,10 +109,7 @@ fn number_in(name: &[u8]) -> Option<i32> {
 fn about_descriptor(path: &[u8], held: &Held, fd: i32) -> Result<Vec<u8>, Errno> {
     const SEEK_CUR: usize = 1;
     let kernel = culvert_run::read_file(&culvert_run::files::c_string(path))?;
-    let on_exec = match culvert_run::files::close_on_exec(fd)? {
-        true => O_CLOEXEC,
-        false => 0,
-    };
+    let on_exec = on_exec(fd)?;
     let position = match held.object {
         // The kernel's own.
         _ if held.is_direct() => crate::description::kernel_seek(fd, 0, SEEK_CUR).unwrap_or(0),

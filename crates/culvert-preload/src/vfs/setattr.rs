@@ -10,7 +10,6 @@ use crate::process::Process;
 use crate::watch::Event;
 use culvert::{Attributes, Caller, Errno, File, FileKind, Rights, SetAttributes};
 use culvert_cache::change;
-use culvert_mounts::MountId;
 
 /// Who may make a change (`setattr_prepare`, fs/attr.c).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,9 +95,7 @@ pub fn change(process: &Process, on: On<'_>, wanted: Result<Wanted, Errno>) -> A
             if decides {
                 culvert_run::task::limits::may_grow_to(attributes.size, size)?;
             }
-            change::resizing(MountId(name.mount), name.node, || {
-                set().map(|after| ((), after.size))
-            })?;
+            change::resizing(name, || set().map(|after| ((), after.size)))?;
         }
         None => {
             set()?;

@@ -7,6 +7,7 @@ use crate::process::Process;
 use alloc::ffi::CString;
 use culvert::{Errno, FileKind};
 use culvert_mounts::MountId;
+use culvert_run::files::{kernel_flags, on_exec};
 use culvert_run::{files::c_string, memory::Path};
 use culvert_sys::{BorrowedFd, OwnedFd};
 
@@ -41,11 +42,7 @@ pub fn adopt_target(process: &Process, fd: i32, mount: MountId) -> Result<(), Er
         return take_over(process, fd, mount, backing);
     }
     let root = file_system.root();
-    let flags = culvert_sys::fd::fcntl(
-        culvert_sys::BorrowedFd::number(fd),
-        culvert_sys::fd::Command::GETFL,
-        0,
-    )? as u32;
+    let flags = kernel_flags(fd)?;
     let object = if flags & culvert_sys::raw::general::O_PATH != 0 {
         Object::Path
     } else {
@@ -54,11 +51,7 @@ pub fn adopt_target(process: &Process, fd: i32, mount: MountId) -> Result<(), Er
     let keep = flags & (O_ACCMODE | O_NONBLOCK | culvert_sys::raw::general::O_PATH | 0o200000);
     let description = Description::new(mount, root, FileKind::Directory, object, keep);
     let new = process.table.add(description, 0, true)?;
-    let on_exec = if culvert_run::files::close_on_exec(fd)? {
-        0o2000000
-    } else {
-        0
-    };
+    let on_exec = on_exec(fd)?;
     let reference = process.table.reference(new).ok_or(Errno::EBADF)?;
     // The program's descriptor becomes our placeholder's dup, at the same number.
     let moved = culvert_sys::fd::replace(BorrowedFd::number(new), fd, on_exec);

@@ -72,11 +72,8 @@ impl<'p> Given<'p> {
                 };
             }
             Side::Backed(place) => {
-                let path = match place.path() {
-                    path if path.is_empty() => Path::of(c"."),
-                    path => path,
-                };
-                (Some(place.mount), stat_at(place.base, path, 0)?.st_mode)
+                let found = stat_at(place.base, place.path_or_dot(), 0)?;
+                (Some(place.mount), found.st_mode)
             }
             Side::Host(directory, path) => (None, stat_at(directory, path, 0)?.st_mode),
             Side::Outside(path) => (None, stat_at(AT_FDCWD, Path::of(&path), 0)?.st_mode),
@@ -225,11 +222,7 @@ impl Side<'_> {
         let Self::Backed(place) = self else {
             return None;
         };
-        let path = match place.path() {
-            path if path.is_empty() => Path::of(c"."),
-            path => path,
-        };
-        stat_at(place.base, path, AT_SYMLINK_NOFOLLOW).err()
+        stat_at(place.base, place.path_or_dot(), AT_SYMLINK_NOFOLLOW).err()
     }
 
     /// Whether only a walk can tell what it is.

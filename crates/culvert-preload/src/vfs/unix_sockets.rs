@@ -21,7 +21,7 @@ const FAR: &str = "far";
 /// The socket that stands for inode `inode` of `mount`.
 pub fn stand_in(process: &Process, mount: MountId, inode: u64) -> CString {
     let name = ShadowName {
-        mount: mount.0,
+        mount,
         node: Node(inode),
     };
     process.run.file(&format!("sockets/{}", name.text()))

@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use culvert::{Attributes, Errno, FileKind};
 use culvert_mounts::{MountId, Place};
-use culvert_run::{ShadowName, memory::Path};
+use culvert_run::ShadowName;
 use culvert_sys::fs;
 
 /// Goes to directory `attributes` of `mount`, which `keeper` keeps valid.
@@ -20,7 +20,7 @@ pub fn enter(process: &Process, mount: MountId, attributes: &Attributes, keeper:
     let file_system = culvert_cache::looked_at::file_system(mount)?;
     granted(file_system, &culvert_run::task::caller(), attributes, 1)?;
     let stand_in = process.run.working_directory(ShadowName {
-        mount: mount.0,
+        mount,
         node: attributes.node,
     });
     let enter = || fs::chdir(&stand_in);
@@ -42,10 +42,7 @@ pub fn enter(process: &Process, mount: MountId, attributes: &Attributes, keeper:
 pub fn enter_backed(process: &Process, place: &Backed<'_>) -> Option<Answer> {
     const O_PATH_DIRECTORY: u64 = 0o10200000;
     const RESOLVE_BENEATH: u64 = 8;
-    let path = match place.path() {
-        path if path.is_empty() => Path::of(c"."),
-        path => path,
-    };
+    let path = place.path_or_dot();
     let free = place.is_resolved() || place.is_left_to_kernel();
     let resolve = if free { 0 } else { RESOLVE_BENEATH };
     let opened = match open_restricted(place.base, path, O_PATH_DIRECTORY, 0, resolve) {

@@ -8,7 +8,6 @@ use alloc::ffi::CString;
 use alloc::format;
 use core::ffi::CStr;
 use culvert::{Errno, FileKind};
-use culvert_mounts::MountId;
 use culvert_run::{ShadowName, files::c_string, list, make_directory, stat_path};
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::RenameFlags;
@@ -125,9 +124,7 @@ impl Mirror {
 
 fn no_room(name: ShadowName, error: Errno) -> Errno {
     culvert_sys::log!(
-        "node {:x} of mount {} cannot be watched, for its mirror in the run directory cannot be made: {error}",
-        name.node.0,
-        name.mount
+        "{name} cannot be watched, for its mirror in the run directory cannot be made: {error}"
     );
     Errno::ENOSPC
 }
@@ -143,7 +140,7 @@ pub(crate) fn silent(name: ShadowName) -> Result<CString, Errno> {
 
 /// Whether the directory has so many names that copying them is to be avoided.
 pub(crate) fn holds_much(name: ShadowName) -> Result<bool, Errno> {
-    let file_system = culvert_run::get().mounts.file_system(MountId(name.mount))?;
+    let file_system = culvert_run::get().mounts.file_system(name.mount)?;
     let mut names = 0;
     file_system
         .read_directory(name.node, 0, &mut |_| {
@@ -161,7 +158,7 @@ pub(crate) fn below(path: &CStr, name: &[u8]) -> CString {
 
 /// Entries for all names that the directory has.
 fn fill(name: ShadowName, mirror: &CStr) -> Result<(), Errno> {
-    let file_system = culvert_run::get().mounts.file_system(MountId(name.mount))?;
+    let file_system = culvert_run::get().mounts.file_system(name.mount)?;
     let mut failed = Ok(());
     file_system
         .read_directory(name.node, 0, &mut |entry| {

@@ -59,19 +59,16 @@ pub fn tells() -> bool {
 
 /// Whether `node` may have a mirror.
 fn may_have_mirror(mount: MountId, node: Node) -> bool {
-    let group = culvert_run::get().node_locks.mapped(mount, node);
+    let group = culvert_run::get()
+        .node_locks
+        .mapped(ShadowName { mount, node });
     group.is_some_and(|group| group.watched.load(Acquire) != 0)
 }
 
 /// `node`'s mirror, if it has one.
 pub fn mirror_of(mount: MountId, node: Node) -> Option<Mirror> {
     may_have_mirror(mount, node)
-        .then(|| {
-            Mirror::of(ShadowName {
-                mount: mount.0,
-                node,
-            })
-        })
+        .then(|| Mirror::of(ShadowName { mount, node }))
         .flatten()
 }
 
@@ -85,7 +82,7 @@ pub fn mirror(name: ShadowName, directory: bool) -> Result<CString, Errno> {
         return Ok(mirror.into_path());
     }
     let locks = &culvert_run::get().node_locks;
-    let group = locks.mapped(MountId(name.mount), name.node);
+    let group = locks.mapped(name);
     let (Some(group), Some(notes)) = (group, locks.notes()) else {
         return Err(Errno::ENOSPC);
     };

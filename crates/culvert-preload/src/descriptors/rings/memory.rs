@@ -8,7 +8,6 @@ use core::sync::atomic::{AtomicU8, AtomicU32};
 use culvert::Errno;
 use culvert_sys::flags::Protection;
 use culvert_sys::memory::{Mapping, Of};
-use culvert_sys::plain::{Packed, Plain};
 use culvert_sys::{BorrowedFd, PAGE};
 
 /// `IORING_OFF_SQES`: where the requests are mapped.
@@ -16,27 +15,17 @@ pub const REQUESTS: usize = 0x1000_0000;
 
 /// `struct io_uring_params`.
 #[derive(Clone, Copy, Default)]
-#[repr(C)]
-pub struct Parameters {
-    pub sq_entries: u32,
-    pub cq_entries: u32,
-    pub flags: u32,
-    thread: [u32; 2],
-    pub features: u32,
-    rest: [u32; 4],
-    /// `struct io_sqring_offsets`: head, tail, mask, entries, flags, dropped, array, then nothing
-    /// of interest.
-    sq: [u32; 10],
-    /// `struct io_cqring_offsets`: the sixth is where completions are.
-    cq: [u32; 10],
+pub struct Parameters(pub [u32; 30]);
+
+impl Parameters {
+    pub fn flags(&self) -> u32 {
+        self.0[2]
+    }
+
+    pub fn features(&self) -> u32 {
+        self.0[5]
+    }
 }
-
-const _: () = assert!(size_of::<Parameters>() == 120);
-
-// SAFETY: plain numbers.
-unsafe impl Plain for Parameters {}
-// SAFETY: without padding.
-unsafe impl Packed for Parameters {}
 
 const READ_WRITE: Protection = Protection::READ.union(Protection::WRITE);
 
@@ -67,23 +56,27 @@ pub struct RingMemory {
 impl RingMemory {
     /// Of mmap(2).
     pub fn map(fd: i32, parameters: &Parameters) -> Result<Self, Errno> {
-        let entries = parameters.sq_entries;
-        let stride = match parameters.flags & SETUP_SQE128 {
+        let [entries, completions, flags, ..] = parameters.0;
+        // `struct io_sqring_offsets` begins at the tenth number: head, tail, mask, entries, flags,
+        // dropped, array; `struct io_cqring_offsets` at the twentieth, its sixth is where
+        // completions are.
+        let at = |number: usize| parameters.0[number] as usize;
+        let (head, tail, array, first) = (at(10), at(11), at(16), at(25));
+        let stride = match flags & SETUP_SQE128 {
             0 => 64,
             _ => 128,
         };
-        let completion = match parameters.flags & SETUP_CQE32 {
+        let completion = match flags & SETUP_CQE32 {
             0 => 16,
             _ => 32,
         };
-        let [head, tail, _, _, _, _, array, ..] = parameters.sq.map(|offset| offset as usize);
-        let has_array = parameters.flags & SETUP_NO_SQARRAY == 0;
+        let has_array = flags & SETUP_NO_SQARRAY == 0;
         let end_of_array = if has_array {
             array + 4 * entries as usize
         } else {
             0
         };
-        let completions = parameters.cq[5] as usize + completion * parameters.cq_entries as usize;
+        let completions = first + completion * completions as usize;
         let requests = (entries as usize * stride).next_multiple_of(PAGE);
         let memory = Self {
             queue: of_ring(fd, end_of_array.max(completions), 0)?,
