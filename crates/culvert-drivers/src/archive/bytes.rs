@@ -97,6 +97,20 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
+/// Appends `string` with its length in front.
+pub fn put_string(out: &mut Vec<u8>, string: &[u8]) {
+    out.extend_from_slice(&(string.len() as u32).to_le_bytes());
+    out.extend_from_slice(string);
+}
+
+/// The next string that [`put_string`] wrote.
+pub fn take_string<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, after) = rest.split_first_chunk::<4>()?;
+    let (string, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    *rest = after;
+    Some(string)
+}
+
 /// [`Bytes::read_at`] of bytes that lie in memory.
 pub fn copy_at(bytes: &[u8], offset: u64, buffer: &mut [u8]) -> usize {
     let start = usize::try_from(offset).ok();

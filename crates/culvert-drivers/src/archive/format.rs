@@ -10,7 +10,7 @@
 //! | table | hash table from (directory, name) to entry: slots of 8 bytes, half the hash and the entry's number + 1, 0 when empty; a power of two of them, never full |
 //! | names | bytes of names and link targets |
 //! | sparse | per sparse file: count, then triples of offset in the file, length, offset in the stored data |
-//! | xattrs | per node that has any: count, then lengths, name and value of each |
+//! | xattrs | per node that has any: count, then name and value of each, their lengths in front |
 //! | checkpoints | the seek table of a compressed stream, as `codec` made it |
 //! | warnings | what to tell the user each time |
 //!

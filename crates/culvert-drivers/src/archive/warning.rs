@@ -1,5 +1,6 @@
 //! What was wrong with an archive without making it useless.
 
+use super::bytes::{put_string, take_string};
 use alloc::{borrow::Cow, vec::Vec};
 use core::fmt;
 
@@ -86,28 +87,21 @@ impl Warnings {
         let mut bytes = Vec::new();
         bytes.extend_from_slice(&self.total.to_le_bytes());
         for warning in &self.first {
-            for part in [&warning.member[..], warning.text.as_bytes()] {
-                bytes.extend_from_slice(&(part.len() as u32).to_le_bytes());
-                bytes.extend_from_slice(part);
-            }
+            put_string(&mut bytes, &warning.member);
+            put_string(&mut bytes, warning.text.as_bytes());
         }
         bytes
     }
 
     /// Reads what [`Warnings::encode`] wrote; stops at what makes no sense.
     pub fn decode(bytes: &[u8]) -> Self {
-        fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-            let (length, after) = rest.split_first_chunk::<4>()?;
-            let (part, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-            *rest = after;
-            Some(part)
-        }
         let mut warnings = Self::default();
         let Some((total, mut rest)) = bytes.split_first_chunk::<8>() else {
             return warnings;
         };
         while warnings.first.len() < Self::KEPT {
-            let (Some(member), Some(text)) = (part(&mut rest), part(&mut rest)) else {
+            let (Some(member), Some(text)) = (take_string(&mut rest), take_string(&mut rest))
+            else {
                 break;
             };
             warnings.first.push(Warning {

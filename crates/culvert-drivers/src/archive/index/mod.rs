@@ -3,7 +3,7 @@
 pub mod build;
 pub mod cache;
 
-use super::bytes::{Bytes, copy_at, u64_at};
+use super::bytes::{Bytes, copy_at, take_string, u64_at};
 use super::format::{
     self, ENTRY, EntryRecord, HEADER, Header, NODE, NONE, NodeRecord, SLOT, Section,
 };
@@ -122,34 +122,27 @@ impl Index {
         self.section(Section::Nodes).len() / NODE
     }
 
+    /// Record `number` of a section of records of `N` bytes.
+    #[inline]
+    fn record<const N: usize>(&self, section: Section, number: u64) -> Option<&[u8; N]> {
+        let at = usize::try_from(number).ok()?.checked_mul(N)?;
+        self.section(section).get(at..)?.first_chunk()
+    }
+
     /// Node record `number`.
     #[inline]
     pub fn node(&self, number: u64) -> Result<NodeRecord> {
-        let at = usize::try_from(number)
-            .ok()
-            .and_then(|number| number.checked_mul(NODE));
-        at.and_then(|at| {
-            self.section(Section::Nodes)
-                .get(at..)?
-                .first_chunk::<NODE>()
-        })
-        .and_then(NodeRecord::decode)
-        .ok_or_else(|| broken("nodes"))
+        self.record::<NODE>(Section::Nodes, number)
+            .and_then(NodeRecord::decode)
+            .ok_or_else(|| broken("nodes"))
     }
 
     /// Entry record `number`.
     #[inline]
     pub fn entry(&self, number: u64) -> Result<EntryRecord> {
-        let at = usize::try_from(number)
-            .ok()
-            .and_then(|number| number.checked_mul(ENTRY));
-        at.and_then(|at| {
-            self.section(Section::Entries)
-                .get(at..)?
-                .first_chunk::<ENTRY>()
-        })
-        .map(EntryRecord::decode)
-        .ok_or_else(|| broken("entries"))
+        self.record::<ENTRY>(Section::Entries, number)
+            .map(EntryRecord::decode)
+            .ok_or_else(|| broken("entries"))
     }
 
     /// The name of `entry`.
@@ -195,26 +188,8 @@ impl Index {
     /// where the byte at `offset` lies in the stored data. `map` is the map's place, `size` the
     /// file's size.
     pub fn extent(&self, map: u64, size: u64, offset: u64) -> Result<Extent> {
-        let sparse = self.section(Section::Sparse);
-        let at = |at: u64| -> Result<u64> {
-            usize::try_from(at)
-                .ok()
-                .and_then(|at| sparse.get(at..)?.first_chunk::<8>())
-                .map(|bytes| u64::from_le_bytes(*bytes))
-                .ok_or_else(|| broken("sparse maps"))
-        };
-        let count = at(map)?;
-        if count > sparse.len() as u64 / 24 {
-            return Err(broken("sparse maps"));
-        }
-        let part = |number: u64| -> Result<(u64, u64, u64)> {
-            let start = map.saturating_add(8 + 24 * number);
-            Ok((
-                at(start)?,
-                at(start.saturating_add(8))?,
-                at(start.saturating_add(16))?,
-            ))
-        };
+        let count = self.parts(map)?;
+        let part = |number| self.part(map, number);
         // The first part that ends behind `offset`.
         let (mut low, mut high) = (0, count);
         while low < high {
@@ -251,39 +226,50 @@ impl Index {
 
     /// How many bytes of data a sparse file has.
     pub fn stored(&self, map: u64) -> Result<u64> {
-        let sparse = self.section(Section::Sparse);
-        let map = usize::try_from(map)
+        match self.parts(map)?.checked_sub(1) {
+            Some(last) => {
+                let (_, length, stored) = self.part(map, last)?;
+                Ok(length.saturating_add(stored))
+            }
+            None => Ok(0),
+        }
+    }
+
+    /// The number at `at` of the sparse maps.
+    fn sparse_number(&self, at: u64) -> Result<u64> {
+        let bytes = usize::try_from(at)
             .ok()
-            .and_then(|map| sparse.get(map..))
-            .filter(|map| map.len() >= 8)
-            .ok_or_else(|| broken("sparse maps"))?;
-        let count = u64_at(map, 0);
-        let last = count
-            .checked_sub(1)
-            .and_then(|last| usize::try_from(last.checked_mul(24)?).ok());
-        Ok(last
-            .and_then(|last| map.get(8..)?.get(last..)?.first_chunk::<24>())
-            .map_or(0, |part| u64_at(part, 8).saturating_add(u64_at(part, 16))))
+            .and_then(|at| self.section(Section::Sparse).get(at..)?.first_chunk());
+        let bytes = bytes.ok_or_else(|| broken("sparse maps"))?;
+        Ok(u64::from_le_bytes(*bytes))
+    }
+
+    /// How many parts the sparse map at `map` has.
+    fn parts(&self, map: u64) -> Result<u64> {
+        let count = self.sparse_number(map)?;
+        if count > self.section(Section::Sparse).len() as u64 / 24 {
+            return Err(broken("sparse maps"));
+        }
+        Ok(count)
+    }
+
+    /// Start, length and place in the stored data of part `number`.
+    fn part(&self, map: u64, number: u64) -> Result<(u64, u64, u64)> {
+        let start = map.saturating_add(8 + 24 * number);
+        let at = |field: u64| self.sparse_number(start.saturating_add(field));
+        Ok((at(0)?, at(8)?, at(16)?))
     }
 
     /// Calls `each` with name and value of every extended attribute at `place` of its section.
     pub fn xattrs(&self, place: u32, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        fn number(rest: &mut &[u8]) -> Option<usize> {
-            let (number, after) = rest.split_first_chunk::<4>()?;
-            *rest = after;
-            Some(u32::from_le_bytes(*number) as usize)
-        }
         if place == NONE {
             return Ok(());
         }
         let mut walk = || -> Option<()> {
-            let mut rest = self.section(Section::Xattrs).get(place as usize..)?;
-            for _ in 0..number(&mut rest)? {
-                let (name, value) = (number(&mut rest)?, number(&mut rest)?);
-                let (name, after) = rest.split_at_checked(name)?;
-                let (value, after) = after.split_at_checked(value)?;
-                each(name, value);
-                rest = after;
+            let xattrs = self.section(Section::Xattrs).get(place as usize..)?;
+            let (count, mut rest) = xattrs.split_first_chunk::<4>()?;
+            for _ in 0..u32::from_le_bytes(*count) {
+                each(take_string(&mut rest)?, take_string(&mut rest)?);
             }
             Some(())
         };

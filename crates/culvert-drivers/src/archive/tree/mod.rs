@@ -5,6 +5,7 @@
 
 mod seal;
 
+use super::bytes::put_string;
 use super::format::{self, EntryRecord, NONE, NodeRecord};
 use super::warning::Warnings;
 use alloc::{vec, vec::Vec};
@@ -115,12 +116,8 @@ impl Tree {
         self.xattrs
             .extend_from_slice(&(xattrs.len() as u32).to_le_bytes());
         for (name, value) in xattrs {
-            self.xattrs
-                .extend_from_slice(&(name.len() as u32).to_le_bytes());
-            self.xattrs
-                .extend_from_slice(&(value.len() as u32).to_le_bytes());
-            self.xattrs.extend_from_slice(name);
-            self.xattrs.extend_from_slice(value);
+            put_string(&mut self.xattrs, name);
+            put_string(&mut self.xattrs, value);
         }
         at
     }
