@@ -25,7 +25,7 @@ use culvert::{FileKind, Timespec};
 /// First bytes of every index.
 pub const MAGIC: [u8; 8] = *b"CULVidx\n";
 /// Goes up when anything here or in the encoding of a section changes.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Bytes of the header.
 pub const HEADER: usize = 256;
 /// Bytes of a node record: one cache line.

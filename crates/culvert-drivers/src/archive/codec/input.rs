@@ -56,6 +56,11 @@ impl Input {
         self.limit = limit.max(offset);
     }
 
+    /// The input ends at `limit`, which is not before the next byte.
+    pub fn end_at(&mut self, limit: u64) {
+        (self.limit, self.ended) = (limit, false);
+    }
+
     /// Where the next byte lies in the archive.
     pub fn position(&self) -> u64 {
         self.offset + self.at as u64

@@ -78,6 +78,12 @@ impl Lzma {
         Ok(lzma)
     }
 
+    /// Goes on up to byte `end` of the archive, where a part of the streams ends, or all of them.
+    pub fn go_on(&mut self, end: u64, part: bool) {
+        self.input.end_at(end);
+        (self.part, self.ended) = (part, false);
+    }
+
     /// Where the next byte is read in the archive.
     pub fn raw_position(&self) -> u64 {
         self.input.position()
@@ -96,6 +102,9 @@ fn explain(error: lzma_rust2::Error) -> Error {
             ),
         ),
         E::Unsupported(cause) => Error::because(Errno::EOPNOTSUPP, cause),
+        E::InvalidData(cause) if cause.contains("upported") => {
+            Error::because(Errno::EOPNOTSUPP, cause)
+        }
         E::InvalidData(cause) | E::InvalidInput(cause) | E::Other(cause) => damaged(cause),
         _ => damaged("the LZMA data is damaged"),
     }

@@ -1,6 +1,7 @@
 //! xz ("The .xz File Format" 1.2): streams of blocks, each decodable by itself. The build pass takes
-//! the places of the blocks from the indexes at the streams' ends, and decodes the whole file, which
-//! verifies them; long blocks are spooled (xz(1) before 5.6 makes a single block of any file).
+//! the places of the blocks from the indexes at the streams' ends, and decodes the whole file, block
+//! by block, which verifies them; long blocks are spooled (xz(1) before 5.6 makes a single block of
+//! any file).
 
 use super::{
     Format, Options,
@@ -122,6 +123,10 @@ fn stream(raw: &dyn Bytes, end: u64, found: &mut Vec<Block>) -> Result<u64> {
             plain: number(&mut input, raw)?,
         });
     }
+    // What the decoder verifies is the index that follows the blocks; this is to be the same.
+    if (input.position() - index_at).next_multiple_of(4) + 4 != index_length {
+        return Err(broken("an index has not the length that its stream says"));
+    }
     let start = index_at
         .checked_sub(total + HEADER as u64)
         .ok_or_else(|| broken("an index names more data than there is"))?;
@@ -158,19 +163,26 @@ pub fn build(
     for block in blocks {
         let stored = [&block.end.to_le_bytes()[..], &block.stream].concat();
         spooler.begin(block.start, Some(block.plain), stored);
+        xz.go_on(block.end, true);
         let mut left = block.plain;
-        while left > 0 {
-            let piece = xz.next(raw, left.min(PIECE) as usize)?;
+        loop {
+            let piece = xz.next(raw, PIECE as usize)?;
             if piece.is_empty() {
-                return Err(broken("it is shorter than its index says"));
+                break;
             }
-            left -= piece.len() as u64;
+            left = left
+                .checked_sub(piece.len() as u64)
+                .ok_or_else(|| broken("it is longer than its index says"))?;
             spooler.feed(piece);
             sink(piece)?;
             progress(xz.raw_position());
         }
+        if left > 0 || xz.raw_position() != block.end {
+            return Err(broken("it is shorter than its index says"));
+        }
         spooler.end();
     }
+    xz.go_on(raw.len(), false);
     if !xz.next(raw, 1)?.is_empty() {
         return Err(broken("it is longer than its index says"));
     }
