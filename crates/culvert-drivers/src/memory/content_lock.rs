@@ -105,7 +105,7 @@ impl Core {
             let free = seen & (WRITER | REPAIRED | others) == 0;
             let taken = match writer {
                 true => WRITER | seen & WAITED,
-                false => seen + 1,
+                false => seen.wrapping_add(1),
             };
             if free && word.compare_exchange(seen, taken, AcqRel, Relaxed).is_ok() {
                 return Ok(ContentGuard { word, cell, writer });

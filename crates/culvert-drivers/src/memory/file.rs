@@ -106,6 +106,9 @@ impl MemoryFile {
 
     /// Writes at `offset`; none: at the end. Where, and how many bytes.
     fn write(&self, offset: Option<u64>, from: &mut dyn Source) -> Result<(u64, usize)> {
+        if let (Some(offset), 0) = (offset, from.remaining()) {
+            return Ok((offset, 0));
+        }
         let of = self.inode();
         let _held = self.core.lock_exclusive(&of, &|| from.interrupted())?;
         let offset = offset.unwrap_or_else(|| of.get(inode::SIZE));
