@@ -161,10 +161,12 @@ fn driver_of(mount: &Mount) -> Result<&'static Driver> {
     ))
 }
 
-/// What a branch may use: what the front end says of nodes and descriptors is about those of the
-/// mount that it is a branch of.
-fn for_branches<'a>(environment: &Environment<'a>) -> Environment<'a> {
+/// What each branch of `mount` may use: what the front end says of nodes and descriptors is about
+/// those of the mount that they are branches of.
+fn for_branches<'a>(mount: &Mount, environment: &Environment<'a>) -> Environment<'a> {
+    let share = |all: usize| (all / mount.branches.len().max(1)).max(1);
     Environment {
+        open_nodes: environment.open_nodes.map(share),
         in_use: None,
         source: None,
         book: None,
@@ -180,8 +182,9 @@ pub(crate) fn prepare(
 ) -> Result<Prepared> {
     let driver = driver_of(mount)?;
     let (mut mount, mut warnings) = (mount.clone(), Warnings::default());
+    let each = for_branches(&mount, environment);
     for branch in &mut mount.branches {
-        let prepared = crate::prepare(branch, &for_branches(environment), progress);
+        let prepared = crate::prepare(branch, &each, progress);
         let prepared = prepared.map_err(|error| error.within(&printable_source(branch)))?;
         warnings.append(prepared.warnings);
         *branch = prepared.mount;
@@ -197,8 +200,9 @@ pub(crate) fn prepare(
 /// [`crate::open`] for a mount without layers.
 pub(crate) fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     let driver = driver_of(mount)?;
+    let each = for_branches(mount, environment);
     let branches = mount.branches.iter().map(|branch| {
-        let opened = crate::open(branch, &for_branches(environment));
+        let opened = crate::open(branch, &each);
         opened.map_err(|error| error.within(&printable_source(branch)))
     });
     let branches = branches.collect::<Result<_>>()?;

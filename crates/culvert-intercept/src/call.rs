@@ -43,20 +43,27 @@ impl<'a> Replaced<'a> {
 
     /// Argument `at`, a path, is ours.
     #[inline]
-    pub fn path(self, at: usize, path: &'a CStr) -> Self {
-        self.bytes(at, path.to_bytes_with_nul())
+    pub fn path(mut self, at: usize, path: &'a CStr) -> Self {
+        self.0.args[at] = path.as_ptr() as usize;
+        self
     }
 
-    /// Argument `at`, which the kernel reads, is memory of ours, as long as the call says.
+    /// Argument `at`, which the kernel reads, is memory of ours.
+    ///
+    /// # Safety
+    /// By its other arguments, the call reads no more of it than there is.
     #[inline]
-    pub fn bytes(mut self, at: usize, bytes: &'a [u8]) -> Self {
+    pub unsafe fn bytes(mut self, at: usize, bytes: &'a [u8]) -> Self {
         self.0.args[at] = bytes.as_ptr() as usize;
         self
     }
 
-    /// Argument `at`, which the kernel writes, is memory of ours, as long as the call says.
+    /// Argument `at`, which the kernel writes, is memory of ours.
+    ///
+    /// # Safety
+    /// By its other arguments, the call writes no more of it than there is.
     #[inline]
-    pub fn room(mut self, at: usize, bytes: &'a mut [u8]) -> Self {
+    pub unsafe fn room(mut self, at: usize, bytes: &'a mut [u8]) -> Self {
         self.0.args[at] = bytes.as_mut_ptr() as usize;
         self
     }

@@ -10,7 +10,7 @@ use crate::maps::Mapping;
 use core::ffi::CStr;
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::{OFlags, Protection};
-use culvert_sys::memory::{self, Advice, Of};
+use culvert_sys::memory::{self, Of};
 use culvert_sys::{Errno, PAGE, PAGE64, fs};
 
 /// Why there is no [`image`] when no mapping shows the ELF header.
@@ -120,7 +120,7 @@ fn device(number: u64) -> u64 {
 /// be SIGBUS.
 fn readable(address: u64) -> bool {
     let page = (address & !(PAGE64 - 1)) as *mut u8;
-    let result = memory::advise(page, PAGE, Advice::POPULATE_READ);
+    let result = memory::populate_read(page, PAGE);
     // Others (EINVAL: an older kernel; a seccomp filter's choice) say nothing about the page.
     !matches!(result, Err(Errno::EFAULT | Errno::EIO | Errno::ENOMEM))
 }

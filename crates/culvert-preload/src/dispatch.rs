@@ -53,6 +53,9 @@ pub fn dispatch(call: &mut Call) -> Outcome {
         Some(Treatment::RefusedInside(at, errno)) => {
             done(path::refuse_inside(process, call, *at, *errno))
         }
+        Some(Treatment::RefusedOn(_)) if names_hidden(process, Interest::Descriptor0, call) => {
+            done(without_hidden(process, Interest::Descriptor0, call))
+        }
         Some(Treatment::RefusedOn(errno)) => done(arguments::refuse(process, call, *errno)),
         Some(Treatment::Forwarded) | None => Outcome::Forward,
     }

@@ -241,10 +241,6 @@ impl Advice {
     pub const DONTDUMP: Self = Self(linux::MADV_DONTDUMP);
     /// `MADV_DONTFORK`: children of fork do not get it.
     pub const DONTFORK: Self = Self(linux::MADV_DONTFORK);
-    /// `MADV_POPULATE_READ`, Linux 5.14.
-    pub const POPULATE_READ: Self = Self(linux::MADV_POPULATE_READ);
-    /// `MADV_POPULATE_WRITE`, Linux 5.14.
-    pub const POPULATE_WRITE: Self = Self(linux::MADV_POPULATE_WRITE);
 }
 
 calls! {
@@ -254,8 +250,14 @@ calls! {
     pub fn program_break() -> u64 = BRK[0];
     fn query_into(maps: BorrowedFd<'_>, query: &mut [u64; 13]) -> ()
         = IOCTL[maps, 0xc068_6611u32, query.as_mut_ptr()];
+    /// madvise(2), `MADV_POPULATE_READ` (Linux 5.14): brings the pages in.
+    pub fn populate_read(start: *mut u8, length: usize) -> ()
+        = MADVISE[start, length, linux::MADV_POPULATE_READ];
+    /// madvise(2), `MADV_POPULATE_WRITE` (Linux 5.14): as if they were written.
+    pub fn populate_write(start: *mut u8, length: usize) -> ()
+        = MADVISE[start, length, linux::MADV_POPULATE_WRITE];
     /// madvise(2), with advice that changes no byte that is there.
-    pub fn advise(start: *mut u8, length: usize, advice: Advice) -> ()
+    fn advise(start: *mut u8, length: usize, advice: Advice) -> ()
         = MADVISE[start, length, advice.0];
     /// msync(2), `MS_ASYNC`, which only says whether something is mapped at each address (ENOMEM).
     pub fn ask(start: usize, length: usize) -> () = MSYNC[start, length, linux::MS_ASYNC];

@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Errno, Error, Result, SharedMut};
 use culvert_sys::fd::BorrowedFd;
-use culvert_sys::memory::{self, Advice, Mapping};
+use culvert_sys::memory::{self, Mapping};
 
 /// Windows by size: small ones first, so that a small file system costs little, then larger ones,
 /// so that a large one needs few.
@@ -237,7 +237,7 @@ impl Image {
                 let Ok(span) = self.span(at, until - at) else {
                     return;
                 };
-                let _ = memory::advise(span.start(), span.len(), Advice::POPULATE_WRITE);
+                let _ = memory::populate_write(span.start(), span.len());
                 at += span.len() as u64 / BLOCK;
             }
         }

@@ -92,8 +92,9 @@ impl PassthroughFs {
         self.writable()?;
         let object = self.directory(dir)?;
         let (called, name) = (name, Name::new(name)?);
-        // The next program, which may not open it again, gets this very description.
-        let unreadable = mode & 0o400 == 0 && !caller.has(Rights::DAC_OVERRIDE);
+        // The next program, which may not open it again at all, gets this very description. One
+        // that may write can open it again, and until then what it holds can be read by the run.
+        let unreadable = mode & 0o600 == 0 && !caller.has(Rights::DAC_OVERRIDE);
         let wanted = match unreadable {
             true => flags.0 & KEPT,
             false => self.readable(flags.0 & KEPT),

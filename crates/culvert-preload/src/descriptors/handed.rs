@@ -19,7 +19,7 @@ use culvert_run::files::{dup_high, kernel_flags};
 use culvert_run::task::{self, tables};
 use culvert_run::{ShadowName, node_paths, stat_descriptor};
 use culvert_sys::OwnedFd;
-use culvert_sys::raw::general::{O_PATH, O_RDWR};
+use culvert_sys::raw::general::{O_APPEND, O_DIRECT, O_PATH, O_RDWR};
 use culvert_sys::sync::Mutex;
 
 /// More than this are not handed down.
@@ -174,7 +174,7 @@ pub fn before_vfork() {
 /// A directory's mode is about to change, below which nodes may not be found any more.
 pub fn before_closing_directory() {
     static FOUND: AtomicBool = AtomicBool::new(false);
-    if task::vfork_child().is_none() && !FOUND.swap(true, Relaxed) {
+    if task::vfork_child().is_none() && !task::is_confined() && !FOUND.swap(true, Relaxed) {
         know_all();
     }
 }
@@ -245,7 +245,9 @@ fn continued_by_others(
         return None;
     }
     let may = |fd: &i32| {
-        kernel_flags(*fd).is_ok_and(|found| [flags & HOW, O_RDWR].contains(&(found & HOW)))
+        kernel_flags(*fd).is_ok_and(|found| {
+            found & (O_APPEND | O_DIRECT) == 0 && [flags & HOW, O_RDWR].contains(&(found & HOW))
+        })
     };
     let run = culvert_run::get();
     let mut kept = run.internal().into_iter().filter(may);
@@ -253,18 +255,21 @@ fn continued_by_others(
         // The driver makes a dup, whose close drops locks on the same file.
         !run.posix_locks.hold(fd) && knows(file_system, fd, name)
     })?;
-    let continued = continued_by(file_system, name, fd, flags);
+    let adopted = file_system.adopt(&task::caller(), fd, OpenFlags(flags));
     file_system.forget(name.node, 1);
-    let (entry, opened) = continued?;
+    let (entry, opened) = adopted.ok()?;
+    let node = entry.attributes.node;
     // The other process may have closed it before the dup was made, and the number be another
     // file's, where nothing may be closed either.
-    if let Opened::Driven(file) = &opened
+    if node == name.node
+        && let Opened::Driven(file) = &opened
         && let Some(own) = file.continued_by()
         && knows(file_system, own, name)
     {
-        file_system.forget(name.node, 1);
+        file_system.forget(node, 1);
         return Some((entry, opened));
     }
+    file_system.forget(node, 1);
     core::mem::forget(opened);
     None
 }

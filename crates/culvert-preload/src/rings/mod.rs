@@ -61,7 +61,8 @@ pub fn setup(process: &Process, call: &mut Call) -> Answer {
     if culvert_run::task::vfork_child_with_table().is_some() {
         return Err(Errno::ENOSYS);
     }
-    let made = call.replacing().room(1, parameters.0.bytes_mut());
+    // SAFETY: a `struct io_uring_params`.
+    let made = unsafe { call.replacing().room(1, parameters.0.bytes_mut()) };
     let fd = made.execute()? as i32;
     enrol(process, fd, &parameters, call.args[1]).inspect_err(|_| {
         let _ = culvert_sys::OwnedFd::from_raw(fd).close();

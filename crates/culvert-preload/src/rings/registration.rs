@@ -45,8 +45,11 @@ pub fn register(process: &Process, call: &mut Call) -> Answer {
     }
     let count = count as u32 as usize;
     match operation as u32 {
-        FILES => files(process, fd, argument, count)
-            .and_then(|mut files| call.replacing().room(2, &mut files).execute()),
+        FILES => {
+            let mut files = files(process, fd, argument, count)?;
+            // SAFETY: as many descriptors as the call says.
+            unsafe { call.replacing().room(2, &mut files) }.execute()
+        }
         // `struct io_uring_files_update`: offset, reserved, descriptors.
         FILES_UPDATE => update(process, call, 16, 8, count),
         // `struct io_uring_rsrc_register`: count, flags, reserved, descriptors, tags.
@@ -112,7 +115,8 @@ fn update(process: &Process, call: &Call, size: usize, place: usize, count: usiz
         copied = files(process, call.args[0] as i32, at, count)?;
         bytes[place..place + 8].copy_from_slice(&(copied.as_ptr() as usize).to_ne_bytes());
     }
-    let answer = call.replacing().room(2, &mut bytes).execute();
+    // SAFETY: no operation's structure is larger, and `copied` has the descriptors that it names.
+    let answer = unsafe { call.replacing().room(2, &mut bytes) }.execute();
     // Which slots were chosen (`IORING_FILE_INDEX_ALLOC`), or why one was not.
     if at != 0 && answer.is_ok() {
         let _ = user::copy_out(at, &copied);
@@ -182,7 +186,8 @@ fn restrict(call: &Call, fd: i32, argument: usize, count: usize) -> Answer {
     let own = Restrictions::of(&list);
     list.extend_from_slice(&restrictions::NOPS);
     let mut state = ring.state.lock();
-    let call = call.replacing().bytes(2, &list).word(3, count + 1);
+    // SAFETY: the list holds one more than the program's; `NOPS` is what follows.
+    let call = unsafe { call.replacing().bytes(2, &list) }.word(3, count + 1);
     let answer = call.execute()?;
     state.restrictions = Some(own);
     Ok(answer)

@@ -48,7 +48,8 @@ fn poll_tables(call: &Call) -> Option<Answer> {
     if !any {
         return None;
     }
-    let polled = match call.replacing().room(0, &mut asked).wait() {
+    // SAFETY: as many entries as the call says.
+    let polled = match unsafe { call.replacing().room(0, &mut asked) }.wait() {
         // It is not made again after a handler (signal(7)).
         Err(RESTART) => Err(Errno::EINTR),
         polled => polled,

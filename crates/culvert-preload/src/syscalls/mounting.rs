@@ -26,15 +26,19 @@ pub fn mount(process: &Process, call: &mut Call) -> Answer {
         0 => None,
         _ => source_for_kernel(process, call.args[0])?,
     };
+    let given = call.args[0];
     if let Some(source) = &source {
         call.args[0] = source.as_ptr() as usize;
     }
     let at = At::new(1, LastStep::Follow);
-    match on_path(process, call, at, None, |call, found| mount_on(call, found)) {
+    let answer = match on_path(process, call, at, None, |call, found| mount_on(call, found)) {
         // With the path that the kernel finds.
         Err(FORWARD) if source.is_some() => call.execute(),
         answer => answer,
-    }
+    };
+    // The dispatch may make the call once more.
+    call.args[0] = given;
+    answer
 }
 
 /// The path (NUL-terminated) by which the kernel finds what the program at `address` names, if that

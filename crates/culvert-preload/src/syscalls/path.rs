@@ -119,14 +119,16 @@ pub fn refuse_inside(process: &Process, call: &mut Call, at: At, errno: Errno) -
     {
         return Err(wrong_before_path(call, at).unwrap_or(errno));
     }
+    // The program has not opened that number.
+    if let Some(directory) = at.directory
+        && process.run.is_internal(call.args[directory] as i32)
+        && is_empty()
+    {
+        return call.replacing().word(directory, usize::MAX).execute();
+    }
     // No path: it is about the descriptor (fanotify_mark(2)), or about none (acct(2)).
     if path == 0 {
-        let names = at.directory.map(|directory| call.args[directory] as i32);
-        let hidden = names.is_some_and(|fd| process.run.is_internal(fd));
-        return match hidden {
-            true => Err(Errno::EBADF),
-            false => Err(FORWARD),
-        };
+        return Err(FORWARD);
     }
     on_path(process, call, at, None, |call, found| {
         Err(match (wrong_before_path(call, at), &found.entry) {

@@ -67,9 +67,11 @@ pub fn with_address(call: &Call, at: usize, path: &[u8]) -> Answer {
         header[..8].copy_from_slice(&(address.as_ptr() as usize).to_ne_bytes());
         let length = (address.len() as u32).to_ne_bytes();
         header[NAME_LENGTH..NAME_LENGTH + 4].copy_from_slice(&length);
-        return call.replacing().bytes(1, &header).wait();
+        // SAFETY: a `struct msghdr`, and the name in it is as long as it says.
+        return unsafe { call.replacing().bytes(1, &header) }.wait();
     }
-    let call = call.replacing().bytes(at, &address);
+    // SAFETY: its length is the next argument.
+    let call = unsafe { call.replacing().bytes(at, &address) };
     call.word(at + 1, address.len()).wait()
 }
 
@@ -155,8 +157,13 @@ pub fn socket_name(process: &Process, call: &mut Call) -> Answer {
     let room = memory::get::<u32>(length).map_err(|_| FORWARD)?;
     let mut bytes = [0u8; 128];
     let mut got = bytes.len() as u32;
-    let asked = call.replacing().room(1, &mut bytes);
-    if asked.room(2, got.bytes_mut()).execute().is_err() {
+    // SAFETY: a length, which says how much room there is for the address.
+    let asked = unsafe {
+        call.replacing()
+            .room(1, &mut bytes)
+            .room(2, got.bytes_mut())
+    };
+    if asked.execute().is_err() {
         return Err(FORWARD);
     }
     match renamed(process, &bytes[..(got as usize).min(bytes.len())]) {
@@ -205,8 +212,13 @@ pub fn with_peer(process: &Process, call: &mut Call) -> Answer {
         .filter(|&room| room <= 1 << 16)
         .ok_or(FORWARD)?;
     let (mut bytes, mut got) = ([0u8; 128], 128u32);
-    let call_of_ours = call.replacing().room(at, &mut bytes);
-    let result = call_of_ours.room(at + 1, got.bytes_mut()).wait()?;
+    // SAFETY: as in `socket_name`.
+    let asked = unsafe {
+        call.replacing()
+            .room(at, &mut bytes)
+            .room(at + 1, got.bytes_mut())
+    };
+    let result = asked.wait()?;
     let kernels = &bytes[..(got as usize).min(bytes.len())];
     let name = renamed(process, kernels).unwrap_or_else(|| kernels.to_vec());
     let put = put_name(&name, address, length, room as usize);

@@ -54,3 +54,15 @@ fn a_file_in_an_argument_is_the_file_or_refused() {
         }
     }
 }
+
+/// Calls that are refused on descriptors of mounts do not find those that Culvert keeps either.
+#[test]
+fn no_call_finds_what_is_hidden() {
+    let case = Case::new("hidden-numbers", User::Me).directory(Driver::Driven);
+    let program = case.program("hidden_numbers.py");
+    let line = format!("ulimit -n 1024; exec python3 {program} $M/file");
+    assert_eq!(
+        case.through_culvert(&["bash", "-c", &line]).text(),
+        "[] True\n"
+    );
+}
