@@ -55,7 +55,11 @@ impl Elf {
         // ld.so(8): it is not looked at beside the other.
         let rpath = values(DT_RPATH).next().filter(|_| runpath.is_empty());
         Ok(Self {
-            interpreter: image.interpreter().map(<[u8]>::to_vec),
+            // As the kernel reads it: to the first NUL.
+            interpreter: image.interpreter().map(|path| {
+                let path = path.split(|&byte| byte == 0).next();
+                path.unwrap_or_default().to_vec()
+            }),
             needed: values(DT_NEEDED).map(string).collect(),
             rpath: rpath.map(string).unwrap_or_default(),
             runpath,

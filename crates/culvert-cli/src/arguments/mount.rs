@@ -29,7 +29,8 @@ root need fusermount3 (package fuse3).
                    suid, dev (root only: set-user-ID programs and devices),
                    valid=SECONDS, absent=SECONDS (how long what others change,
                    or make, may go unseen: 1 and 0; with valid=0 not at all),
-                   transport={transports} (how requests come: {names}),
+                   transport={transports} (how requests come:
+                   {names}),
                    request_timeout=SECONDS (the mount ends when a request is
                    not answered in time)
       --mount FIELDS
@@ -89,12 +90,12 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 let more = parse_options(text.as_bytes());
                 options.extend(more.map_err(|error| Failure::new(format!("-o {error}")))?);
             }
-            Short('v') | Long("volume") if volume.is_none() => {
+            Short('v') | Long("volume") if volume.is_none() && paths.is_empty() => {
                 let text = parser.value().map_err(wrong)?;
                 let request = parse_volume(text.as_bytes());
                 volume = Some(request.map_err(|error| Failure::new(format!("-v {error}")))?);
             }
-            Long("mount") if volume.is_none() => {
+            Long("mount") if volume.is_none() && paths.is_empty() => {
                 volume = Some(super::fields(&parser.value().map_err(wrong)?)?);
             }
             Short('f') | Long("foreground") => foreground = true,

@@ -49,7 +49,12 @@ fn device() -> Result<OwnedFd, Failed> {
 
 pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, MountIdentity), Failed> {
     let device = device()?;
-    let made = match by_parts(mounting, &device) {
+    // fsconfig(2) takes strings of at most 255 bytes, mount(2) a page of them.
+    let made = match mounting.source.len() {
+        0..=255 => by_parts(mounting, &device),
+        _ => Err(Errno::NOSYS),
+    };
+    let made = match made {
         Err(Errno::NOSYS) => at_once(mounting, &device),
         made => made,
     };

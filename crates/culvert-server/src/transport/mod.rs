@@ -91,7 +91,10 @@ impl Way {
         channel: &dyn RequestChannel,
     ) -> Result<(&'static Self, String), String> {
         let mut why = String::new();
-        let asked = |way: &&Self| settings.transport.is_none_or(|word| word == way.word);
+        let asked = |way: &&Self| {
+            let without = way.capability.is_some_and(|one| settings.without(one.name));
+            settings.transport.map_or(!without, |word| word == way.word)
+        };
         for way in WAYS.into_iter().rev().filter(asked) {
             match (way.fits)(settings, channel) {
                 Ok(()) => return Ok((way, why)),
@@ -106,7 +109,7 @@ impl Way {
 
     /// The one that was agreed on by `protocol`.
     pub(crate) fn agreed(protocol: &Protocol) -> &'static Self {
-        let agreed = |way: &&Self| protocol.flags.contains(way.flag());
+        let agreed = |way: &&Self| way.capability.is_some() && protocol.flags.contains(way.flag());
         WAYS.into_iter().rev().find(agreed).unwrap_or(&readers::WAY)
     }
 

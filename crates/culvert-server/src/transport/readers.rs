@@ -47,7 +47,10 @@ pub const WAY: Way = Way {
     missed: "culvert mount does not work; culvert run needs none (containers: --device /dev/fuse)",
     available: || {
         let text = |error: io::Error| {
-            let why = Errno::new(error.raw_os_error().unwrap_or(0)).text();
+            let number = error
+                .raw_os_error()
+                .filter(|number| (1..4096).contains(number));
+            let why = number.map_or_else(|| error.to_string(), |one| Errno::new(one).text().into());
             format!("{}: {why}", DeviceFuse::PATH)
         };
         DeviceFuse::open().map(drop).map_err(text)

@@ -78,7 +78,8 @@ impl Uring {
             let length = (&raw mut entry).byte_add(LENGTH).cast::<u32>();
             length.write(buffers.len() as u32);
             let queued = self.ring.submission_shared().push(&entry);
-            debug_assert!(queued.is_ok());
+            // An answer that went nowhere would leave its caller waiting for ever.
+            assert!(queued.is_ok(), "the queue of io_uring is full");
         }
     }
 
@@ -115,12 +116,16 @@ impl Uring {
         }
     }
 
-    /// Gives the kernel what is queued, without waiting for what comes of it.
+    /// Gives the kernel the one command that is queued, without waiting for what comes of it. The
+    /// kernel has read the command's memory, or has not taken it.
     ///
     /// # Errors
-    /// Of io_uring_enter(2).
+    /// Of io_uring_enter(2); `EAGAIN`: the kernel has not taken it.
     pub fn submit(&self) -> io::Result<()> {
-        entered(self.ring.submit())
+        match self.ring.submit()? {
+            1 => Ok(()),
+            _ => Err(io::ErrorKind::WouldBlock.into()),
+        }
     }
 
     fn completed(&mut self) -> Option<i32> {
