@@ -26,7 +26,7 @@ pub fn record(process: &Process, held: &Held, fd: i32, command: u32, argument: u
     // The offset is the shadow's too, its length is not the file's.
     if lock.l_whence == SEEK_END && !held.is_direct() {
         let size = match &held.object {
-            Object::File(_) | Object::Directory => {
+            Object::File(_) | Object::Directory | Object::Broken => {
                 held.attributes()
                     .map_err(|error| report(held, "lock", &error))?
                     .size
