@@ -102,6 +102,7 @@ fn explain(error: lzma_rust2::Error) -> Error {
             ),
         ),
         E::Unsupported(cause) => Error::because(Errno::EOPNOTSUPP, cause),
+        // Filters that it does not know, or not together ("Unsupported", "not supported yet").
         E::InvalidData(cause) if cause.contains("upported") => {
             Error::because(Errno::EOPNOTSUPP, cause)
         }
