@@ -1,7 +1,7 @@
 //! What interception costs: `cargo bench -p culvert-intercept`. One run, medians; ratios are
 //! comparable between machines, nanoseconds are not.
 
-use culvert_intercept::{Config, ForkHooks, Interest, Outcome, descriptors, install};
+use culvert_intercept::{Config, ForkHooks, Interest, Interests, Outcome, descriptors, install};
 use culvert_sys::nr;
 use std::{fs::File, hint::black_box, os::fd::AsRawFd, time::Instant};
 
@@ -51,16 +51,19 @@ fn main() {
                 Outcome::Forward
             }
         },
-        interest: |number| match number {
-            nr::GETPPID | nr::GETPGRP => Interest::Always,
-            nr::LSEEK => Interest::Descriptor0,
-            _ => Interest::Never,
+        interests: const {
+            let mut wished = [Interest::Never; 512];
+            wished[nr::GETPPID] = Interest::Always;
+            wished[nr::GETPGRP] = Interest::Always;
+            wished[nr::LSEEK] = Interest::Descriptor0;
+            &Interests::new(wished)
         },
         fork: ForkHooks {
             before: |_| (),
             parent: |_, _| (),
             child: |_| (),
         },
+        fresh: false,
         patch: true,
         cache_directories: &[],
         log: |line| eprintln!("{}", String::from_utf8_lossy(line)),

@@ -1,6 +1,6 @@
 //! What the embedder has asked for.
 
-use crate::{Call, CloneFlags, Interest, Outcome, interest};
+use crate::{Call, CloneFlags, Interests, Outcome, interest};
 use core::cell::UnsafeCell;
 
 /// Answers a call, on the hook stack of the thread that makes it.
@@ -26,11 +26,12 @@ pub struct ForkHooks {
 pub struct Config {
     /// Answers the calls.
     pub handler: Handler,
-    /// Which calls it wants to see: a pure function of the number. The engine sees those it needs
-    /// itself in addition.
-    pub interest: fn(usize) -> Interest,
+    /// Which calls it wants to see.
+    pub interests: &'static Interests,
     /// Around fork.
     pub fork: ForkHooks,
+    /// Whether no code that sets signal handlers can have run since the execve.
+    pub fresh: bool,
     /// Whether to patch at all (`--no-patch`).
     pub patch: bool,
     /// Where site tables are cached, in the order of preference; absolute paths.
@@ -49,12 +50,13 @@ fn nothing(_: &mut Call) -> Outcome {
 
 static CONFIG: Installed = Installed(UnsafeCell::new(Config {
     handler: nothing,
-    interest: |_| Interest::Never,
+    interests: &Interests::NONE,
     fork: ForkHooks {
         before: |_| (),
         parent: |_, _| (),
         child: |_| (),
     },
+    fresh: false,
     patch: false,
     cache_directories: &[],
     log: |_| (),
@@ -74,5 +76,5 @@ pub(crate) fn config() -> &'static Config {
 pub(crate) unsafe fn configure(config: Config) {
     // SAFETY: the caller's promise.
     unsafe { *CONFIG.0.get() = config };
-    interest::initialise(config.interest);
+    interest::set(config.interests);
 }

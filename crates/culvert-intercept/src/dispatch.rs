@@ -99,9 +99,9 @@ fn is_offered(call: &Call) -> bool {
 #[inline(never)]
 fn own(block: &'static ThreadBlock, call: &mut Call) -> Verdict {
     let number = call.number;
-    let outcome = match (config().interest)(number) {
-        Interest::Never => Outcome::Forward,
-        _ => (config().handler)(call),
+    let outcome = match interest::is_wished(number) {
+        false => Outcome::Forward,
+        true => (config().handler)(call),
     };
     if outcome == Outcome::Restart && matches!(number, nr::EXECVE | nr::EXECVEAT) {
         return Verdict::Again; // no exec fails with EINTR

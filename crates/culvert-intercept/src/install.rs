@@ -47,7 +47,7 @@ pub unsafe fn install(config: Config) -> Result<(), Error> {
     let block = thread::take_first();
     alternate::adopt_alternate_stack(block);
     thread::set_gs_base(block.address());
-    actions::install();
+    actions::install(config.fresh);
     let patched = patch(0, usize::MAX);
     if let (0, Some(what)) = (patched.objects, patched.failed) {
         // No call would be intercepted.
@@ -73,7 +73,7 @@ fn patch(start: usize, length: usize) -> Patched {
     let settings = Settings {
         entry: labels::entry(),
         interest: interest::of,
-        numbers: interest::TABLE.as_ptr() as usize,
+        numbers: interest::table() as usize,
         descriptors: descriptors::TABLE.0.as_ptr() as usize,
         own: labels::entry(),
         cache_directories: config().cache_directories,

@@ -2,15 +2,65 @@
 //! that stubs can look at.
 
 use crate::Interest;
-use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use culvert_sys::nr;
+use culvert_sys::sync::AtomicRef;
 
 /// Numbers from here on (and x32's, which have bit 30) are always executed at once.
 pub(crate) const NUMBERS: usize = 512;
 
-/// An [`Interest`] per number.
-pub(crate) static TABLE: [AtomicU8; NUMBERS] =
-    [const { AtomicU8::new(Interest::Never as u8) }; NUMBERS];
+/// An [`Interest`] per number, the engine's own needs included. A constant of the embedder's, so
+/// that nobody fills it at each start.
+pub struct Interests {
+    table: [Interest; NUMBERS],
+    /// A bit per number that the embedder wishes to see.
+    wished: Bits,
+}
+
+/// A bit per number.
+type Bits = [u64; NUMBERS / 64];
+
+const fn has(bits: &Bits, number: usize) -> bool {
+    number < NUMBERS && bits[number / 64] >> (number % 64) & 1 != 0
+}
+
+impl Interests {
+    /// Every call.
+    pub const ALL: Self = Self::new([Interest::Always; NUMBERS]);
+    /// None but the engine's own.
+    pub const NONE: Self = Self::new([Interest::Never; NUMBERS]);
+
+    /// What an embedder wishes, and what the engine needs.
+    pub const fn new(wished: [Interest; NUMBERS]) -> Self {
+        let (mut table, mut bits) = (wished, [0; NUMBERS / 64]);
+        let mut i = 0;
+        while i < NUMBERS {
+            if !matches!(wished[i], Interest::Never) {
+                bits[i / 64] |= 1 << (i % 64);
+            }
+            i += 1;
+        }
+        i = 0;
+        while i < OWN.len() {
+            table[OWN[i]] = Interest::Always;
+            i += 1;
+        }
+        // Only the bare frame that the kernel built may be under rsp when it runs.
+        table[nr::RT_SIGRETURN] = Interest::Never;
+        Self {
+            table,
+            wished: bits,
+        }
+    }
+}
+
+impl core::fmt::Debug for Interests {
+    fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        to.write_str("Interests")
+    }
+}
+
+/// Those that hold.
+static CURRENT: AtomicRef<Interests> = AtomicRef::new();
 
 /// Calls that the engine itself has to see: those that make threads and processes, change signals,
 /// map code or move the GS base.
@@ -36,8 +86,7 @@ const OWN: [usize; 19] = [
     nr::EXECVEAT,
 ];
 
-/// A bit per number.
-static OWN_BITS: [u64; NUMBERS / 64] = {
+static OWN_BITS: Bits = {
     let mut bits = [0; NUMBERS / 64];
     let mut i = 0;
     while i < OWN.len() {
@@ -50,34 +99,55 @@ static OWN_BITS: [u64; NUMBERS / 64] = {
 /// Whether the engine itself has something to do about it.
 #[inline]
 pub(crate) fn is_own(number: usize) -> bool {
-    OWN_BITS
-        .get(number / 64)
-        .is_some_and(|bits| bits >> (number % 64) & 1 != 0)
+    has(&OWN_BITS, number)
 }
 
-/// Fills the table.
-pub(crate) fn initialise(wished: fn(usize) -> Interest) {
-    for (number, interest) in TABLE.iter().enumerate() {
-        interest.store(wished(number) as u8, Relaxed);
-    }
-    for number in OWN {
-        TABLE[number].store(Interest::Always as u8, Relaxed);
-    }
-    // Only the bare frame that the kernel built may be under rsp when it runs.
-    TABLE[nr::RT_SIGRETURN].store(Interest::Never as u8, Relaxed);
+/// From here on these hold.
+pub(crate) fn set(interests: &'static Interests) {
+    CURRENT.set(Some(interests));
+}
+
+fn current() -> &'static Interests {
+    CURRENT.get().unwrap_or(&Interests::NONE)
+}
+
+/// Where the table of those that hold begins: a byte per number.
+pub(crate) fn table() -> *const Interest {
+    current().table.as_ptr()
+}
+
+/// Whether the embedder wishes to see it.
+#[inline]
+pub(crate) fn is_wished(number: usize) -> bool {
+    has(&current().wished, number)
 }
 
 /// When calls of this number are offered.
 #[inline]
 pub(crate) fn of(number: usize) -> Interest {
-    match TABLE
-        .get(number)
-        .map_or(0, |interest| interest.load(Relaxed))
-    {
-        1 => Interest::Always,
-        2 => Interest::Descriptor0,
-        3 => Interest::Descriptors01,
-        4 => Interest::Descriptors02,
-        _ => Interest::Never,
+    let interest = current().table.get(number);
+    interest.copied().unwrap_or(Interest::Never)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_engine_sees_what_it_needs_whatever_is_wished() {
+        let [all, none] = [Interests::ALL.table, Interests::NONE.table];
+        for number in 0..NUMBERS {
+            let (own, is_return) = (OWN.contains(&number), number == nr::RT_SIGRETURN);
+            let wanted = |wished| match () {
+                () if is_return => Interest::Never,
+                () if own => Interest::Always,
+                () => wished,
+            };
+            assert_eq!(all[number], wanted(Interest::Always), "{number}");
+            assert_eq!(none[number], wanted(Interest::Never), "{number}");
+            assert_eq!(own, is_own(number), "{number}");
+            assert!(has(&Interests::ALL.wished, number), "{number}");
+            assert!(!has(&Interests::NONE.wished, number), "{number}");
+        }
     }
 }

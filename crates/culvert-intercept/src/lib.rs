@@ -68,6 +68,7 @@ pub use call::Replaced;
 pub use clone_flags::CloneFlags;
 pub use config::{Config, ForkHooks, Handler};
 pub use install::{Error, before_exec, code_mapped, exec_failed, install};
+pub use interest::Interests;
 pub use quiesce::{
     exclusively, forked_beside_others, if_alone, is_last_thread, multi_threaded, stop_others,
 };

@@ -10,7 +10,7 @@ mod heap;
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert_intercept::{
-    Call, CloneFlags, Config, ForkHooks, Interest, Outcome, current, install, wait,
+    Call, CloneFlags, Config, ForkHooks, Interest, Interests, Outcome, current, install, wait,
 };
 use culvert_sys::{nr, sync::Mutex, syscall};
 use std::{
@@ -81,8 +81,9 @@ fn start() {
     };
     let config = Config {
         handler,
-        interest: |_| Interest::Always,
+        interests: &Interests::ALL,
         fork,
+        fresh: false,
         patch: true,
         cache_directories: &[],
         log: |_| (),
@@ -362,18 +363,17 @@ fn a_fork_goes_on_while_a_thread_waits_inside_a_hook() {
                 Err(wait::Interrupted) => Outcome::Restart,
             }
         },
-        interest: |number| {
-            if number == nr::GETPPID {
-                Interest::Always
-            } else {
-                Interest::Never
-            }
+        interests: const {
+            let mut wished = [Interest::Never; 512];
+            wished[nr::GETPPID] = Interest::Always;
+            &Interests::new(wished)
         },
         fork: ForkHooks {
             before: |_| (),
             parent: |_, _| (),
             child: |_| (),
         },
+        fresh: false,
         patch: true,
         cache_directories: &[],
         log: |_| (),

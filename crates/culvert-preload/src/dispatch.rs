@@ -5,7 +5,7 @@ use crate::process::{self, Process};
 use crate::syscalls::{arguments, done, path};
 use crate::table::{Handler, TABLE, Treatment};
 use culvert::Errno;
-use culvert_intercept::{Call, Interest, Outcome};
+use culvert_intercept::{Call, Interest, Interests, Outcome};
 use culvert_run::internal::{with_more, with_more_for_one};
 use culvert_run::memory;
 use culvert_sys::nr;
@@ -22,19 +22,33 @@ static TREATMENTS: [Treatment; 512] = {
     treatments
 };
 
-/// When the engine is to offer a call. Constant once the process has joined its run.
-pub fn interest(number: usize) -> Interest {
+/// When the engine is to offer each call, where some mount's target is a directory of the kernel's,
+/// and where none is.
+static INTERESTS: [Interests; 2] = [interests(true), interests(false)];
+
+/// When the engine is to offer each call.
+pub fn interests_of(process: &Process) -> &'static Interests {
+    &INTERESTS[usize::from(!process.targets_exist)]
+}
+
+const fn interests(targets_exist: bool) -> Interests {
+    let mut interests = [Interest::Never; 512];
+    let mut i = 0;
+    while i < interests.len() {
+        interests[i] = match &TREATMENTS[i] {
+            Treatment::Handled(interest, _) => *interest,
+            Treatment::Submits(_) | Treatment::RefusedInside(..) => Interest::Always,
+            Treatment::RefusedOn(_) => Interest::Descriptor0,
+            Treatment::Forwarded => Interest::Never,
+        };
+        i += 1;
+    }
     // Foreign descriptors of these matter only when one may be on the empty directory under a
     // mount.
-    if number == nr::FSTAT && !process::get().targets_exist {
-        return Interest::Descriptor0;
+    if !targets_exist {
+        interests[nr::FSTAT] = Interest::Descriptor0;
     }
-    match TREATMENTS.get(number) {
-        Some(Treatment::Handled(interest, _)) => *interest,
-        Some(Treatment::Submits(_) | Treatment::RefusedInside(..)) => Interest::Always,
-        Some(Treatment::RefusedOn(_)) => Interest::Descriptor0,
-        Some(Treatment::Forwarded) | None => Interest::Never,
-    }
+    Interests::new(interests)
 }
 
 /// Answers a call.

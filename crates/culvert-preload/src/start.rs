@@ -72,19 +72,42 @@ impl Environment {
         Self(array)
     }
 
-    fn entries(&self) -> impl Iterator<Item = (usize, &[u8])> {
+    fn entries(&self) -> impl Iterator<Item = (usize, *const u8)> {
         (0..).map_while(|i| {
-            // SAFETY: the array ends in a null pointer, each string before it in NUL.
-            unsafe {
-                let entry = *self.0.add(i);
-                (!entry.is_null()).then(|| (i, core::ffi::CStr::from_ptr(entry.cast()).to_bytes()))
-            }
+            // SAFETY: the array ends in a null pointer.
+            let entry = unsafe { *self.0.add(i) };
+            (!entry.is_null()).then_some((i, entry.cast_const()))
         })
     }
 
     fn get(&self, name: &[u8]) -> Option<(usize, &[u8])> {
         self.entries()
-            .find_map(|(i, entry)| Some((i, entry.strip_prefix(name)?.strip_prefix(b"=")?)))
+            // SAFETY: each entry is a string that ends in NUL, and stays.
+            .find_map(|(i, entry)| Some((i, unsafe { value_of(name, entry) }?)))
+    }
+
+    /// What the auxiliary vector, which lies behind the environment, says of `kind`
+    /// (getauxval(3)). Only before an entry is taken out.
+    fn auxiliary(&self, kind: usize) -> Option<usize> {
+        const AT_NULL: usize = 0;
+        let behind = self.entries().count() + 1;
+        let vector = self.0.wrapping_add(behind).cast::<[usize; 2]>();
+        (0..)
+            // SAFETY: the kernel puts the vector there (`create_elf_tables`, fs/binfmt_elf.c), pairs
+            // of which AT_NULL is the last.
+            .map(|i| unsafe { *vector.add(i) })
+            .take_while(|[found, _]| *found != AT_NULL)
+            .find_map(|[found, value]| (found == kind).then_some(value))
+    }
+
+    /// Whether no code ran in this process before that which could have set a signal's handler: the
+    /// kernel has started the program's ld.so, which loads the first library of `LD_AUDIT`, ours.
+    fn is_fresh(&self) -> bool {
+        const AT_BASE: usize = 7;
+        // Where ld.so itself was executed, its options may name other auditors.
+        let has_interpreter = self.auxiliary(AT_BASE).is_some_and(|base| base != 0);
+        let audit = self.get(b"LD_AUDIT").map(|(_, list)| first_of(list));
+        has_interpreter && audit.is_some_and(is_own)
     }
 
     /// Takes entry `index` out.
@@ -155,6 +178,32 @@ impl Environment {
     }
 }
 
+/// The value in the environment's `entry` if that has this `name`.
+///
+/// # Safety
+/// `entry` is a string that ends in NUL and stays as long as the value is used.
+unsafe fn value_of<'a>(name: &[u8], entry: *const u8) -> Option<&'a [u8]> {
+    // Not the whole string: only few are looked for, among many that may be long.
+    // SAFETY: the NUL, if there is one, is none of the name's bytes.
+    let differs = |(i, byte): (usize, &u8)| unsafe { *entry.add(i) != *byte };
+    if name.iter().chain(b"=").enumerate().any(differs) {
+        return None;
+    }
+    // SAFETY: behind the name and `=`, which are there.
+    let value = unsafe { core::ffi::CStr::from_ptr(entry.add(name.len() + 1).cast()) };
+    Some(value.to_bytes())
+}
+
+/// The first of a list of libraries.
+fn first_of(list: &[u8]) -> &[u8] {
+    list.split(|&b| b == b':').next().unwrap_or(list)
+}
+
+/// Whether a list names this library there.
+fn is_own(library: &[u8]) -> bool {
+    library.ends_with(b"/libculvert.so")
+}
+
 /// Joins the run that the environment names, if any: reads its mounts and starts the engine. A
 /// program that was promised them and cannot have them ends here, with status 125; one that was not
 /// goes on without, and its user is told.
@@ -175,6 +224,7 @@ pub unsafe fn start(mut environment: Environment) {
         lose_mounts(carried(&value).as_ref(), why.reason(), why.remedy());
         return;
     }
+    let fresh = environment.is_fresh();
     environment.remove(index);
     let given = environment.hide_room();
     if let Some(own) = environment.take_own_file() {
@@ -186,8 +236,8 @@ pub unsafe fn start(mut environment: Environment) {
         let Some((index, list)) = environment.get(name) else {
             continue;
         };
-        let first = list.split(|&b| b == b':').next().unwrap_or(list).to_vec();
-        if !first.ends_with(b"/libculvert.so") {
+        let first = first_of(list).to_vec();
+        if !is_own(&first) {
             continue;
         }
         if list.len() == first.len() {
@@ -202,7 +252,7 @@ pub unsafe fn start(mut environment: Environment) {
     };
     environment.open_log(&carried);
     // SAFETY: the caller's promise.
-    match unsafe { join(&carried, library) } {
+    match unsafe { join(&carried, library, fresh) } {
         Ok(()) => static_tls::begin(environment.0 as usize, given),
         Err(lost) if lost.is_promised(&carried) => {
             culvert_sys::log!("not started: {}", lost.reason);
@@ -339,16 +389,17 @@ fn refuse_to_read_nothing(run: &[u8], reason: &str) {
 }
 
 /// # Safety
-/// As [`start`].
-unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), Lost> {
+/// As [`start`]; `fresh`: no code that sets signal handlers has run.
+unsafe fn join(carried: &Carried<'_>, library: Vec<u8>, fresh: bool) -> Result<(), Lost> {
     process::set(enter(carried, library)?);
     process::get().run.hide_internal();
     carried.handed.iter().copied().for_each(handed::receive);
     carried.saved.into_iter().for_each(saved::receive);
     let config = Config {
         handler: dispatch::dispatch,
-        interest: dispatch::interest,
+        interests: dispatch::interests_of(process::get()),
         fork: lifecycle::fork::HOOKS,
+        fresh,
         patch: process::get().flags & NO_PATCH == 0,
         cache_directories: Box::leak(Box::new([&*process::get().run.site_tables().leak()])),
         log: |line| culvert_sys::log!("{}", String::from_utf8_lossy(line)),
@@ -381,6 +432,45 @@ fn is_covered(target: &[u8], device: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::ffi::CStr;
+
+    /// An environment and the vector behind it, as the kernel puts them on the stack.
+    fn on_stack(entries: &[&CStr], base: usize) -> Vec<usize> {
+        let entries = entries.iter().map(|entry| entry.as_ptr() as usize);
+        let vector = [6, 4096, 7, base, 0, 0];
+        entries.chain([0]).chain(vector).collect()
+    }
+
+    #[test]
+    fn handlers_are_looked_for_unless_ours_is_the_first_code_that_runs() {
+        let is_fresh = |entries: &[&CStr], base| {
+            let mut stack = on_stack(entries, base);
+            // SAFETY: an array as it is on the stack, of strings that are constant.
+            unsafe { Environment::new(stack.as_mut_ptr().cast()) }.is_fresh()
+        };
+        assert!(is_fresh(&[c"A=1", c"LD_AUDIT=/a/libculvert.so"], 4096));
+        assert!(is_fresh(&[c"LD_AUDIT=/a/libculvert.so:/other.so"], 4096));
+        assert!(!is_fresh(&[c"LD_AUDIT=/other.so:/a/libculvert.so"], 4096));
+        assert!(!is_fresh(
+            &[c"LD_AUDIT=/other.so", c"LD_AUDIT=/a/libculvert.so"],
+            4096
+        ));
+        assert!(!is_fresh(&[c"LD_PRELOAD=/a/libculvert.so"], 4096));
+        assert!(
+            !is_fresh(&[c"LD_AUDIT=/a/libculvert.so"], 0),
+            "ld.so was executed"
+        );
+        assert!(!is_fresh(&[], 4096));
+    }
+
+    #[test]
+    fn an_entry_is_found_by_its_whole_name() {
+        let mut stack = on_stack(&[c"CULVERT", c"CULVERT_RUNS=1", c"CULVERT_RUN=2", c""], 0);
+        // SAFETY: an array as it is on the stack, of strings that are constant.
+        let environment = unsafe { Environment::new(stack.as_mut_ptr().cast()) };
+        assert_eq!(environment.get(VARIABLE), Some((2, &b"2"[..])));
+        assert_eq!(environment.get(b"CULVERT_RU"), None);
+    }
 
     #[test]
     fn the_variable_is_read_strictly() {
@@ -441,7 +531,8 @@ mod tests {
         environment.skip(index, b"LD_AUDIT", "/a/libculvert.so:".len());
         let left: Vec<Vec<u8>> = environment
             .entries()
-            .map(|(_, entry)| entry.to_vec())
+            // SAFETY: a string of the above, shortened in place.
+            .map(|(_, entry)| unsafe { CStr::from_ptr(entry.cast()) }.to_bytes().to_vec())
             .collect();
         assert_eq!(left, [&b"A=1"[..], b"LD_AUDIT=/other.so", b"B=2"]);
     }

@@ -12,7 +12,7 @@ mod heap;
 mod loader;
 
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
-use culvert_intercept::{Call, Config, ForkHooks, Interest, Outcome, install, user, wait};
+use culvert_intercept::{Call, Config, ForkHooks, Interests, Outcome, install, user, wait};
 use culvert_sys::{Errno, nr, syscall};
 use std::{ffi::CString, os::unix::ffi::OsStringExt, process::exit, sync::OnceLock};
 
@@ -233,8 +233,9 @@ fn main() {
     };
     let config = Config {
         handler,
-        interest: |_| Interest::Always,
+        interests: &Interests::ALL,
         fork: nothing,
+        fresh: false,
         patch: true,
         cache_directories: &[],
         log: |line| {

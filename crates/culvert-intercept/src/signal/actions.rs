@@ -1,7 +1,7 @@
 //! What the program wants done with each signal (rt_sigaction), and what the kernel is told
 //! instead.
 
-use super::{NEEDED, SIGKILL, SIGSTOP, bit};
+use super::{NEEDED, SIGBUS, SIGILL, SIGKILL, SIGSEGV, SIGSTOP, bit};
 use crate::{labels, user};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*, fence};
 use culvert_sys::Errno;
@@ -98,6 +98,9 @@ impl Entry {
 /// The actions of a process.
 pub(crate) struct Actions {
     lock: Mutex<()>,
+    /// The signals whose entry holds. Of the others the kernel knows the action, which is SIG_DFL or
+    /// SIG_IGN; their entries say SIG_DFL.
+    known: AtomicU64,
     entries: [Entry; SIGNALS],
 }
 
@@ -111,6 +114,7 @@ impl Actions {
     const fn new() -> Self {
         Self {
             lock: Mutex::new(()),
+            known: AtomicU64::new(0),
             entries: [const { Entry::new() }; SIGNALS],
         }
     }
@@ -145,9 +149,18 @@ impl Actions {
             // SAFETY: by a vfork child that was killed.
             unsafe { sync::release_of_another(&self.lock) };
         }
+        // First: what becomes known meanwhile is asked for again.
+        let known = other.known.load(Acquire);
         for (from, to) in other.entries.iter().zip(&self.entries) {
             to.set(&from.get());
         }
+        self.known.store(known, Relaxed);
+    }
+
+    /// Notes what is to be done at `signal`.
+    fn set(&self, signal: usize, action: &Action) {
+        self.entries[signal].set(action);
+        self.known.fetch_or(bit(signal), Release);
     }
 
     /// CLONE_CLEAR_SIGHAND: handlers become SIG_DFL, in the kernel they are already.
@@ -159,6 +172,20 @@ impl Actions {
             if bit(signal) & NEEDED != 0 {
                 tell_kernel(signal, &entry.get());
             }
+        }
+    }
+
+    /// Takes over what the kernel does at `signal`.
+    fn adopt(&self, signal: usize) {
+        let action = kernel::action(signal as u32).unwrap_or_default();
+        // Our own handler serves an action of another table, which this one was copied from just
+        // before it was set.
+        let ours = action.handler == labels::signal_handler();
+        let action = if ours { Action::default() } else { action };
+        self.set(signal, &action);
+        let has_handler = Disposition::of(action.handler) == Disposition::Handler;
+        if has_handler || bit(signal) & NEEDED != 0 {
+            tell_kernel(signal, &action);
         }
     }
 
@@ -183,6 +210,9 @@ impl Actions {
         }
         let before = {
             let _guard = self.lock.lock();
+            if self.known.load(Relaxed) & bit(signal) == 0 {
+                self.adopt(signal);
+            }
             let before = self.get(signal);
             if let Some(mut new) = new {
                 new.flags &= SA_KNOWN;
@@ -190,11 +220,11 @@ impl Actions {
                 // Whoever comes between the two finds a handler to call, or one that says "default"
                 // or "ignore".
                 if Disposition::of(new.handler) == Disposition::Handler {
-                    self.entries[signal].set(&new);
+                    self.set(signal, &new);
                     tell_kernel(signal, &new);
                 } else {
                     tell_kernel(signal, &new);
-                    self.entries[signal].set(&new);
+                    self.set(signal, &new);
                 }
             }
             before
@@ -266,9 +296,9 @@ pub(crate) fn exec_failed(table: &Actions) {
 }
 
 fn needed(table: &Actions) -> impl Iterator<Item = (usize, Action)> {
-    (1..SIGNALS)
-        .filter(|signal| bit(*signal) & NEEDED != 0)
+    [SIGILL, SIGBUS, SIGSEGV]
         .map(|signal| (signal, table.get(signal)))
+        .into_iter()
 }
 
 /// The actions of the process, which hold for threads without a block.
@@ -281,15 +311,17 @@ pub(crate) fn adopt(table: &'static Actions) {
     CURRENT.set(Some(table));
 }
 
-/// Takes over the actions that the process has.
-pub(crate) fn install() {
-    for signal in (1..SIGNALS).filter(|signal| *signal != SIGKILL && *signal != SIGSTOP) {
-        let action = kernel::action(signal as u32).unwrap_or_default();
-        PROCESS.entries[signal].set(&action);
-        if Disposition::of(action.handler) == Disposition::Handler || bit(signal) & NEEDED != 0 {
-            tell_kernel(signal, &action);
-        }
-    }
+/// Takes over the actions that the process has. `fresh`: nobody has set any since the execve, so
+/// that there is no handler, and the kernel is asked for the others when somebody wants to know.
+pub(crate) fn install(fresh: bool) {
+    let asked = if fresh {
+        NEEDED
+    } else {
+        !(bit(SIGKILL) | bit(SIGSTOP))
+    };
+    (1..SIGNALS)
+        .filter(|signal| bit(*signal) & asked != 0)
+        .for_each(|signal| PROCESS.adopt(signal));
 }
 
 #[cfg(test)]

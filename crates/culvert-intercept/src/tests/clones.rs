@@ -6,7 +6,7 @@ use super::{
     start, stub,
 };
 use crate::{
-    Config, ForkHooks, Interest, Outcome, delivery::context::Context, exclusively, install,
+    Config, ForkHooks, Interests, Outcome, delivery::context::Context, exclusively, install,
     signal::information::Information, thread,
 };
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
@@ -85,12 +85,13 @@ fn who_is_told_of_a_clone_can_be_alone_while_the_childs_block_is_not_in_use() {
         };
         let config = Config {
             handler,
-            interest: |_| Interest::Always,
+            interests: &Interests::ALL,
             fork: ForkHooks {
                 before,
                 parent: |_, _| (),
                 child: |_| (),
             },
+            fresh: false,
             patch: false,
             cache_directories: &[],
             // That it waits no longer for a thread inside a hook.

@@ -12,7 +12,7 @@ mod stepped;
 mod stub;
 mod waits;
 
-use crate::{Call, Config, ForkHooks, Interest, Outcome, install};
+use crate::{Call, Config, ForkHooks, Interests, Outcome, install};
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use culvert_sys::{nr, syscall};
 use std::{process::Command, string::ToString};
@@ -66,16 +66,22 @@ fn hook(function: fn(&mut Call) -> Outcome) {
 /// Installs the engine without patching; `hook` is offered every call that a [`stub`] makes.
 fn start(function: fn(&mut Call) -> Outcome) {
     hook(function);
-    start_as(false);
+    start_as(false, false);
+}
+
+/// The same in a process that is said to have set no handlers.
+fn start_fresh(function: fn(&mut Call) -> Outcome) {
+    hook(function);
+    start_as(true, false);
 }
 
 /// Installs it and patches libc; then `hook` is offered every call of this process.
 fn start_patched(function: fn(&mut Call) -> Outcome) {
-    start_as(true);
+    start_as(false, true);
     hook(function);
 }
 
-fn start_as(patch: bool) {
+fn start_as(fresh: bool, patch: bool) {
     let fork = ForkHooks {
         before: |_| (),
         parent: |_, _| (),
@@ -83,8 +89,9 @@ fn start_as(patch: bool) {
     };
     let config = Config {
         handler,
-        interest: |_| Interest::Always,
+        interests: &Interests::ALL,
         fork,
+        fresh,
         patch,
         cache_directories: &[],
         log: |_| (),

@@ -1,7 +1,7 @@
 //! Signals reach the program at its system calls, never inside a hook, with its own registers in
 //! the context.
 
-use super::{alone, hook, jump, start, stub};
+use super::{alone, hook, jump, start, start_fresh, stub};
 use crate::{
     Outcome,
     delivery::context::Context,
@@ -467,5 +467,45 @@ fn nested_handlers_on_the_alternate_stack_do_not_overwrite_each_other() {
             "the kernel has it back"
         );
         assert_eq!(kernel_mask(), before);
+    });
+}
+
+const IGNORE: Action = Action {
+    handler: 1,
+    flags: 0,
+    restorer: 0,
+    mask: 0,
+};
+
+#[test]
+fn the_kernel_is_asked_for_an_action_that_nobody_has_set() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn count(_: usize, _: &Information, _: &mut Context) {
+        CALLS.fetch_add(1, Relaxed);
+    }
+    alone(|| {
+        start_fresh(|_| Outcome::Forward);
+        // So late that nobody who asks at the start knows it.
+        // SAFETY: no handler.
+        unsafe { culvert_sys::signal::set_action(SIGUSR1 as u32, &IGNORE) }.expect("ignored");
+        let handler = action(count, SA_RESTART, bit(SIGHUP));
+        assert_eq!(sigaction(SIGUSR1, &handler), IGNORE);
+        send(SIGUSR1);
+        assert_eq!(CALLS.load(Relaxed), 1);
+        assert_eq!(sigaction(SIGUSR1, &IGNORE), handler);
+        assert_eq!(sigaction(SIGUSR2, &IGNORE), Action::default());
+        assert_eq!(sigaction(SIGUSR2, &IGNORE), IGNORE);
+    });
+}
+
+#[test]
+fn a_needed_signal_is_the_programs_from_the_start() {
+    alone(|| {
+        // SAFETY: no handler.
+        unsafe { culvert_sys::signal::set_action(SIGBUS as u32, &IGNORE) }.expect("ignored");
+        start_fresh(|_| Outcome::Forward);
+        let installed = culvert_sys::signal::action(SIGBUS as u32).expect("asked");
+        assert_eq!(installed.handler, labels::signal_handler());
+        assert_eq!(sigaction(SIGBUS, &Action::default()), IGNORE);
     });
 }
