@@ -5,7 +5,8 @@ use super::arguments::At;
 use super::backed;
 use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
-use crate::vfs::path::{Found, errno_of, find_by_text, find_by_walking, find_straight, look_again};
+use crate::vfs::path::{Found, errno_of, find_by_text, find_by_walking, find_straight};
+use crate::vfs::path::{confirms_miss, is_kernels, look_again};
 use crate::vfs::targets::{parent_is_target, target_at};
 use core::ffi::CStr;
 use culvert::Errno;
@@ -94,6 +95,25 @@ pub fn on_path(
         Err(errno) if answer.is_err() => Err(errno),
         _ => answer,
     }
+}
+
+/// The kernel's answer to a call that only looks, on an absolute path that has nothing to do with
+/// any mount: what [`on_path`] comes to, before it matters who asks. None: it may have to do with
+/// one.
+pub fn by_kernel(process: &Process, call: &Call, at: At) -> Option<Answer> {
+    let mut room = PathBuffer::new();
+    let path = room.read(call.args[at.path]).ok()?;
+    if !is_kernels(process, path) {
+        return None;
+    }
+    let answer = call.execute();
+    let is_right = match answer {
+        Err(Errno::ENOENT | Errno::ENOTDIR) => confirms_miss(process, path),
+        // Whether it is the directory under a mount is asked as who asks.
+        Ok(_) | Err(Errno::EACCES | Errno::EPERM) => !process.targets_open,
+        _ => true,
+    };
+    is_right.then_some(answer)
 }
 
 /// The call with `path`, which is absolute, in place of its own.

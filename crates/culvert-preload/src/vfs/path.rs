@@ -299,8 +299,23 @@ pub fn look_again<'p>(
     if certain {
         return walk(process, &start, path.bytes(), last, restrictions);
     }
-    let (mounts, caller, path) = (&process.mounts, culvert_run::task::caller(), path.bytes());
-    resolved(mounts.after_miss(&Kernel, &caller, &start, path, last, restrictions))
+    let (mounts, caller) = (&process.mounts, culvert_run::task::caller);
+    resolved(mounts.after_miss(&Kernel, caller, &start, path.bytes(), last, restrictions))
+}
+
+/// Whether the absolute `path`, without restrictions, is the kernel's by its text: it enters no
+/// mount, unless a link leads there.
+pub fn is_kernels(process: &Process, path: Path<'_>) -> bool {
+    path.first() == Some(&b'/')
+        && !culvert_run::task::has_left()
+        && process.mounts.quick(None, path.bytes()) == Quick::Untouched
+        && super::own_file::origin(process, path.bytes()).is_none()
+}
+
+/// Whether the kernel's ENOENT or ENOTDIR for the absolute `path` is right.
+pub fn confirms_miss(process: &Process, path: Path<'_>) -> bool {
+    let root = Place::Host(Vec::new());
+    process.mounts.confirms_miss(&Kernel, &root, path.bytes())
 }
 
 /// Whether the kernel finds a symbolic link at `path` below `directory`.

@@ -340,7 +340,7 @@ impl<'w> Pair<'w> {
         if matches!(native, Err(Errno::ENOENT | Errno::ENOTDIR)) {
             let again = self
                 .table
-                .after_miss(&host, &caller, base, path, step, restrictions);
+                .after_miss(&host, || caller, base, path, step, restrictions);
             return judge(again, Some(native));
         }
         let targets: Vec<&String> = self

@@ -396,7 +396,7 @@ fn a_miss_outside_is_walked_again() {
         world.show(
             world
                 .table
-                .after_miss(&world.host, &ROOT, &base, path, Follow, plain),
+                .after_miss(&world.host, || ROOT, &base, path, Follow, plain),
         )
     };
     assert_eq!(again("/in/e/g"), "0:d/e/g");

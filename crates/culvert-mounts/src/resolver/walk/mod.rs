@@ -80,23 +80,32 @@ impl MountTable {
 
     /// The last word on a path that the kernel answered with `ENOENT` or `ENOTDIR`: a link outside
     /// may lead into a mount. `Untouched` confirms the kernel's answer. Arguments as for
-    /// [`MountTable::walk`].
-    pub fn after_miss<'p>(
+    /// [`MountTable::walk`]; who the caller is, is asked only for a walk.
+    pub fn after_miss<'p, 'c>(
         &'p self,
         host: &dyn Host,
-        caller: &Caller<'_>,
+        caller: impl FnOnce() -> Caller<'c>,
         base: &Place,
         path: &'p [u8],
         last: LastStep,
         restrictions: Restrictions,
     ) -> Result<Resolved<'p>> {
+        match self.confirms_miss(host, base, path) {
+            true => Ok(Resolved::Untouched),
+            false => self.walk(host, &caller(), base, path, last, restrictions),
+        }
+    }
+
+    /// Whether the kernel's `ENOENT` or `ENOTDIR` for `path` from `base` is right, because no link
+    /// is on the way; where not, a walk tells ([`MountTable::after_miss`]).
+    pub fn confirms_miss(&self, host: &dyn Host, base: &Place, path: &[u8]) -> bool {
         if self.is_empty() || path.is_empty() || path.len() > LONGEST_PATH {
-            return Ok(Resolved::Untouched);
+            return true;
         }
         // Without links and `..` text decides, and `quick` has looked at that.
         let absolute = path[0] == b'/';
-        if !climbs(path) {
-            let free = match base {
+        !climbs(path)
+            && match base {
                 _ if absolute => host.link_free(path),
                 Place::Host(base) => {
                     let mut full = base.clone();
@@ -105,12 +114,7 @@ impl MountTable {
                     host.link_free(&full)
                 }
                 Place::Mount { .. } => false,
-            };
-            if free {
-                return Ok(Resolved::Untouched);
             }
-        }
-        self.walk(host, caller, base, path, last, restrictions)
     }
 }
 
