@@ -98,8 +98,23 @@ pub fn read_file(path: &CStr) -> Result<Vec<u8>, Errno> {
     read_all(open(path, 0, 0)?.raw())
 }
 
+/// The content of the regular file `fd`, which stands at its beginning and whose size is `size`, in
+/// one call unless it has another by now.
+pub fn read_sized(fd: i32, size: usize) -> Result<Vec<u8>, Errno> {
+    /// More is read piece by piece.
+    const MOST: usize = 1 << 20;
+    // One more: less than was asked for is the end.
+    let mut content = alloc::vec![0; size.min(MOST) + 1];
+    let got = fs::read(BorrowedFd::number(fd), &mut content).unwrap_or(0);
+    content.truncate(got);
+    if got != size {
+        content.extend(read_all(fd)?);
+    }
+    Ok(content)
+}
+
 /// What can be read of `fd` from where it stands.
-pub fn read_all(fd: i32) -> Result<Vec<u8>, Errno> {
+fn read_all(fd: i32) -> Result<Vec<u8>, Errno> {
     let mut content = Vec::new();
     loop {
         let start = content.len();

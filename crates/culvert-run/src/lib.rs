@@ -73,7 +73,7 @@ pub use crate::files::{
     O_PATH, descriptor_path, list, make_directory, positions, read_file, read_link,
     stat_descriptor, stat_path,
 };
-use crate::files::{kernel_flags, read_all};
+use crate::files::{kernel_flags, read_sized};
 use alloc::{boxed::Box, ffi::CString, format, vec::Vec};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, Ordering::*};
@@ -217,7 +217,8 @@ impl Run {
     /// The content of the `mounts` file of the run whose directory `opened` is.
     pub fn mounts(opened: &Opened) -> Result<Vec<u8>, Why> {
         let mounts = trust::file(opened, c"mounts", OFlags::empty())?;
-        read_all(mounts.number()).map_err(Why::Failed)
+        let size = usize::try_from(mounts.stat().st_size).unwrap_or(0);
+        read_sized(mounts.number(), size).map_err(Why::Failed)
     }
 
     /// Where the engine keeps what it knows of programs and libraries: beside the run directories,

@@ -13,7 +13,7 @@ use alloc::{ffi::CString, format, vec};
 use core::ffi::CStr;
 use culvert::Errno;
 use culvert_cache::shadow;
-use culvert_run::{files::c_string, stat_descriptor};
+use culvert_run::files::c_string;
 use culvert_sys::raw::general::{O_CREAT, O_EXCL, O_RDWR};
 use culvert_sys::{OwnedFd, fs};
 
@@ -25,7 +25,7 @@ pub fn with_interpreter(
     interpreter: &CStr,
     path: &[u8],
 ) -> Result<CString, Errno> {
-    let found = stat_descriptor(look.file.raw())?;
+    let found = look.found()?;
     let copy = process.run.file(&format!(
         "copies/{:x}.{:x}.{:x}.{:x}.{:x}",
         found.st_dev, found.st_ino, found.st_mtime, found.st_mtime_nsec, found.st_size

@@ -4,13 +4,14 @@ use super::format::{Elf, PT_INTERP};
 use super::{Format, HEAD, Why, format};
 use crate::process::Process;
 use crate::vfs::busy::may_execute;
-use core::ffi::CStr;
+use alloc::{vec, vec::Vec};
+use core::{cell::OnceCell, ffi::CStr};
 use culvert::{Errno, FileKind};
 use culvert_run::{ShadowName, files::c_string, stat_descriptor, stat_path};
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::AtFlags;
-use culvert_sys::raw::general::{O_NONBLOCK, R_OK, X_OK};
-use culvert_sys::{OwnedFd, fs};
+use culvert_sys::raw::general::{O_NONBLOCK, R_OK, X_OK, stat};
+use culvert_sys::{OwnedFd, fs, trust};
 
 /// The extended attribute that holds a file's capabilities (capabilities(7)).
 const CAPABILITIES: &CStr = c"security.capability";
@@ -35,7 +36,10 @@ pub fn library_is_there(process: &Process) -> bool {
 }
 
 /// Why a program whose `struct stat` is `found` runs as another user or group than the caller.
-fn changes_of_user(found: &culvert_sys::raw::general::stat) -> Option<Why> {
+fn changes_of_user(found: &stat) -> Option<Why> {
+    if found.st_mode & 0o6000 == 0 {
+        return None;
+    }
     let caller = culvert_run::task::caller();
     if found.st_mode & 0o4000 != 0 && found.st_uid != caller.uid {
         return Some(Why::SetUser);
@@ -51,15 +55,20 @@ pub fn unreadable(path: &CStr) -> Why {
         .as_ref()
         .and_then(changes_of_user)
         .unwrap_or(match capable {
-            Ok(_) if culvert_run::task::caller().uid != 0 => Why::Capabilities,
+            Ok(_) if trust::user() != 0 => Why::Capabilities,
             _ => Why::Unreadable,
         })
 }
+
+/// Bytes of a file's beginning that are read at once: of most programs what is asked for lies there.
+const BEGINNING: usize = 1024;
 
 /// The program file `path` on the real file system or a mount, opened for a look.
 pub struct Look {
     /// A descriptor of it.
     pub file: OwnedFd,
+    beginning: OnceCell<Vec<u8>>,
+    found: OnceCell<stat>,
 }
 
 impl Look {
@@ -67,22 +76,51 @@ impl Look {
     pub fn open(path: &CStr) -> Result<Self, Errno> {
         Ok(Self {
             file: culvert_run::files::open(path, O_NONBLOCK /* a FIFO is no program */, 0)?,
+            beginning: OnceCell::new(),
+            found: OnceCell::new(),
         })
     }
 
     /// What the kernel says before it looks at the arguments (`do_open_execat`, fs/exec.c), of a
     /// program that is at `path`.
     pub fn check(&self, path: &CStr) -> Result<(), Errno> {
-        let mode = stat_descriptor(self.file.raw())?.st_mode;
+        let mode = self.found()?.st_mode;
         match FileKind::of_mode(mode) == Some(FileKind::Regular) && is_executable(path) {
             true => crate::vfs::busy::may_execute(self.file.raw()),
             false => Err(Errno::EACCES),
         }
     }
 
+    /// `fstat` of it, when that was asked for first.
+    pub fn found(&self) -> Result<&stat, Errno> {
+        match self.found.get() {
+            Some(found) => Ok(found),
+            None => {
+                let found = stat_descriptor(self.file.raw())?;
+                Ok(self.found.get_or_init(|| found))
+            }
+        }
+    }
+
     /// Reads what there is at `offset`; 0 for errors too.
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> usize {
-        culvert_sys::fs::pread(&self.file, into, offset).unwrap_or(0)
+        let beginning = self.beginning.get_or_init(|| {
+            let mut beginning = vec![0; BEGINNING];
+            let got = fs::pread(&self.file, &mut beginning, 0).unwrap_or(0);
+            beginning.truncate(got);
+            beginning
+        });
+        let known = usize::try_from(offset).ok().and_then(|from| {
+            let end = from.checked_add(into.len())?;
+            beginning.get(from..end)
+        });
+        match known {
+            Some(known) => {
+                into.copy_from_slice(known);
+                into.len()
+            }
+            None => fs::pread(&self.file, into, offset).unwrap_or(0),
+        }
     }
 
     /// What kind of program it is.
@@ -102,9 +140,9 @@ impl Look {
     /// Why the kernel will run it with other rights than the caller's (AT_SECURE), so that ld.so
     /// ignores LD_AUDIT.
     pub fn privileges(&self) -> Option<Why> {
-        let found = stat_descriptor(self.file.raw()).ok()?;
-        let capable = || culvert_run::task::caller().uid != 0 && self.has_capabilities();
-        changes_of_user(&found).or_else(|| capable().then_some(Why::Capabilities))
+        let found = self.found().ok()?;
+        let capable = || trust::user() != 0 && self.has_capabilities();
+        changes_of_user(found).or_else(|| capable().then_some(Why::Capabilities))
     }
 
     /// Whether the file has capabilities (capabilities(7)).

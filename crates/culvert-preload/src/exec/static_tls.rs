@@ -25,7 +25,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use culvert::Errno;
 use culvert_intercept::user;
-use culvert_run::{files::c_string, memory, read_file, read_link, stat_descriptor, stat_path};
+use culvert_run::{files::c_string, memory, read_file, read_link, stat_path};
 use culvert_sys::fs;
 use culvert_sys::raw::general::stat;
 
@@ -348,8 +348,7 @@ fn remember(process: &Process, room: u64) {
 
 /// How many bytes more than natively the surplus must hold for a program, if that is remembered.
 pub fn wanted(process: &Process, look: &Look) -> Option<u64> {
-    let found = stat_descriptor(look.file.raw()).ok()?;
-    let number = read_link(&note(process, &found)).ok()?;
+    let number = read_link(&note(process, look.found().ok()?)).ok()?;
     let room = core::str::from_utf8(&number).ok()?.parse().ok()?;
     (1..=2 * MOST).contains(&room).then_some(room)
 }
