@@ -14,7 +14,7 @@ use core::ffi::CStr;
 use culvert::Errno;
 use culvert_intercept::Call;
 use culvert_run::{files::dup_high, memory, stat_descriptor};
-use culvert_sys::raw::general::O_RDWR;
+use culvert_sys::raw::general::{__NR_pread64, __NR_preadv2, __NR_pwrite64, __NR_pwritev2, O_RDWR};
 use culvert_sys::{OwnedFd, nr, syscall};
 
 const PREAD: u32 = 0;
@@ -121,10 +121,10 @@ impl Block {
             PREAD | PWRITE if flags != 0 => return Err(Errno::EOPNOTSUPP),
             // `aio_prep_rw`; preadv2 would take -1 for the description's own offset.
             PREADV | PWRITEV if self.offset < 0 => return Err(Errno::EINVAL),
-            PREAD => (nr::PREAD64, io::read),
-            PWRITE => (nr::PWRITE64, io::write),
-            PREADV => (nr::PREADV2, io::read),
-            PWRITEV => (nr::PWRITEV2, io::write),
+            PREAD => (nr::PREAD64, io::read::<__NR_pread64>),
+            PWRITE => (nr::PWRITE64, io::write::<__NR_pwrite64>),
+            PREADV => (nr::PREADV2, io::read::<__NR_preadv2>),
+            PWRITEV => (nr::PWRITEV2, io::write::<__NR_pwritev2>),
             FSYNC if nothing_else => (nr::FSYNC, file::sync),
             FDSYNC if nothing_else => (nr::FDATASYNC, file::sync),
             _ => return Err(Errno::EINVAL),

@@ -23,12 +23,14 @@ struct Asked {
 }
 
 impl Asked {
+    /// Of the call with this number, which is a constant: a small read costs what these questions
+    /// cost.
     #[inline(always)]
-    fn new(call: &Call) -> Self {
+    fn new<const NUMBER: u32>(call: &Call) -> Self {
         let [.., offset, _, flags] = call.args;
         let own = offset == usize::MAX;
         let offset = Some(offset as i64);
-        let (is_vector, offset, flags) = match call.number {
+        let (is_vector, offset, flags) = match NUMBER as usize {
             nr::READ | nr::WRITE => (false, None, 0),
             nr::PREAD64 | nr::PWRITE64 => (false, offset, 0),
             nr::READV | nr::WRITEV => (true, None, 0),
@@ -56,12 +58,12 @@ impl Asked {
 }
 
 /// read(2), pread64(2), readv(2), preadv(2), preadv2(2)
-pub fn read(process: &Process, call: &mut Call) -> Answer {
+pub fn read<const NUMBER: u32>(process: &Process, call: &mut Call) -> Answer {
     let [fd, _, length, ..] = call.args;
     let Some(held) = driven(process, fd) else {
         return unbuffered::read(call);
     };
-    let asked = Asked::new(call);
+    let asked = Asked::new::<NUMBER>(call);
     asked.offset.map_or(Ok(()), |offset| area(offset, 0))?;
     may_read(&held)?;
     if let (Some(offset), false) = (asked.offset, asked.is_vector) {
@@ -85,10 +87,10 @@ pub fn read(process: &Process, call: &mut Call) -> Answer {
 }
 
 /// write(2), pwrite64(2), writev(2), pwritev(2), pwritev2(2)
-pub fn write(process: &Process, call: &mut Call) -> Answer {
+pub fn write<const NUMBER: u32>(process: &Process, call: &mut Call) -> Answer {
     let fd = call.args[0];
     let held = driven(process, fd).ok_or(FORWARD)?;
-    let asked = Asked::new(call);
+    let asked = Asked::new::<NUMBER>(call);
     asked.offset.map_or(Ok(()), |offset| area(offset, 0))?;
     held.writable()?;
     asked.with_spans(call, |spans| match asked.offset {
