@@ -28,6 +28,8 @@ pub struct Figure {
 pub enum Judged {
     /// Culvert minus native is at most this.
     Added(f64),
+    /// Culvert minus native, for information.
+    AddedStated,
     /// Culvert by native is at most this.
     Ratio(f64),
     /// Native by culvert is at least this: the part of the native speed.
@@ -88,7 +90,9 @@ impl Figure {
     pub fn result(&self) -> String {
         let native = self.native.unwrap_or(0.0);
         match self.judged {
-            Judged::Added(_) => format!("{:+} {}", Rounded(self.culvert - native), self.unit),
+            Judged::Added(_) | Judged::AddedStated => {
+                format!("{:+} {}", Rounded(self.culvert - native), self.unit)
+            }
             Judged::Ratio(_) => format!("{} times", Rounded(self.culvert / native)),
             Judged::Speed(_) | Judged::SpeedStated => Rounded(native / self.culvert).to_string(),
             Judged::Figure(_) | Judged::Ahead => format!("{} {}", Rounded(self.culvert), self.unit),
@@ -107,7 +111,7 @@ impl Figure {
             Judged::Speed(least) => Rounded(least).to_string(),
             Judged::Figure(most) => format!("{} {}", Rounded(most), self.unit),
             Judged::Ahead => "ahead".to_owned(),
-            Judged::Stated | Judged::SpeedStated => String::new(),
+            Judged::Stated | Judged::SpeedStated | Judged::AddedStated => String::new(),
         }
     }
 
@@ -121,7 +125,7 @@ impl Figure {
             Judged::Figure(most) => Some(self.culvert <= most),
             Judged::Ahead if self.beside.is_empty() => None,
             Judged::Ahead => Some(self.beside.iter().all(|(_, other)| self.culvert < *other)),
-            Judged::Stated | Judged::SpeedStated => None,
+            Judged::Stated | Judged::SpeedStated | Judged::AddedStated => None,
         }
     }
 }

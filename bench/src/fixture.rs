@@ -23,6 +23,41 @@ pub fn real_tree(place: &Place) {
     ));
 }
 
+/// A tar of a project of a size that one notices: 1,000 sources with a Makefile.
+pub fn project(place: &Place) -> String {
+    let archive = place.path("project.tar");
+    if !Path::new(&archive).exists() {
+        sh(&format!(
+            "mkdir {0}/project && cd {0}/project && for i in $(seq 200); do mkdir -p d$((i % 20)); for j in 1 2 3 4 5; do \
+             echo \"int f_${{i}}_$j(int x) {{ return x * $i + $j; }}\" > d$((i % 20))/f_${{i}}_$j.c; done; done
+             printf 'all: $(patsubst %%.c,%%.o,$(wildcard d1/*.c))\\n\\tcc -shared -o all.so d1/*.o\\n%%.o: %%.c\\n\\tcc -c -o $@ $<\\n' > Makefile
+             tar -cf {archive} -C {0} project",
+            place.path("")
+        ));
+    }
+    archive
+}
+
+/// A package with a configure script of autoconf, as its archive and its name; none where there is
+/// no source of one.
+pub fn configure(place: &Place) -> Option<(String, String)> {
+    let source = sh("ls ${CONFIGURE_SOURCE:-/usr/src/*.orig.tar.?z} 2>/dev/null | head -n 1");
+    let source = Path::new(source.trim());
+    let Some(name) = source.file_name().and_then(|name| name.to_str()) else {
+        eprintln!(
+            "not measured: no /usr/src/*.orig.tar.?z (apt-get source --download-only hello, or CONFIGURE_SOURCE=path)"
+        );
+        return None;
+    };
+    let archive = place.path(name);
+    sh(&format!(
+        "cp {} {archive} && chmod 644 {archive}",
+        source.display()
+    ));
+    let package = name.split(".orig").next().unwrap_or(name).replace('_', " ");
+    Some((archive, package))
+}
+
 /// A tar.gz with one member of a gigabyte, kept in the target directory from run to run.
 pub fn gigabyte() -> String {
     let kept = std::env::current_exe()

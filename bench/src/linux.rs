@@ -2,13 +2,16 @@
 //! on a kernel mount, on bindfs, and inside the programs.
 
 use crate::compare::{Way, compare};
-use crate::figure::Figure;
+use crate::figure::{Figure, Judged};
 use crate::mount::{at_least, mounts};
 use crate::tools::{Place, numbers, sh, succeeds};
 use crate::writing::Worker;
 
 const GROUP: &str = "source tree in memory: linux-source, 15,000 files without those of most drivers, architectures and file systems";
 const RUN: &str = "`culvert run`";
+
+const BUILD: &str = "make -s tinyconfig >/dev/null 2>&1\nmake -s -j2 kernel/ >/dev/null 2>&1";
+const BUILD_NAME: &str = "`make tinyconfig`, `make -j2 kernel/`";
 
 /// What is needed of the tree to build `kernel/` of the smallest configuration.
 const PARTS: &str = "block certs crypto fs include init io_uring ipc kernel lib mm scripts security usr virt arch/x86 tools/objtool tools/lib tools/include tools/arch tools/build tools/scripts";
@@ -36,6 +39,38 @@ fn archive(place: &Place) -> Option<String> {
     Some(archive)
 }
 
+/// Building alone, natively and inside the programs: a part of the native speed is asked of that.
+pub fn build(place: &Place) -> Vec<Figure> {
+    let Some(archive) = archive(place) else {
+        return Vec::new();
+    };
+    let needs = "make flex bison bc";
+    if !succeeds(&format!("command -v {needs}")) {
+        eprintln!("not measured, one of {needs} is not installed: building Linux");
+        return Vec::new();
+    }
+    let worker = Worker::new(&place.path("linux"), 10_000);
+    let volume = format!("--no-private -v {0}/source:{0}/target", worker.directory);
+    let ways = [worker.native("native"), worker.through(place, RUN, &volume)];
+    let script = script(place, &format!("tar -xf {archive}; cd linux"), BUILD);
+    sh(&format!("chmod 644 {archive}"));
+    let rows = compare(&ways, "sh", &script, "", 1);
+    rows.iter()
+        .flat_map(|row| row.figures(GROUP, BUILD_NAME, "ms", |_| Judged::Speed(0.96)))
+        .collect()
+}
+
+/// A script that does `work` in a directory of its own, after `prepare`, and prints milliseconds.
+fn script(place: &Place, prepare: &str, work: &str) -> String {
+    let script = place.path("linux.sh");
+    let text = format!(
+        "set -e\ncd \"$1\"\nmkdir work\ntrap 'cd \"$1\"; rm -rf work' EXIT\ncd work\n{prepare}\nb=$(date +%s%N)\n{work}\ne=$(date +%s%N)\necho time $(((e - b) / 1000000))\n"
+    );
+    std::fs::write(&script, text).expect("the directory is ours");
+    sh(&format!("chmod 644 {script}"));
+    script
+}
+
 /// Unpacking, searching, copying and building.
 pub fn linux(place: &Place) -> Vec<Figure> {
     let Some(archive) = archive(place) else {
@@ -54,7 +89,6 @@ pub fn linux(place: &Place) -> Vec<Figure> {
 
     let mut figures = Vec::new();
     let unpack = format!("tar -xf {archive}");
-    let build = "make -s tinyconfig >/dev/null 2>&1\nmake -s -j2 kernel/ >/dev/null 2>&1";
     // What, what precedes it, the work, what it needs, how often, and the part of the native speed
     // that is asked of kernel mounts: a fifth to unpack, 1 / 1.15 to build.
     let table: [(&str, &str, &str, &str, usize, f64); 4] = [
@@ -76,9 +110,9 @@ pub fn linux(place: &Place) -> Vec<Figure> {
             0.0,
         ),
         (
-            "`make tinyconfig`, `make -j2 kernel/`",
+            BUILD_NAME,
             &format!("{unpack}; cd linux"),
-            build,
+            BUILD,
             "make flex bison bc",
             1,
             0.87,
@@ -92,12 +126,8 @@ pub fn linux(place: &Place) -> Vec<Figure> {
             eprintln!("not measured, {lacking} is not installed: {what}");
             continue;
         }
-        let script = place.path("linux.sh");
-        let text = format!(
-            "set -e\ncd \"$1\"\nmkdir work\ntrap 'cd \"$1\"; rm -rf work' EXIT\ncd work\n{prepare}\nb=$(date +%s%N)\n{work}\ne=$(date +%s%N)\necho time $(((e - b) / 1000000))\n"
-        );
-        std::fs::write(&script, text).expect("the directory is ours");
-        sh(&format!("chmod 644 {script} {archive}"));
+        let script = script(place, prepare, work);
+        sh(&format!("chmod 644 {archive}"));
         for row in compare(&ways, "sh", &script, "", rounds) {
             figures.extend(row.figures(GROUP, what, "ms", at_least(least)));
         }

@@ -15,6 +15,7 @@ mod measure;
 mod mount;
 mod plot;
 mod publish;
+mod starts;
 mod tools;
 mod writing;
 

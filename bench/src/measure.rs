@@ -4,14 +4,14 @@ use crate::figure::{Figure, Judged};
 use crate::fixture;
 use crate::publish;
 use crate::tools::{Place, in_turn, median, numbers, pair, seconds, sh, succeeds};
-use crate::{linux, mapping, mount, writing};
+use crate::{linux, mapping, mount, starts, writing};
 use std::path::Path;
 
 /// A group of figures.
 type Group = fn(&Place) -> Vec<Figure>;
 
 /// All groups, in the order of the table.
-pub const GROUPS: [(&str, Group); 13] = [
+pub const GROUPS: [(&str, Group); 14] = [
     ("calls", calls),
     ("launch", launch),
     ("inherit", inherit),
@@ -24,18 +24,19 @@ pub const GROUPS: [(&str, Group); 13] = [
     ("programs", writing::programs),
     ("mapping", mapping::mapping),
     ("mount", mount::mount),
-    (BY_NAME, linux::linux),
+    ("starts", starts::starts),
+    ("linux", linux::linux),
 ];
 
-/// Measured only when it is named: it takes four minutes.
-const BY_NAME: &str = "linux";
+/// Measured only when they are named: they take four minutes each.
+const BY_NAME: [&str; 2] = ["starts", "linux"];
 
-/// Measures the groups named, or all but [`BY_NAME`].
+/// Measures the groups named, or all but those of [`BY_NAME`].
 pub fn everything(only: &[&str]) -> Vec<Figure> {
     let place = Place::new();
     let mut figures = Vec::new();
     for (name, group) in GROUPS {
-        if only.contains(&name) || only.is_empty() && name != BY_NAME {
+        if only.contains(&name) || only.is_empty() && !BY_NAME.contains(&name) {
             eprintln!("measuring {name}");
             let found = group(&place);
             print!("{}", publish::tables(&found));

@@ -22,7 +22,7 @@ pub fn svg(figures: &[Figure]) -> String {
                             .map(|(_, other)| *other)
                             .fold(f64::INFINITY, f64::min)
                 }
-                Judged::Stated | Judged::SpeedStated => return None,
+                Judged::Stated | Judged::SpeedStated | Judged::AddedStated => return None,
             };
             Some((figure, part.max(0.0)))
         })

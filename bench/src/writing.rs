@@ -3,6 +3,7 @@
 
 use crate::compare::{Row, Way, compare};
 use crate::figure::{Figure, Judged};
+use crate::fixture;
 use crate::tools::{Place, numbers, sh, succeeds};
 use std::path::Path;
 
@@ -385,15 +386,7 @@ fn beside(rows: &[Row]) -> Vec<Figure> {
 pub fn programs(place: &Place) -> Vec<Figure> {
     const GROUP: &str = "programs";
     let worker = Worker::new(&place.path("worker"), 10_000);
-    let archive = place.path("project.tar");
-    // A project of a size that one notices: sources with a Makefile.
-    sh(&format!(
-        "mkdir {0}/project && cd {0}/project && for i in $(seq 200); do mkdir -p d$((i % 20)); for j in 1 2 3 4 5; do \
-         echo \"int f_${{i}}_$j(int x) {{ return x * $i + $j; }}\" > d$((i % 20))/f_${{i}}_$j.c; done; done
-         printf 'all: $(patsubst %%.c,%%.o,$(wildcard d1/*.c))\\n\\tcc -shared -o all.so d1/*.o\\n%%.o: %%.c\\n\\tcc -c -o $@ $<\\n' > Makefile
-         tar -cf {archive} -C {0} project",
-        place.path("")
-    ));
+    let archive = fixture::project(place);
     let mut ways = worker.passthrough(place, &[DEFAULT, BACKING, AGAIN]);
     ways.extend(
         worker
