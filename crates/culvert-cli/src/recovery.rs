@@ -43,6 +43,19 @@ fn owners(directory: &Path) -> Vec<u32> {
     culvert_run::records::owners_in(&table).collect()
 }
 
+/// Whether the run in `directory` keeps what could not be written back, and nothing has changed
+/// since: none of its sources is there. It is not looked at any further, for each start would read
+/// all its records again.
+pub fn rests(directory: &Path) -> bool {
+    let Ok(kept) = fs::metadata(directory.join(KEPT)) else {
+        return false;
+    };
+    // Who only sees the output of a program is not told of another one; the log says it in any
+    // case.
+    let is_told = kept.len() != 0 || !io::stderr().is_terminal();
+    is_told && !is_old(&kept) && sources(directory).iter().all(|&there| !there)
+}
+
 /// Waits, not for long, while the pager of the run in `directory` is writing back what a process
 /// had stored that is gone.
 pub fn await_pager(directory: &Path, held: impl Fn() -> bool) {
@@ -100,8 +113,11 @@ fn holder(slots: &fs::File, owner: u32) -> Option<u32> {
 
 /// Whether it could not be written back for so long that nobody will see to it.
 fn is_given_up(directory: &Path) -> bool {
-    let kept = fs::metadata(directory.join(KEPT)).and_then(|kept| kept.modified());
-    let age = kept.ok().and_then(|since| since.elapsed().ok());
+    fs::metadata(directory.join(KEPT)).is_ok_and(|kept| is_old(&kept))
+}
+
+fn is_old(kept: &fs::Metadata) -> bool {
+    let age = kept.modified().ok().and_then(|since| since.elapsed().ok());
     age.is_some_and(|age| age > PATIENCE)
 }
 
@@ -123,14 +139,8 @@ pub fn try_again(directory: &Path) {
     if !is_pending(directory) {
         return;
     }
-    let kept = fs::metadata(directory.join(KEPT));
-    // Who only sees the output of a program is not told of another one; the log says it in any
-    // case.
-    let is_told = kept.as_ref().is_ok_and(|kept| kept.len() != 0);
+    let is_told = fs::metadata(directory.join(KEPT)).is_ok_and(|kept| kept.len() != 0);
     let tells = !is_told && io::stderr().is_terminal();
-    if kept.is_ok() && !tells && sources(directory).iter().all(|&there| !there) {
-        return;
-    }
     let _ = std::process::Command::new("/proc/self/exe")
         .arg(crate::RECOVER)
         .arg(directory)
@@ -199,18 +209,49 @@ mod tests {
     use super::*;
     use culvert::mount::{Mount, encode};
 
-    #[test]
-    fn each_source_of_a_mount_of_several_is_looked_for() {
-        let directory =
-            std::env::temp_dir().join(format!("culvert-sources-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let mount = |source: &[u8], branches: &[Mount]| Mount {
+    fn place(name: &str) -> std::path::PathBuf {
+        let place = std::env::temp_dir().join(format!("culvert-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&place);
+        fs::create_dir_all(&place).unwrap();
+        place
+    }
+
+    fn mount(source: &[u8], branches: &[Mount]) -> Mount {
+        Mount {
             driver: "last".into(),
             source: source.to_vec(),
             target: b"/mnt".to_vec(),
             options: Vec::new(),
             branches: branches.to_vec(),
-        };
+        }
+    }
+
+    #[test]
+    fn what_is_kept_rests_until_a_source_is_there_again_or_time_is_over() {
+        let directory = place("rests");
+        let source = directory.join("disk");
+        let mounts = [mount(source.as_os_str().as_bytes(), &[])];
+        fs::write(directory.join("mounts"), encode(&mounts)).unwrap();
+        // Nobody has tried yet.
+        assert!(!rests(&directory));
+        fs::write(directory.join(KEPT), "x").unwrap();
+        assert!(rests(&directory));
+        fs::create_dir(&source).unwrap();
+        assert!(!rests(&directory));
+        fs::remove_dir(&source).unwrap();
+        let kept = fs::File::options()
+            .write(true)
+            .open(directory.join(KEPT))
+            .unwrap();
+        kept.set_modified(std::time::SystemTime::now() - PATIENCE * 2)
+            .unwrap();
+        assert!(!rests(&directory));
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn each_source_of_a_mount_of_several_is_looked_for() {
+        let directory = place("sources");
         let there = mount(b"/", &[]);
         let both = mount(b"/:/nowhere", &[there.clone(), mount(b"/nowhere", &[])]);
         fs::write(directory.join("mounts"), encode(&[both, there])).unwrap();

@@ -88,13 +88,21 @@ pub fn create() -> Result<RunDirectory, Failure> {
     let gate = trusted(&base, trust::user())
         .map(owned)
         .map_err(|why| failed(&base, io_error(why)))?;
-    for directory in with_mappings(&base) {
-        recovery::await_pager(&directory, || held(&directory));
-        if !held(&directory) {
-            recovery::try_again(&directory);
+    let mut runs = run_directories(&base);
+    runs.retain(|directory| {
+        let mapped = directory.join("mappings").exists();
+        if mapped && recovery::rests(directory) {
+            return false;
         }
-    }
-    sweep(&base, gate.as_fd());
+        if mapped {
+            recovery::await_pager(directory, || held(directory));
+            if !held(directory) {
+                recovery::try_again(directory);
+            }
+        }
+        true
+    });
+    sweep(&runs, gate.as_fd());
     // While we hold the gate shared nobody sweeps, so a directory is never seen without its lock.
     flock(&gate, FlockOperation::LockShared).map_err(|error| failed(&base, error.into()))?;
     let name = identifier()?;
@@ -177,38 +185,29 @@ fn make_directory(parent: &impl AsRawFd, name: &str) -> io::Result<OwnedFd> {
     Ok(owned(made))
 }
 
-/// Removes run directories that no process holds any more, as long as it is quick. Whatever goes
+/// Removes those of `runs` that no process holds any more, as long as it is quick. Whatever goes
 /// wrong is left for the next run.
-fn sweep(base: &Path, gate: impl AsFd) {
-    if flock(&gate, FlockOperation::NonBlockingLockExclusive).is_err() {
+fn sweep(runs: &[PathBuf], gate: impl AsFd) {
+    if runs.is_empty() || flock(&gate, FlockOperation::NonBlockingLockExclusive).is_err() {
         return; // somebody else is at it, or making a directory
     }
     let mut files = SWEEP_FILES;
-    for entry in fs::read_dir(base)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .take(SWEEP_DIRECTORIES)
-    {
-        let directory = entry.path();
-        let ours = is_identifier(entry.file_name().as_bytes());
-        if ours
-            && entry.file_type().is_ok_and(|kind| kind.is_dir())
-            && !held(&directory)
-            && !recovery::is_needed(&directory)
-        {
-            remove(&directory, &mut files);
+    for directory in runs.iter().take(SWEEP_DIRECTORIES) {
+        if !held(directory) && !recovery::is_needed(directory) {
+            remove(directory, &mut files);
         }
     }
     let _ = flock(&gate, FlockOperation::Unlock);
 }
 
-/// The run directories whose programs mapped files.
-fn with_mappings(base: &Path) -> impl Iterator<Item = PathBuf> {
+/// The run directories in `base`.
+fn run_directories(base: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
-    let ours = entries.filter(|entry| is_identifier(entry.file_name().as_bytes()));
-    ours.map(|entry| entry.path())
-        .filter(|directory| directory.join("mappings").exists())
+    let ours = entries.filter(|entry| {
+        is_identifier(entry.file_name().as_bytes())
+            && entry.file_type().is_ok_and(|kind| kind.is_dir())
+    });
+    ours.map(|entry| entry.path()).collect()
 }
 
 /// Whether a process holds the run directory `directory` (absolute). One without a lock was
@@ -309,15 +308,15 @@ mod tests {
             }
         }
         flock(&locks[0], FlockOperation::LockShared).unwrap();
-        sweep(&place, &gate);
+        sweep(&run_directories(&place), &gate);
         let left = |name: &&&str| place.join(name).exists();
         assert!(names.iter().filter(left).eq([&names[0], &names[3]]));
         // Given up by one of many who have it open.
         flock(&locks[0], FlockOperation::Unlock).unwrap();
-        sweep(&place, &gate);
+        sweep(&run_directories(&place), &gate);
         assert!(names.iter().filter(left).eq([&names[0], &names[3]]));
         drop(locks);
-        sweep(&place, &gate);
+        sweep(&run_directories(&place), &gate);
         assert!(names.iter().filter(left).eq([&names[3]]));
         fs::remove_dir_all(&place).unwrap();
     }
