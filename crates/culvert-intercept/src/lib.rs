@@ -47,6 +47,7 @@ pub(crate) mod interest;
 mod labels;
 pub(crate) mod mapped;
 pub mod maps;
+pub mod originals;
 pub mod patch;
 mod quiesce;
 pub mod registry;

@@ -1,5 +1,5 @@
-//! Descriptors of the tables of mounts: /proc/mounts and mountinfo, which are files of ours. The
-//! kernel's own file stays open beside each of them.
+//! Descriptors of files of proc(5) that are files of ours: the tables of mounts (/proc/mounts and
+//! mountinfo), beside each of which the kernel's own file stays open, and those of mappings.
 
 use super::MOUNTS;
 use alloc::vec::Vec;
@@ -14,7 +14,8 @@ use culvert_sys::sync::Mutex;
 struct Open {
     fd: i32,
     path: Vec<u8>,
-    kernel: Kernel,
+    /// Where somebody can wait for changes.
+    kernel: Option<Kernel>,
 }
 
 /// The kernel's own file: where its number stands.
@@ -45,8 +46,8 @@ pub fn open_kernels(path: &[u8]) -> Option<Kernel> {
     Some(Kernel(place))
 }
 
-/// Records that `fd` is ours for the table at `path`, which the kernel has in `kernel`.
-pub fn note(fd: i32, path: &[u8], kernel: Kernel) {
+/// Records that `fd` is ours for the table at `path`; `kernel` tells of its changes.
+pub fn note(fd: i32, path: &[u8], kernel: Option<Kernel>) {
     if !super::has_own_class(fd) {
         return;
     }
@@ -67,12 +68,13 @@ pub fn forget(fd: i32) {
 
 /// `new` is a duplicate of `old`.
 pub fn duplicated(old: i32, new: i32) {
-    let of = |open: &Open| (open.fd == old).then(|| open.path.clone());
-    let path = OPEN.lock().iter().find_map(of);
-    if let Some(path) = path
-        && let Some(kernel) = open_kernels(&path)
-    {
-        note(new, &path, kernel);
+    let of = |open: &Open| (open.fd == old).then(|| (open.path.clone(), open.kernel.is_some()));
+    let found = OPEN.lock().iter().find_map(of);
+    if let Some((path, changes)) = found {
+        let kernel = changes.then(|| open_kernels(&path)).flatten();
+        if kernel.is_some() == changes {
+            note(new, &path, kernel);
+        }
     }
 }
 
@@ -85,7 +87,10 @@ pub fn kernels(fd: i32) -> Option<i32> {
     if !ANY.load(Relaxed) || !is_table(fd) {
         return None;
     }
-    let of = |open: &Open| (open.fd == fd).then(|| open.kernel.0.load(Acquire));
+    let of = |open: &Open| {
+        let kernel = open.kernel.as_ref().filter(|_| open.fd == fd)?;
+        Some(kernel.0.load(Acquire))
+    };
     OPEN.lock().iter().find_map(of).filter(|&fd| fd >= 0)
 }
 

@@ -24,6 +24,7 @@ pub mod own_file;
 pub mod path;
 pub mod permission;
 pub mod proc_files;
+mod proc_maps;
 pub mod read;
 pub mod readlink;
 pub mod remove;

@@ -3,6 +3,7 @@
 
 use crate::process::Process;
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec::Vec;
 use culvert_run::{files::c_string, read_file};
 use culvert_sys::BorrowedFd;
@@ -37,7 +38,13 @@ pub fn own() -> Option<&'static OwnFile> {
 pub fn shown(path: &[u8]) -> Option<&'static [u8]> {
     let shown = own()?.shown.as_deref()?;
     let who = path.strip_prefix(b"/proc/")?.strip_suffix(b"/exe")?;
-    super::proc_files::is_this_process(who).then_some(shown)
+    is_this_process(who).then_some(shown)
+}
+
+/// Whether `who`, in proc(5), is this process.
+pub fn is_this_process(who: &[u8]) -> bool {
+    let mine = || format!("{}", culvert_sys::process::getpid());
+    who == b"self" || who == b"thread-self" || who == mine().as_bytes()
 }
 
 /// What `path` below `directory` shows when it is a link to the program of some process, which is

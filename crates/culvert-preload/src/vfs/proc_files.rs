@@ -1,11 +1,15 @@
-//! The files in which the kernel lists mounts: ours are added.
+//! Files of proc(5) in which the kernel tells a program of itself: our mounts are added to the lists
+//! of mounts; of mappings see `proc_maps`.
 
+use super::own_file::is_this_process;
+use super::proc_maps::{self, device};
 use crate::answer::Answer;
 use crate::description::{Held, Object};
 use crate::descriptors::mount_tables;
 use crate::process::Process;
 use alloc::format;
 use alloc::vec::Vec;
+use core::ffi::CStr;
 use culvert::Errno;
 use culvert_drivers::binding::is_bound;
 use culvert_mounts::MountId;
@@ -75,12 +79,6 @@ fn is_own(path: &[u8], below: &[u8]) -> bool {
         .is_some_and(is_this_process)
 }
 
-/// Whether `who`, in proc(5), is this process.
-pub fn is_this_process(who: &[u8]) -> bool {
-    let mine = || format!("{}", culvert_sys::process::getpid());
-    who == b"self" || who == b"thread-self" || who == mine().as_bytes()
-}
-
 /// The descriptor whose link `path` is: `/proc/self/fd/N` and the like.
 pub fn descriptor_link(path: &[u8]) -> Option<i32> {
     if !path.starts_with(b"/proc/") && !path.starts_with(b"/dev/fd/") {
@@ -148,8 +146,16 @@ pub fn open(process: &Process, path: &[u8], flags: u32) -> Option<Answer> {
     if let Some(fd) = descriptor_named(path, b"/fdinfo") {
         let held = process.table.get(fd)?;
         return Some(
-            about_descriptor(path, &held, fd).and_then(|it| memory_file(process, &it, flags)),
+            about_descriptor(path, &held, fd)
+                .and_then(|it| memory_file(process, c"fdinfo", &it, flags)),
         );
+    }
+    if let Some(content) = proc_maps::content(path) {
+        let made = memory_file(process, c"maps", &content, flags);
+        if let Ok(fd) = made {
+            mount_tables::note(fd as i32, path, None);
+        }
+        return Some(made);
     }
     let table = table(path)?;
     if culvert_run::task::has_left() || process.mounts.is_empty() {
@@ -160,8 +166,8 @@ pub fn open(process: &Process, path: &[u8], flags: u32) -> Option<Answer> {
         MountList::MountInfo | MountList::Mounts => mount_tables::open_kernels(path),
     };
     let content = content(process, path)?;
-    let made = memory_file(process, &content, flags);
-    if let (Some(kernel), Ok(fd)) = (kernel, made) {
+    let made = memory_file(process, c"mounts", &content, flags);
+    if let (Some(_), Ok(fd)) = (&kernel, made) {
         mount_tables::note(fd as i32, path, kernel);
     }
     Some(made)
@@ -248,14 +254,6 @@ pub fn content(process: &Process, path: &[u8]) -> Option<Vec<u8>> {
     Some(content)
 }
 
-/// Major and minor number in an `st_dev` (`new_encode_dev`, include/linux/kdev_t.h).
-fn device(number: u64) -> (u64, u64) {
-    (
-        number >> 8 & 0xfff | number >> 32 & !0xfff,
-        number & 0xff | number >> 12 & 0xfff00,
-    )
-}
-
 /// The number of the kernel's mount that `target` lies on, by the longest mount point.
 fn parent_number(mountinfo: &[u8], target: &[u8]) -> u64 {
     let mut best = (0, 0);
@@ -290,10 +288,10 @@ fn write(fd: i32, content: &[u8]) -> Result<(), Errno> {
 }
 
 /// A descriptor that reads `content`.
-fn memory_file(process: &Process, content: &[u8], flags: u32) -> Answer {
+fn memory_file(process: &Process, name: &CStr, content: &[u8], flags: u32) -> Answer {
     let close_on_exec = flags & O_CLOEXEC != 0;
     let how = if close_on_exec { MFD_CLOEXEC } else { 0 };
-    let fd = memfd_create(c"mounts", how)?;
+    let fd = memfd_create(name, how)?;
     write(fd.raw(), content)?;
     let table = &process.table;
     Ok(table.opened_by_kernel(fd.into_raw(), close_on_exec) as usize)
@@ -301,7 +299,8 @@ fn memory_file(process: &Process, content: &[u8], flags: u32) -> Answer {
 
 /// lseek(2) of `fd` to its start: what is read there is as it is now.
 pub fn renew(process: &Process, fd: i32) {
-    if let Some(found) = mount_tables::path_of(fd).and_then(|path| content(process, &path)) {
+    let now = |path: Vec<u8>| proc_maps::content(&path).or_else(|| content(process, &path));
+    if let Some(found) = mount_tables::path_of(fd).and_then(now) {
         let _ = culvert_cache::bytes::set_length(fd, 0);
         let _ = write(fd, &found);
     }
