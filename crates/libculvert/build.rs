@@ -1,6 +1,8 @@
-//! Links libculvert.so without libc, start files or anything else of the system.
+//! Links libculvert.so without libc, start files or anything else of the system, what is used often
+//! side by side (docs/design/starting-a-program.md).
 
 fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
     for arg in [
         "-nostdlib",
         "-nostartfiles",
@@ -14,5 +16,10 @@ fn main() {
         "-Wl,-soname,libculvert.so",
     ] {
         println!("cargo::rustc-cdylib-link-arg={arg}");
+    }
+    for script in ["order.ld", "data.ld"] {
+        println!("cargo::rerun-if-changed={script}");
+        let directory = env!("CARGO_MANIFEST_DIR");
+        println!("cargo::rustc-cdylib-link-arg=-T{directory}/{script}");
     }
 }

@@ -54,8 +54,6 @@ pub struct ThreadBlock {
     pub(crate) actions: AtomicRef<Actions>,
     /// SIGSEGV, SIGBUS and SIGILL as the program has blocked them.
     pub(crate) needed: Needed,
-    /// Signals that came while a hook was running.
-    pub(crate) recorded: Recorded,
     /// A mask, or pselect6's pair and a mask, lent to the kernel instead of the program's.
     pub(crate) lent: [Word; 3],
     /// How the clone in progress was asked for.
@@ -75,6 +73,9 @@ pub struct ThreadBlock {
     /// For the embedder: whose rights the thread has. As `slot`, but a new thread has its maker's
     /// value.
     pub credentials: AtomicUsize,
+    /// Signals that came while a hook was running. Last, for it is large and seldom used: the rest
+    /// is in one page.
+    pub(crate) recorded: Recorded,
 }
 
 impl core::fmt::Debug for ThreadBlock {

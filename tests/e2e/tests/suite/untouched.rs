@@ -52,3 +52,27 @@ fn its_system_calls_reach_the_kernel_as_they_are() {
         done.report()
     );
 }
+
+/// What a hook needs in a new process is side by side: a child of fork pays little for being in a
+/// run.
+#[test]
+fn a_child_of_fork_takes_few_page_faults_more() {
+    const MORE: u64 = 8;
+    if world().only_native {
+        return;
+    }
+    // The order is that of the functions of the optimised library.
+    if world().culvert.parent().is_some_and(|place| place.ends_with("quick")) {
+        not_tested("page faults of a child of fork are counted with the release build");
+        return;
+    }
+    let case = Case::new("fork-faults", User::Me);
+    let program = case.program("fork_faults");
+    let faults = |done: culvert_e2e::Finished| -> u64 {
+        let faults = done.text().trim().parse();
+        faults.unwrap_or_else(|_| panic!("{}", done.report()))
+    };
+    let native = faults(case.natively(&[&program]));
+    let inside = faults(case.through_culvert(&[&program]));
+    assert!(inside <= native + MORE, "native {native}, inside {inside}");
+}
