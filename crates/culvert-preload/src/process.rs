@@ -92,6 +92,9 @@ pub struct Process {
     pub targets_open: bool,
     /// Some mount's target is no directory of the kernel's, so that its parent's listing lacks it.
     pub targets_missing: bool,
+    /// The kernel itself has every mount's tree at its target, so that it finds all that links lead
+    /// to.
+    pub kernel_sees_all: AtomicBool,
     /// The mounts as the user asked for them, in the order of the table.
     pub specifications: &'static [culvert::mount::Mount],
     working_directory: Mutex<KnownDirectory>,
@@ -148,6 +151,8 @@ impl Process {
             targets_exist: targets.exist,
             targets_open: targets.open,
             targets_missing: targets.missing,
+            // Of mounts that are bound nothing is said there.
+            kernel_sees_all: AtomicBool::new(!targets.exist && !targets.missing),
             specifications: &run.specifications,
             working_directory: Mutex::new(KnownDirectory::Nothing),
             shared_working_directory: AtomicBool::new(false),

@@ -459,6 +459,7 @@ impl FileSystem for PassthroughFs {
         Some(Backing {
             root: self.nodes.root().1.fd().raw(),
             links: self.options.links,
+            bound: self.options.bound,
         })
     }
 

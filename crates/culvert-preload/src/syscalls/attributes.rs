@@ -21,37 +21,35 @@ const UTIME_NOW: u64 = 0x3fff_ffff;
 
 const UTIME_OMIT: u64 = 0x3fff_fffe;
 
-fn by_path(process: &Process, call: &mut Call, at: At, wanted: Result<Wanted, Errno>) -> Answer {
+/// What is to be changed, asked where a driver is to change it: for some the clock is read.
+type Wish<'w> = &'w dyn Fn() -> Result<Wanted, Errno>;
+
+fn by_path(process: &Process, call: &mut Call, at: At, wish: Wish<'_>) -> Answer {
     on_path(process, call, at, None, |_, found| {
-        change(process, On::Found(found), wanted)
+        change(process, On::Found(found), wish())
     })
 }
 
 /// The f-forms: a descriptor that is open for more than its path.
-fn by_descriptor(process: &Process, fd: usize, wanted: Result<Wanted, Errno>) -> Answer {
+fn by_descriptor(process: &Process, fd: usize, wish: Wish<'_>) -> Answer {
     match descriptor(process, fd) {
         Some(held) if matches!(held.object, Object::Path) => Err(Errno::EBADF),
-        Some(held) => change(process, On::Held(&held), wanted),
+        Some(held) => change(process, On::Held(&held), wish()),
         None => Err(FORWARD),
     }
 }
 
 /// The at-forms; an empty path with AT_EMPTY_PATH is the descriptor itself, or the working
 /// directory.
-fn below(
-    process: &Process,
-    call: &mut Call,
-    flags: usize,
-    wanted: Result<Wanted, Errno>,
-) -> Answer {
+fn below(process: &Process, call: &mut Call, flags: usize, wish: Wish<'_>) -> Answer {
     let [fd, path, ..] = call.args;
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
         return Err(FORWARD);
     }
     if path == 0 || flags & AT_EMPTY_PATH == 0 || !is_empty(path) {
-        return by_path(process, call, At::below(0, last_step(flags)), wanted);
+        return by_path(process, call, At::below(0, last_step(flags)), wish);
     }
-    on_empty_path(process, fd, |on| change(process, on, wanted)).unwrap_or(Err(FORWARD))
+    on_empty_path(process, fd, |on| change(process, on, wish())).unwrap_or(Err(FORWARD))
 }
 
 fn permissions(mode: usize) -> Result<Wanted, Errno> {
@@ -64,13 +62,15 @@ fn permissions(mode: usize) -> Result<Wanted, Errno> {
 
 /// chmod(2)
 pub fn chmod(process: &Process, call: &mut Call) -> Answer {
-    let wanted = permissions(call.args[1]);
-    by_path(process, call, At::new(0, LastStep::Follow), wanted)
+    let mode = call.args[1];
+    by_path(process, call, At::new(0, LastStep::Follow), &|| {
+        permissions(mode)
+    })
 }
 
 /// fchmod(2)
 pub fn fchmod(process: &Process, call: &mut Call) -> Answer {
-    by_descriptor(process, call.args[0], permissions(call.args[1]))
+    by_descriptor(process, call.args[0], &|| permissions(call.args[1]))
 }
 
 /// fchmodat(2) and fchmodat2(2)
@@ -79,7 +79,8 @@ pub fn fchmodat(process: &Process, call: &mut Call) -> Answer {
         nr::FCHMODAT2 => call.args[3],
         _ => 0,
     };
-    below(process, call, flags, permissions(call.args[2]))
+    let mode = call.args[2];
+    below(process, call, flags, &|| permissions(mode))
 }
 
 fn owners(uid: usize, gid: usize) -> Result<Wanted, Errno> {
@@ -98,19 +99,21 @@ pub fn chown(process: &Process, call: &mut Call) -> Answer {
         nr::LCHOWN => LastStep::NoFollow,
         _ => LastStep::Follow,
     };
-    let wanted = owners(call.args[1], call.args[2]);
-    by_path(process, call, At::new(0, last), wanted)
+    let [_, uid, gid, ..] = call.args;
+    by_path(process, call, At::new(0, last), &|| owners(uid, gid))
 }
 
 /// fchown(2)
 pub fn fchown(process: &Process, call: &mut Call) -> Answer {
-    by_descriptor(process, call.args[0], owners(call.args[1], call.args[2]))
+    by_descriptor(process, call.args[0], &|| {
+        owners(call.args[1], call.args[2])
+    })
 }
 
 /// fchownat(2)
 pub fn fchownat(process: &Process, call: &mut Call) -> Answer {
     let [_, _, uid, gid, flags, _] = call.args;
-    below(process, call, flags, owners(uid, gid))
+    below(process, call, flags, &|| owners(uid, gid))
 }
 
 /// truncate(2)
@@ -184,23 +187,23 @@ pub fn utimensat(process: &Process, call: &mut Call) -> Answer {
     if access.1 == UTIME_OMIT && modification.1 == UTIME_OMIT {
         return Err(FORWARD); // nothing to do, whatever the path (utimensat(2))
     }
-    let times = times(access, modification);
+    let times = || times(access, modification);
     if path == 0 && fd as i32 != AT_FDCWD {
         return match descriptor(process, fd) {
             // `do_utimes_fd`: a descriptor by itself has no flags.
             Some(_) if flags != 0 => Err(Errno::EINVAL),
             None if process.run.is_internal(fd as i32) => Err(Errno::EBADF),
-            _ => by_descriptor(process, fd, times),
+            _ => by_descriptor(process, fd, &times),
         };
     }
-    below(process, call, flags, times)
+    below(process, call, flags, &times)
 }
 
 /// utime(2), utimes(2), futimesat(2)
 pub fn old_times(process: &Process, call: &mut Call) -> Answer {
     let at = At::of(call.number == nr::FUTIMESAT, 0, LastStep::Follow);
     let buffer = call.args[at.path + 1];
-    let pair = (|| {
+    let pair = (|| -> Result<_, Errno> {
         if buffer == 0 {
             return Ok((NOW, NOW));
         }
@@ -218,11 +221,11 @@ pub fn old_times(process: &Process, call: &mut Call) -> Answer {
         };
         Ok((micro(read_pair(buffer)?)?, micro(read_pair(buffer + 16)?)?))
     })();
-    let wanted = pair
-        .and_then(|(access, modification)| times(access, modification))
-        .map_err(|_| FORWARD)?;
+    let (access, modification) = pair.map_err(|_| FORWARD)?;
+    // Never wrong: of microseconds, or none.
+    let times = || times(access, modification);
     if call.number == nr::FUTIMESAT && call.args[1] == 0 {
-        return by_descriptor(process, call.args[0], Ok(wanted));
+        return by_descriptor(process, call.args[0], &times);
     }
-    by_path(process, call, at, Ok(wanted))
+    by_path(process, call, at, &times)
 }

@@ -6,13 +6,15 @@
 //! walked by openat2(2) with `RESOLVE_BENEATH`, which refuses such links, and the last component is
 //! not followed, or looked at. Whenever a link stands in the way, the path is walked by the
 //! resolver, and the kernel gets what that found, which has none. With `links=backing` the kernel
-//! follows all links in the source, as the user asked.
+//! follows all links in the source, as the user asked; so it does where it has each mount's tree
+//! bound over its target, because then it is there that it follows them.
 
 use super::arguments::At;
 use crate::answer::Answer;
 use crate::process::Process;
 use crate::vfs::backed::{Backed, Name, through_proc};
 use crate::vfs::native::stat_at;
+use core::sync::atomic::Ordering::Relaxed;
 use culvert::{BackingLinks, Errno};
 use culvert_intercept::Call;
 use culvert_mounts::resolver::{LastStep, Restrictions, last_slash};
@@ -25,8 +27,9 @@ const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 const AT_REMOVEDIR: usize = 0x200;
 
 /// The quickest answer: `path` is one name in a directory of a backing tree that no other mount has
-/// to do with, so that only a link at that name could lead elsewhere. None: it is not.
-/// `Some(None)`: there is a link, and the path must be walked.
+/// to do with, so that only a link at that name could lead elsewhere; or it is any path, and the
+/// kernel itself has all mounts' trees where they are seen. None: it is not. `Some(None)`: there is
+/// a link, and the path must be walked.
 #[inline]
 pub fn by_name(
     process: &Process,
@@ -36,16 +39,17 @@ pub fn by_name(
     path: Path<'_>,
 ) -> Option<Option<Answer>> {
     let mount = process.backed_directory(directory)?;
-    let links = process.mounts.direct(mount)?.links;
-    let is_name = !matches!(path.bytes(), b"" | b"..") && last_slash(path.bytes()).is_none();
-    if !is_name
+    let backing = process.mounts.direct(mount)?;
+    let is_kernels = backing.bound && process.kernel_sees_all.load(Relaxed) && !path.is_empty();
+    let is_name = || !matches!(path.bytes(), b"" | b"..") && last_slash(path.bytes()).is_none();
+    if !(is_kernels || is_name())
         || at.restrictions != Restrictions(0)
         || call.number == nr::CHDIR
         || culvert_run::task::has_left()
     {
         return None;
     }
-    if at.last == LastStep::Follow && links == BackingLinks::Mount {
+    if !is_kernels && at.last == LastStep::Follow && backing.links == BackingLinks::Mount {
         return Some(follow(call, at, &Name::plain(directory, path)));
     }
     let follow = at.last != LastStep::NoFollow;
@@ -66,7 +70,7 @@ pub fn perform(process: &Process, call: &Call, at: At, place: &Backed<'_>) -> Op
         return Some(on_root(process, call, at, place));
     }
     let name = Name::of(place)?;
-    if place.is_left_to_kernel() {
+    if place.is_name_left_to_kernel() {
         let follow = at.last != LastStep::NoFollow;
         return Some(execute(call, at, name.directory, name.name, follow));
     }

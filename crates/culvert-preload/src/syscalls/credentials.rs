@@ -4,6 +4,7 @@ use crate::answer::{Answer, FORWARD};
 use crate::lifecycle::credentials::{NEW_USER, changing, entering};
 use crate::lifecycle::filters::installing;
 use crate::process::Process;
+use core::sync::atomic::Ordering::Relaxed;
 use culvert_intercept::Call;
 use culvert_intercept::filters::Filter;
 use culvert_sys::BorrowedFd;
@@ -19,12 +20,19 @@ pub fn changes(process: &Process, call: &mut Call) -> Answer {
     changing(process, call.number, || call.execute())
 }
 
+/// `CLONE_NEWNS`.
+const NEW_MOUNTS: usize = 0x2_0000;
+
 /// setns(2)
 pub fn setns(process: &Process, call: &mut Call) -> Answer {
     let kinds = match call.args[1] {
         0 => kind_of_namespace(call.args[0]),
         kinds => kinds,
     };
+    // There it may have other mounts at the targets, or none.
+    if kinds & NEW_MOUNTS != 0 || kinds == 0 {
+        process.kernel_sees_all.store(false, Relaxed);
+    }
     match kinds & NEW_USER {
         0 => Err(FORWARD),
         _ => entering(process, kinds, || call.execute()),

@@ -8,6 +8,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
+use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Backing, BackingLinks, Errno};
 use culvert_mounts::{MountId, resolver::LastStep};
 use culvert_run::files::{kernel_flags, on_exec};
@@ -24,6 +25,8 @@ pub struct Backed<'p> {
     pub base: i32,
     /// How links are to be followed.
     links: BackingLinks,
+    /// [`Backing::bound`].
+    bound: bool,
     text: Text<'p>,
     /// What keeps the descriptor of [`Backed::base`], where that was opened for this.
     _base: Option<OwnedFd>,
@@ -60,6 +63,7 @@ impl<'p> Backed<'p> {
             mount,
             base: directory,
             links: backing.links,
+            bound: backing.bound,
             text: Text::Given(path),
             _base: None,
         }
@@ -115,6 +119,7 @@ impl<'p> Backed<'p> {
             mount,
             base: backing.root,
             links: backing.links,
+            bound: backing.bound,
             text: Text::Found(c_string(rest)),
             _base: None,
         })
@@ -147,6 +152,13 @@ impl<'p> Backed<'p> {
     #[inline]
     pub fn is_left_to_kernel(&self) -> bool {
         self.links == BackingLinks::Backing && !climbs(&self.path())
+    }
+
+    /// Whether the kernel shall follow the links to a name that is not opened. What is opened is
+    /// taken for the mount's, so no link may lead out of that.
+    #[inline]
+    pub fn is_name_left_to_kernel(&self) -> bool {
+        self.is_left_to_kernel() || self.bound && process::get().kernel_sees_all.load(Relaxed)
     }
 }
 
@@ -181,7 +193,7 @@ impl<'n> Name<'n> {
     #[inline]
     pub fn of(place: &'n Backed<'_>) -> Option<Self> {
         let path = place.path();
-        if place.is_resolved() || place.is_left_to_kernel() {
+        if place.is_resolved() || place.is_name_left_to_kernel() {
             return Some(Self::plain(place.base, path));
         }
         let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);

@@ -203,13 +203,13 @@ fn link_to_place(from: (i32, Path<'_>), place: &Backed<'_>, flags: usize) -> Opt
 /// Within a backing tree. None: a link stands in the way.
 fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option<Answer> {
     let name = Name::of(from)?;
-    let resolved = from.is_resolved() || from.is_left_to_kernel();
+    let resolved = from.is_resolved() || from.is_name_left_to_kernel();
     if !resolved
         && (from.path().last() == Some(&b'/') || (last == LastStep::Follow && name.is_link()))
     {
         return None;
     }
-    let follow = from.is_left_to_kernel() && last == LastStep::Follow;
+    let follow = from.is_name_left_to_kernel() && last == LastStep::Follow;
     let flags = if follow { AT_SYMLINK_FOLLOW } else { 0 };
     link_to_place(name.shown(), to, flags)
 }

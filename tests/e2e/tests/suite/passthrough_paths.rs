@@ -123,6 +123,44 @@ fn a_mount_inside_a_tree() {
     }
 }
 
+/// The kernel follows links in a tree that it has bound over the target, but not into what it does
+/// not have.
+#[test]
+fn links_lead_into_mounts_that_the_kernel_does_not_see() {
+    let case = Case::new("links-into-other-mounts", culvert_e2e::User::Me);
+    for privacy in ["--no-private", "--private"] {
+        let script = script!(
+            "passthrough_paths/links_lead_into_mounts_that_the_kernel_does_not_see.sh",
+            privacy
+        );
+        let done = case.natively(&["bash", "-c", &script]);
+        assert_eq!(
+            done.text(),
+            "packed\npacked\nregular file 7\nregular file 7\ndirectory 0\na\nreadable\nnone\n\
+             no new\nno new\npacked\na\n",
+            "{privacy}\n{}",
+            done.report()
+        );
+    }
+}
+
+/// Where the kernel itself has all trees at their targets, a path costs what it costs natively.
+#[test]
+fn a_path_in_a_bound_tree_is_one_call() {
+    if !culvert_e2e::installed("strace") {
+        return;
+    }
+    let case = Case::new("one-call", culvert_e2e::User::Me);
+    let script = script!("passthrough_paths/a_path_in_a_bound_tree_is_one_call.sh");
+    let done = case.natively(&["bash", "-c", script]);
+    assert_eq!(
+        done.text(),
+        "newfstatat\nnewfstatat\nfaccessat\nutimensat\nfchmodat\nmkdirat\nrenameat2\nunlinkat\nnewfstatat\n",
+        "{}",
+        done.report()
+    );
+}
+
 /// The same for directories that another program opened, also where the tree is bound over the
 /// target, so that the kernel's own paths go there.
 #[test]
