@@ -29,7 +29,8 @@ struct BaseCandidate {
 /// ordinary users may be root, and meet each other's names (user_namespaces(7), "User and group ID
 /// mappings").
 fn outer(uid: u32) -> u32 {
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let map = read_short("/proc/self/uid_map").unwrap_or_default();
+    let map = String::from_utf8_lossy(&map);
     let outer = map.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
         let mut next = || words.next()?.parse::<u32>().ok();
@@ -38,6 +39,15 @@ fn outer(uid: u32) -> u32 {
         outside.checked_add(at)
     });
     outer.unwrap_or(uid)
+}
+
+/// The file `path` of proc(5), most of which have no length, in as few calls as can be.
+pub fn read_short(path: &str) -> io::Result<Vec<u8>> {
+    use io::Read;
+    let mut bytes = Vec::with_capacity(8192);
+    let file = fs::File::open(path)?;
+    file.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Where bases of user `uid` may lie, best first: shared memory, so that shadows never reach a
@@ -84,12 +94,17 @@ pub fn of_user(uid: u32) -> Vec<PathBuf> {
 /// The base that runs use: the first that is this user's alone, one that programs may be started
 /// from if there is one.
 pub fn base() -> Result<PathBuf, Failure> {
+    open_base().map(|(base, _)| base)
+}
+
+/// The same, open.
+pub fn open_base() -> Result<(PathBuf, Opened), Failure> {
     let (mut refused, mut noexec) = (Vec::new(), None);
     for place in places(trust::user()) {
         let path = place.parent.join(&place.name);
         match usable(place) {
-            Ok((base, true)) => return Ok(base),
-            Ok((base, false)) => noexec = noexec.or(Some(base)),
+            Ok((base, opened, true)) => return Ok((base, opened)),
+            Ok((base, opened, false)) => noexec = noexec.or(Some((base, opened))),
             Err(why) => refused.push(format!("{}: {why}", shown(&path))),
         }
     }
@@ -112,7 +127,7 @@ pub fn trusted(path: &Path, uid: u32) -> Result<Opened, Why> {
 }
 
 /// The base in `place`, made if need be; true when programs may be started from it.
-fn usable(mut place: BaseCandidate) -> Result<(PathBuf, bool), String> {
+fn usable(mut place: BaseCandidate) -> Result<(PathBuf, Opened, bool), String> {
     let failed = |error: io::Error| reason(&error);
     place.parent = fs::canonicalize(&place.parent).map_err(failed)?;
     // CULVERT_RUN is a list separated by colons.
@@ -128,7 +143,8 @@ fn usable(mut place: BaseCandidate) -> Result<(PathBuf, bool), String> {
     if flags.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
         return Err("on a read-only file system".into());
     }
-    Ok((base, !flags.contains(rustix::fs::StatVfsMountFlags::NOEXEC)))
+    let starts = !flags.contains(rustix::fs::StatVfsMountFlags::NOEXEC);
+    Ok((base, opened, starts))
 }
 
 /// It, for std and rustix.
@@ -256,7 +272,7 @@ mod tests {
     #[test]
     fn a_base_that_others_may_enter_is_refused() {
         let place = place("mode", true);
-        let (base, _) = usable(again(&place)).unwrap();
+        let (base, ..) = usable(again(&place)).unwrap();
         assert_eq!(base, place.parent.join("base"));
         assert_eq!(fs::metadata(&base).unwrap().mode() & 0o7777, 0o700);
         fs::set_permissions(&base, fs::Permissions::from_mode(0o755)).unwrap();
@@ -287,7 +303,7 @@ mod tests {
                     chown(&other, Some(65533), None).unwrap();
                 }
             }
-            let (first, _) = usable(again(&place)).unwrap();
+            let (first, ..) = usable(again(&place)).unwrap();
             assert_ne!(first, usual, "{taken}");
             assert_eq!(usable(again(&place)).unwrap().0, first, "{taken}");
             // The same where only its owner may make names.

@@ -1,7 +1,7 @@
 //! The run that this process is part of, if it is.
 
 use crate::{
-    base::trusted,
+    base::{read_short, trusted},
     failure::{Failure, path, reason, shown},
     run_directory,
 };
@@ -12,7 +12,7 @@ use culvert_sys::{
     trust::{self, Why},
 };
 use std::{
-    fs::{self, File},
+    fs::File,
     io::Read,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -89,7 +89,7 @@ fn inherited_path() -> Option<(PathBuf, bool)> {
     if let Some(given) = std::env::var_os("CULVERT_RUN") {
         return (!given.is_empty()).then(|| (directory(given.as_bytes()), false));
     }
-    let environment = fs::read("/proc/self/environ").ok()?;
+    let environment = read_short("/proc/self/environ").ok()?;
     let entry = environment
         .split(|&byte| byte == 0)
         .find_map(|entry| entry.strip_prefix(b"CULVERT_RUN="))?;

@@ -18,6 +18,7 @@ mod identifier;
 mod inherited;
 mod kernel_mount;
 mod mounts;
+mod own_path;
 mod pager;
 mod prepare;
 mod program;

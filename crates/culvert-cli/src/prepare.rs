@@ -2,8 +2,9 @@
 //! time.
 
 use crate::failure::{Failure, path, reason, shown};
+use crate::mounts;
 use culvert::mount::Mount;
-use culvert_drivers::{Environment, Progress};
+use culvert_drivers::{Environment, Progress, Source};
 use rustix::fs::Access;
 use std::{
     fs,
@@ -19,8 +20,13 @@ const WARNINGS_SHOWN: usize = 10;
 /// Builds what the driver of `mount` needs (an archive's index) unless it is there already, prints
 /// what the user should know, and returns the mount as it travels.
 pub fn prepare(mount: &Mount, run_directory: &Path) -> Result<Mount, Failure> {
+    let is_plain = |leaf: &&Mount| {
+        let kind = mounts::source_kind(leaf);
+        matches!(kind, Some(Source::Directory | Source::Name))
+    };
+    let is_indexed = !mount.leaves().iter().all(is_plain);
     // A process that has become another user may still have the home of the one before.
-    let cache = cache_directory().filter(|cache| {
+    let cache = is_indexed.then(cache_directory).flatten().filter(|cache| {
         let own = cache.parent().unwrap_or(cache);
         rustix::fs::access(own, Access::WRITE_OK | Access::EXEC_OK).is_ok()
     });

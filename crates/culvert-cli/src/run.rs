@@ -287,7 +287,8 @@ pub fn environment(
 
 /// This command's own file.
 pub fn own_path() -> Result<PathBuf, Failure> {
-    std::env::current_exe().map_err(|error| {
+    let own = crate::own_path::own_path();
+    own.map(Path::to_owned).map_err(|error| {
         Failure::new(format!("cannot tell where culvert itself lies: {error}"))
             .advice("/proc must be mounted")
     })

@@ -5,9 +5,10 @@
 //! inherited descriptor, so the kernel knows when the last one is gone, and the next run removes
 //! the directories that nobody holds.
 
-use crate::base::{base, trusted};
+use crate::base::open_base;
 use crate::failure::{Failure, reason, shown};
 use crate::identifier::{identifier, is_identifier};
+use crate::own_path::own_path;
 use crate::recovery;
 use crate::umask::OwnerRights;
 use culvert::mount::Mount;
@@ -20,7 +21,7 @@ use culvert_sys::{
 };
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use std::{
-    ffi::CString,
+    ffi::{CString, OsString},
     fs, io,
     os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
     os::unix::ffi::OsStrExt,
@@ -51,7 +52,7 @@ impl RunDirectory {
     pub fn write_mounts(&self, mounts: &[Mount]) -> Result<(), Failure> {
         let mounts = culvert::mount::encode(mounts);
         // Whom the directory is closed to reads the same by the descriptor that he inherits.
-        let command = std::env::current_exe().unwrap_or_default();
+        let command = own_path().unwrap_or(Path::new(""));
         let carried = Carried::encode(command.as_os_str().as_bytes(), &mounts);
         for (name, content) in [("mounts", mounts), ("lock", carried)] {
             let file = self.path.join(name);
@@ -80,15 +81,14 @@ impl RunDirectory {
 /// Makes a new run directory, without mounts yet.
 pub fn create() -> Result<RunDirectory, Failure> {
     let _rights = OwnerRights::new();
-    let base = base()?;
+    let (base, opened) = open_base()?;
     let failed = |what: &Path, error: io::Error| {
         Failure::new(format!("cannot make {}: {}", shown(what), reason(&error)))
             .advice("culvert keeps a small directory for each run there; see: culvert doctor")
     };
-    let gate = trusted(&base, trust::user())
-        .map(owned)
-        .map_err(|why| failed(&base, io_error(why)))?;
-    let mut runs = run_directories(&base);
+    let gate = owned(opened);
+    let names = names(&base);
+    let mut runs = run_directories(&base, &names);
     runs.retain(|directory| {
         let mapped = directory.join("mappings").exists();
         if mapped && recovery::rests(directory) {
@@ -108,7 +108,9 @@ pub fn create() -> Result<RunDirectory, Failure> {
     let name = identifier()?;
     let directory = base.join(&name);
     // Site tables, for all runs of the user; without it every program would be searched anew.
-    let _ = make_directory(&gate, "sites");
+    if !names.iter().any(|(name, _)| name == "sites") {
+        let _ = make_directory(&gate, "sites");
+    }
     let build = || -> io::Result<culvert_sys::OwnedFd> {
         let made = make_directory(&gate, &name)?;
         let lock = directory.join("lock");
@@ -124,7 +126,7 @@ pub fn create() -> Result<RunDirectory, Failure> {
             make_directory(&made, folder)?;
         }
         // For the pager; without it mapped files are filled first.
-        if let Ok(command) = std::env::current_exe() {
+        if let Ok(command) = own_path() {
             let _ = std::os::unix::fs::symlink(command, directory.join("command"));
         }
         if let Ok(namespace) = fs::read_link("/proc/self/ns/pid") {
@@ -200,14 +202,21 @@ fn sweep(runs: &[PathBuf], gate: impl AsFd) {
     let _ = flock(&gate, FlockOperation::Unlock);
 }
 
-/// The run directories in `base`.
-fn run_directories(base: &Path) -> Vec<PathBuf> {
+/// The names in the directory `base`, and whether each is a directory's.
+fn names(base: &Path) -> Vec<(OsString, bool)> {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
-    let ours = entries.filter(|entry| {
-        is_identifier(entry.file_name().as_bytes())
-            && entry.file_type().is_ok_and(|kind| kind.is_dir())
-    });
-    ours.map(|entry| entry.path()).collect()
+    let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    entries
+        .map(|entry| (entry.file_name(), is_directory(&entry)))
+        .collect()
+}
+
+/// The run directories among the `names` of `base`.
+fn run_directories(base: &Path, names: &[(OsString, bool)]) -> Vec<PathBuf> {
+    let runs = names
+        .iter()
+        .filter(|(name, is_directory)| *is_directory && is_identifier(name.as_bytes()));
+    runs.map(|(name, _)| base.join(name)).collect()
 }
 
 /// Whether a process holds the run directory `directory` (absolute). One without a lock was
@@ -252,21 +261,33 @@ fn is_open(lock: &OwnedFd) -> bool {
 fn remove(directory: &Path, files: &mut usize) {
     fn empty(directory: &Path, files: &mut usize) -> io::Result<()> {
         // Copies for programs that are not intercepted may not be written.
-        fs::set_permissions(directory, fs::Permissions::from_mode(0o700))?;
-        for entry in fs::read_dir(directory)? {
+        let entries = fs::read_dir(directory).or_else(|_| {
+            open_to_owner(directory)?;
+            fs::read_dir(directory)
+        })?;
+        for entry in entries {
             let entry = entry?;
             if *files == 0 {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             *files -= 1;
+            let path = entry.path();
             if entry.file_type()?.is_dir() {
-                empty(&entry.path(), files)?;
-                fs::remove_dir(entry.path())?;
-            } else if entry.file_name() != "lock" {
-                fs::remove_file(entry.path())?;
+                // Most are empty.
+                if fs::remove_dir(&path).is_err() {
+                    open_to_owner(directory)?;
+                    empty(&path, files)?;
+                    fs::remove_dir(&path)?;
+                }
+            } else if entry.file_name() != "lock" && fs::remove_file(&path).is_err() {
+                open_to_owner(directory)?;
+                fs::remove_file(&path)?;
             }
         }
         Ok(())
+    }
+    fn open_to_owner(directory: &Path) -> io::Result<()> {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
     }
     if empty(directory, files).is_ok() {
         let _ = fs::remove_file(directory.join("lock"));
@@ -291,6 +312,7 @@ mod tests {
         let place = place("sweep");
         let gate = fs::File::open(&place).unwrap();
         let mut locks = Vec::new();
+        let names_in = super::names;
         let names = [
             "00000000000000ab",
             "00000000000000cd",
@@ -308,17 +330,56 @@ mod tests {
             }
         }
         flock(&locks[0], FlockOperation::LockShared).unwrap();
-        sweep(&run_directories(&place), &gate);
+        sweep(&run_directories(&place, &names_in(&place)), &gate);
         let left = |name: &&&str| place.join(name).exists();
         assert!(names.iter().filter(left).eq([&names[0], &names[3]]));
         // Given up by one of many who have it open.
         flock(&locks[0], FlockOperation::Unlock).unwrap();
-        sweep(&run_directories(&place), &gate);
+        sweep(&run_directories(&place, &names_in(&place)), &gate);
         assert!(names.iter().filter(left).eq([&names[0], &names[3]]));
         drop(locks);
-        sweep(&run_directories(&place), &gate);
+        sweep(&run_directories(&place, &names_in(&place)), &gate);
         assert!(names.iter().filter(left).eq([&names[3]]));
         fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn what_its_owner_may_not_write_is_removed_too() {
+        let place = place("closed");
+        for mode in [0o000, 0o400, 0o500, 0o300] {
+            let run = place.join("left");
+            let inner = run.join("shadows/copy");
+            fs::create_dir_all(inner.join("empty")).unwrap();
+            fs::write(run.join("lock"), b"").unwrap();
+            fs::write(inner.join("file"), b"").unwrap();
+            for closed in [&inner, &run.join("shadows")] {
+                fs::set_permissions(closed, fs::Permissions::from_mode(mode)).unwrap();
+            }
+            // Rights of root are none here.
+            let as_user = |remove: fn(&Path)| match rustix::process::geteuid().is_root() {
+                true => without_capabilities(|| remove(&run)),
+                false => remove(&run),
+            };
+            as_user(|run| remove(run, &mut 64));
+            assert!(!run.exists(), "{mode:o}");
+        }
+        fs::remove_dir_all(&place).unwrap();
+    }
+
+    /// Does `work` in a thread of its own that has given its capabilities up.
+    fn without_capabilities(work: impl FnOnce() + Send) {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let none = rustix::thread::CapabilitySets {
+                    effective: rustix::thread::CapabilitySet::empty(),
+                    permitted: rustix::thread::CapabilitySet::empty(),
+                    inheritable: rustix::thread::CapabilitySet::empty(),
+                };
+                rustix::thread::set_capabilities(None, none).unwrap();
+                work();
+            });
+            thread.join().unwrap();
+        });
     }
 
     #[test]

@@ -103,7 +103,7 @@ pub fn of_file(path: &Path) -> Kind {
             return not(why);
         }
     };
-    let mut head = Vec::new();
+    let mut head = Vec::with_capacity(HEAD as usize);
     if (&file).take(HEAD).read_to_end(&mut head).is_err() {
         return not(Why::Unreadable);
     }
