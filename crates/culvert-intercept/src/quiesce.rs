@@ -124,7 +124,7 @@ pub(crate) fn alone() {
 /// Before the first further thread is made: registering is cheap only while there is one.
 /// `by_clone`: by this one, with nothing held.
 pub(crate) fn before_thread(by_clone: bool) {
-    let first = !THREADED.swap(true, Relaxed);
+    let first = !THREADED.swap(true, SeqCst);
     if thread::used() == 1 {
         let _ = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
         if first && by_clone {
@@ -212,7 +212,10 @@ fn pause(nanoseconds: u64) {
 pub(crate) fn end() {
     thread::current().holds.fetch_sub(1, Relaxed);
     FORKING.store(0, SeqCst);
-    sync::futex_wake(&FORKING, i32::MAX as usize);
+    // A thread that waits has set this before it saw that somebody forks.
+    if THREADED.load(SeqCst) {
+        sync::futex_wake(&FORKING, i32::MAX as usize);
+    }
 }
 
 /// Runs `run`, in a hook, while no other thread is inside one.
