@@ -2,15 +2,18 @@
 
 use crate::answer::Answer;
 use crate::process::{self, Process};
-use crate::syscalls::{arguments, done, path};
-use crate::table::{Handler, TABLE, Treatment};
+use crate::syscalls::arguments::{self, At};
+use crate::syscalls::{done, path};
+use crate::table::{Handler, Submitter, TABLE, Treatment};
 use culvert::Errno;
 use culvert_intercept::{Call, Interest, Interests, Outcome};
+use culvert_mounts::resolver::LastStep;
 use culvert_run::internal::{with_more, with_more_for_one};
 use culvert_run::memory;
 use culvert_sys::nr;
 
 /// From a number to what happens to the call, up to a number that is higher than all that there are.
+/// Only read when this is compiled.
 static TREATMENTS: [Treatment; 512] = {
     let mut treatments = [Treatment::Forwarded; 512];
     let mut i = 0;
@@ -20,6 +23,105 @@ static TREATMENTS: [Treatment; 512] = {
         i += 1;
     }
     treatments
+};
+
+/// A call's treatment without the address of its function. Each address is a relocation: ld.so
+/// writes it in each program, and the page that it is in becomes the program's own.
+#[derive(Clone, Copy)]
+enum Row {
+    /// By the function at this place of [`HANDLERS`].
+    Handled(Interest, u16),
+    /// By the function at this place of [`SUBMITTERS`].
+    Submits(u16),
+    Forwarded,
+    /// As this place of [`REFUSALS`] says.
+    RefusedInside(u16),
+    RefusedOn(Errno),
+}
+
+// Each call looks here: eight bytes a call.
+const _: () = assert!(size_of::<Row>() == 8);
+
+/// How many calls are handled, how many submit others, and how many are refused inside a mount.
+const COUNTS: (usize, usize, usize) = {
+    let (mut handled, mut submit, mut refused, mut i) = (0, 0, 0, 0);
+    while i < TREATMENTS.len() {
+        match TREATMENTS[i] {
+            Treatment::Handled(..) => handled += 1,
+            Treatment::Submits(_) => submit += 1,
+            Treatment::RefusedInside(..) => refused += 1,
+            Treatment::Forwarded | Treatment::RefusedOn(_) => {}
+        }
+        i += 1;
+    }
+    (handled, submit, refused)
+};
+
+static ROWS: [Row; 512] = {
+    let mut rows = [Row::Forwarded; 512];
+    let (mut handled, mut submit, mut refused, mut i) = (0, 0, 0, 0);
+    while i < rows.len() {
+        rows[i] = match TREATMENTS[i] {
+            Treatment::Handled(interest, _) => {
+                handled += 1;
+                Row::Handled(interest, handled - 1)
+            }
+            Treatment::Submits(_) => {
+                submit += 1;
+                Row::Submits(submit - 1)
+            }
+            Treatment::Forwarded => Row::Forwarded,
+            Treatment::RefusedInside(..) => {
+                refused += 1;
+                Row::RefusedInside(refused - 1)
+            }
+            Treatment::RefusedOn(errno) => Row::RefusedOn(errno),
+        };
+        i += 1;
+    }
+    rows
+};
+
+/// The functions of handled calls, in the order of the calls' numbers.
+static HANDLERS: [Handler; COUNTS.0] = {
+    let mut functions: [Handler; COUNTS.0] = [|_, _| Err(Errno::ENOSYS); COUNTS.0];
+    let (mut count, mut i) = (0, 0);
+    while i < TREATMENTS.len() {
+        if let Treatment::Handled(_, function) = TREATMENTS[i] {
+            functions[count] = function;
+            count += 1;
+        }
+        i += 1;
+    }
+    functions
+};
+
+/// The functions of calls that submit others, in the same way.
+static SUBMITTERS: [Submitter; COUNTS.1] = {
+    let mut functions: [Submitter; COUNTS.1] = [|_, _, _| Outcome::Forward; COUNTS.1];
+    let (mut count, mut i) = (0, 0);
+    while i < TREATMENTS.len() {
+        if let Treatment::Submits(function) = TREATMENTS[i] {
+            functions[count] = function;
+            count += 1;
+        }
+        i += 1;
+    }
+    functions
+};
+
+/// What is refused inside a mount, and how, in the same way.
+static REFUSALS: [(At, Errno); COUNTS.2] = {
+    let mut refusals = [(At::new(0, LastStep::Follow), Errno::ENOSYS); COUNTS.2];
+    let (mut count, mut i) = (0, 0);
+    while i < TREATMENTS.len() {
+        if let Treatment::RefusedInside(at, errno) = TREATMENTS[i] {
+            refusals[count] = (at, errno);
+            count += 1;
+        }
+        i += 1;
+    }
+    refusals
 };
 
 /// When the engine is to offer each call, where some mount's target is a directory of the kernel's,
@@ -54,24 +156,28 @@ const fn interests(targets_exist: bool) -> Interests {
 /// Answers a call.
 pub fn dispatch(call: &mut Call) -> Outcome {
     let process = process::get();
-    match TREATMENTS.get(call.number) {
-        Some(Treatment::Handled(interest, _)) if names_hidden(process, *interest, call) => {
+    match ROWS.get(call.number) {
+        Some(Row::Handled(interest, _)) if names_hidden(process, *interest, call) => {
             done(without_hidden(process, *interest, call))
         }
-        Some(Treatment::Handled(_, function)) => done(match function(process, call) {
-            Err(Errno::ESTALE) => again(process, call, *function),
-            Err(Errno::EMFILE) => with_room(process, call, *function),
-            answer => answer,
-        }),
-        Some(Treatment::Submits(function)) => function(process, call, dispatch),
-        Some(Treatment::RefusedInside(at, errno)) => {
-            done(path::refuse_inside(process, call, *at, *errno))
+        Some(Row::Handled(_, at)) => {
+            let function = HANDLERS[usize::from(*at)];
+            done(match function(process, call) {
+                Err(Errno::ESTALE) => again(process, call, function),
+                Err(Errno::EMFILE) => with_room(process, call, function),
+                answer => answer,
+            })
         }
-        Some(Treatment::RefusedOn(_)) if names_hidden(process, Interest::Descriptor0, call) => {
+        Some(Row::Submits(at)) => SUBMITTERS[usize::from(*at)](process, call, dispatch),
+        Some(Row::RefusedInside(at)) => {
+            let (at, errno) = REFUSALS[usize::from(*at)];
+            done(path::refuse_inside(process, call, at, errno))
+        }
+        Some(Row::RefusedOn(_)) if names_hidden(process, Interest::Descriptor0, call) => {
             done(without_hidden(process, Interest::Descriptor0, call))
         }
-        Some(Treatment::RefusedOn(errno)) => done(arguments::refuse(process, call, *errno)),
-        Some(Treatment::Forwarded) | None => Outcome::Forward,
+        Some(Row::RefusedOn(errno)) => done(arguments::refuse(process, call, *errno)),
+        Some(Row::Forwarded) | None => Outcome::Forward,
     }
 }
 

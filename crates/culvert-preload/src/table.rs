@@ -21,6 +21,9 @@ use culvert_sys::raw::general::*;
 /// What answers a call.
 pub type Handler = fn(&Process, &mut Call) -> Answer;
 
+/// What answers a call that has others answered.
+pub type Submitter = fn(&Process, &mut Call, Dispatch) -> Outcome;
+
 /// What happens to a call.
 #[derive(Clone, Copy)]
 pub enum Treatment {
@@ -28,7 +31,7 @@ pub enum Treatment {
     /// hands to the kernel.
     Handled(Interest, Handler),
     /// A function answers it, which has other calls answered in the same way.
-    Submits(fn(&Process, &mut Call, Dispatch) -> Outcome),
+    Submits(Submitter),
     /// The kernel gets it, perhaps through the interception engine.
     Forwarded,
     /// It fails with this errno when its path is in a mount; else the kernel gets it.

@@ -62,7 +62,11 @@ fn a_child_of_fork_takes_few_page_faults_more() {
         return;
     }
     // The order is that of the functions of the optimised library.
-    if world().culvert.parent().is_some_and(|place| place.ends_with("quick")) {
+    if world()
+        .culvert
+        .parent()
+        .is_some_and(|place| place.ends_with("quick"))
+    {
         not_tested("page faults of a child of fork are counted with the release build");
         return;
     }
