@@ -1,6 +1,7 @@
 //! `culvert doctor`: what works on this machine, and how a program would be intercepted.
 
 mod advice;
+mod code;
 pub mod json;
 mod kernel;
 mod libraries;
@@ -77,6 +78,7 @@ pub fn doctor(command: &[OsString], json: bool) -> Result<u8, Failure> {
         None => None,
     };
     let mut checks = machine::checks();
+    checks.push(code::rewritten_code());
     checks.extend(kernel::checks());
     let bad = checks.iter().any(|check| check.verdict == Verdict::Bad)
         || program

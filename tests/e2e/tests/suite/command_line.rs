@@ -426,6 +426,37 @@ fn doctor_says_how_mapped_files_are_filled() {
     }
 }
 
+/// Where no place for images may be executed from, each program's code is rewritten in place.
+#[test]
+fn doctor_says_why_code_is_rewritten_in_place() {
+    if world().only_native {
+        return;
+    }
+    for user in [User::Me, User::Nobody] {
+        let culvert = world().culvert.to_str().expect("plain").to_owned();
+        let case = Case::new(&format!("doctor-code-{user:?}"), user).variable("CULVERT", culvert);
+        let script = script!("command_line/doctor_without_images.sh");
+        let alone = [
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "-m",
+            "sh",
+            "-c",
+            script,
+        ];
+        let done = case.alone(&alone);
+        let said = done.text();
+        let line = said.lines().find(|line| line.contains("rewritten code"));
+        let line = line.unwrap_or_else(|| panic!("{}", done.report()));
+        assert!(
+            line.starts_with("limited") && line.contains("in place: /dev/shm/culvert-"),
+            "{line}"
+        );
+        assert!(line.ends_with("is mounted noexec"), "{line}");
+    }
+}
+
 #[test]
 fn doctor_explains_a_command() {
     if world().only_native {
