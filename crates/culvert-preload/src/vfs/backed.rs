@@ -154,11 +154,17 @@ impl<'p> Backed<'p> {
         self.links == BackingLinks::Backing && !climbs(&self.path())
     }
 
-    /// Whether the kernel shall follow the links to a name that is not opened. What is opened is
+    /// Whether the kernel finds by itself what the path means, links and `..` included.
+    #[inline]
+    pub fn is_seen_by_kernel(&self) -> bool {
+        self.bound && process::get().kernel_sees_all.load(Relaxed)
+    }
+
+    /// Whether the kernel shall follow the links to a name that is not opened. What is opened may be
     /// taken for the mount's, so no link may lead out of that.
     #[inline]
     pub fn is_name_left_to_kernel(&self) -> bool {
-        self.is_left_to_kernel() || self.bound && process::get().kernel_sees_all.load(Relaxed)
+        self.is_left_to_kernel() || self.is_seen_by_kernel()
     }
 }
 

@@ -41,7 +41,8 @@ pub fn open(
     let path = place.path_or_dot();
     // openat2 refuses what open ignores: a mode where nothing is made, and bits that no mode has.
     let mode = if creates { mode & 0o7777 } else { 0 };
-    let free = place.is_resolved() || place.is_left_to_kernel();
+    let by_kernel = is_kernels(place, flags);
+    let free = place.is_resolved() || place.is_left_to_kernel() || by_kernel;
     // A walk has obeyed what the program's own openat2 asked, up to the last component.
     const ABOUT_SCOPE: u64 = Restrictions::BENEATH | Restrictions::IN_ROOT;
     let resolve = match free {
@@ -60,6 +61,7 @@ pub fn open(
         _ => wait::open_how(base, path, &how),
     };
     match opened {
+        Ok(fd) if by_kernel => Ok(record_outside(process, fd.into_raw(), flags)),
         Ok(fd) => Ok(record(process, place, fd.into_raw(), flags)),
         Err(errno @ RESTART) => Err(errno.into()),
         Err(errno) if free => Err(errno.into()),
@@ -70,6 +72,22 @@ pub fn open(
         }
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// Whether the kernel finds by itself what the path means, and need not be kept in the tree: what is
+/// opened is as good as any other file of the kernel's, whose name is the right one already. Not
+/// what is likely used as a directory, which is to be known as one of the mount's.
+fn is_kernels(place: &Backed<'_>, flags: u32) -> bool {
+    !place.is_resolved() && flags & (O_DIRECTORY | O_PATH) == 0 && place.is_seen_by_kernel()
+}
+
+fn record_outside(process: &Process, fd: i32, flags: u32) -> i32 {
+    let table = &process.table;
+    let fd = table.opened_by_kernel(fd, flags & O_CLOEXEC != 0);
+    if flags & O_DIRECT != 0 {
+        table.note_unbuffered(fd);
+    }
+    fd
 }
 
 fn record(process: &Process, place: &Backed<'_>, fd: i32, flags: u32) -> i32 {
