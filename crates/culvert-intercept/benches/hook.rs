@@ -66,6 +66,7 @@ fn main() {
         fresh: false,
         patch: true,
         cache_directories: &[],
+        images: None,
         log: |line| eprintln!("{}", String::from_utf8_lossy(line)),
     };
     // SAFETY: the only thread.

@@ -7,7 +7,7 @@ use culvert_intercept::{Interest, cache, elf::Image, functions::Functions, maps,
 use std::arch::global_asm;
 use std::time::{Duration, Instant};
 
-global_asm!("start_up_entry: jmp [r11 + 8]");
+global_asm!("start_up_entry: movsxd rcx, dword ptr [r11 + 4]; add rcx, r11; jmp rcx");
 unsafe extern "C" {
     fn start_up_entry();
 }

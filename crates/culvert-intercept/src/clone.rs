@@ -70,7 +70,7 @@ pub(crate) fn begin(block: &'static ThreadBlock, call: &Call) -> Verdict {
                 inherit(block, new, flags);
                 frame.child.set(new.address());
             }
-            None => frame.child.set(frame.record().resume | NO_BLOCK),
+            None => frame.child.set(frame.record().resume() | NO_BLOCK),
         }
     }
     if flags.vm() && flags.vfork() && !put_aside(block, flags) {
@@ -158,7 +158,7 @@ fn bring_back(block: &ThreadBlock) {
 /// In the parent, after the system call; its result is in the frame.
 pub(crate) extern "C" fn parent(block: &'static ThreadBlock) {
     end(block, block.frame.result.get() as isize);
-    block.frame.resume.set(block.frame.record().resume);
+    block.frame.resume.set(block.frame.record().resume());
 }
 
 /// Signals came before the system call: everything is undone, and the program makes the call again
@@ -216,5 +216,5 @@ pub(crate) extern "C" fn child(block: &'static ThreadBlock) {
     if flags.is_told() {
         (config().fork.child)(flags);
     }
-    block.frame.resume.set(block.frame.record().resume);
+    block.frame.resume.set(block.frame.record().resume());
 }

@@ -30,12 +30,15 @@ pub struct Config {
     pub interests: &'static Interests,
     /// Around fork.
     pub fork: ForkHooks,
-    /// Whether no code that sets signal handlers can have run since the execve.
+    /// Whether nothing but ld.so has run since the execve: no code that sets signal handlers, and
+    /// nothing is mapped but the program, ld.so and the engine's own object.
     pub fresh: bool,
     /// Whether to patch at all (`--no-patch`).
     pub patch: bool,
     /// Where site tables are cached, in the order of preference; absolute paths.
     pub cache_directories: &'static [&'static [u8]],
+    /// Where images of rewritten code are kept, an absolute path; none: code is patched in place.
+    pub images: Option<&'static [u8]>,
     /// Takes one line, without a line break, about something that is not as it should be.
     pub log: fn(&[u8]),
 }
@@ -59,6 +62,7 @@ static CONFIG: Installed = Installed(UnsafeCell::new(Config {
     fresh: false,
     patch: false,
     cache_directories: &[],
+    images: None,
     log: |_| (),
 }));
 

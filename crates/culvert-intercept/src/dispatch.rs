@@ -32,10 +32,10 @@ pub(crate) extern "C" fn dispatch(block: &'static ThreadBlock, call: &mut Call) 
     frame.claimed_gs.set(0);
     if block.filters.is_some() && filters::refuse(block, call, record) {
         frame.result.set(number);
-        frame.resume.set(record.forward);
+        frame.resume.set(record.forward());
         return verdict::LEAVE;
     }
-    let verdict = if record.number < 0 && !is_offered(call) {
+    let verdict = if record.number().is_none() && !is_offered(call) {
         Verdict::Outcome(Outcome::Forward)
     } else if interest::is_own(number) {
         own(block, call)
@@ -45,15 +45,15 @@ pub(crate) extern "C" fn dispatch(block: &'static ThreadBlock, call: &mut Call) 
     match verdict {
         Verdict::Outcome(Outcome::Return(value)) => {
             frame.result.set(value as usize);
-            frame.resume.set(record.resume);
+            frame.resume.set(record.resume());
         }
         Verdict::Outcome(Outcome::Forward) => {
             if call.number != number || differ(&call.args, &frame.saved) {
-                frame.resume.set(record.resume);
+                frame.resume.set(record.resume());
                 return verdict::EXECUTE;
             }
             frame.result.set(number);
-            frame.resume.set(record.forward);
+            frame.resume.set(record.forward());
         }
         Verdict::Outcome(Outcome::Restart) if frame.wait.get() == Wait::Preceded as usize => {
             restart(block, Restart::Always);
@@ -126,7 +126,7 @@ fn own(block: &'static ThreadBlock, call: &mut Call) -> Verdict {
             mask::lend(block, number, &mut call.args)
         }
         nr::SIGALTSTACK => alternate::note(block, call.args[0]),
-        nr::MMAP | nr::MPROTECT | nr::PKEY_MPROTECT => return map(call),
+        nr::MMAP | nr::MPROTECT | nr::PKEY_MPROTECT => return map(block, call),
         nr::EXECVE | nr::EXECVEAT => return execute(call),
         nr::ARCH_PRCTL => return arch_prctl(block, call),
         _ => {}
@@ -135,8 +135,13 @@ fn own(block: &'static ThreadBlock, call: &mut Call) -> Verdict {
 }
 
 /// Code that becomes executable is patched before anybody can run it.
-fn map(call: &Call) -> Verdict {
+fn map(block: &ThreadBlock, call: &Call) -> Verdict {
     const PROT_EXEC: usize = 4;
+    if call.number == nr::MMAP
+        && let Some(result) = crate::install::image_mapped(block, call)
+    {
+        return Verdict::Outcome(Outcome::Return(result));
+    }
     if call.args[2] & PROT_EXEC == 0 || !config().patch {
         return Verdict::Outcome(Outcome::Forward);
     }

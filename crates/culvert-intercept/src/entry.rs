@@ -192,7 +192,9 @@ culvert_exit_end:
     lea rsp, [rsp + 128]
     jrcxz 9f
     jmp culvert_entry
-9:  jmp [r11 + 8]
+9:  movsxd rcx, dword ptr [r11 + {FORWARD}]
+    lea rcx, [rcx + r11]
+    jmp rcx
 
     .globl culvert_entry_foreign
     .hidden culvert_entry_foreign
@@ -390,6 +392,7 @@ culvert_clone_retry:
     INSIDE = const INSIDE,
     BOUNDARY = const BOUNDARY,
     SIGNALS = const SIGNALS,
+    FORWARD = const crate::SiteRecord::FORWARD,
     RARE_FLAGS = const RARE_FLAGS,
     EXECUTE = const EXECUTE,
     CLONE = const CLONE,

@@ -1,14 +1,20 @@
 //! Starting the engine.
 
 use crate::{
+    Call,
     config::{self, Config, config},
     delivery::{alternate, mask},
-    descriptors, interest, labels,
+    descriptors,
+    images::{self, Images, Key, Kind, Started, Store},
+    interest, labels,
     patch::{self, Patched, Settings},
     signal::actions,
     thread,
 };
-use culvert_sys::Errno;
+use alloc::format;
+use culvert_sys::fd::AsFd;
+use culvert_sys::flags::OFlags;
+use culvert_sys::{BorrowedFd, Errno, fs};
 
 /// Why the engine does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +54,15 @@ pub unsafe fn install(config: Config) -> Result<(), Error> {
     alternate::adopt_alternate_stack(block);
     thread::set_gs_base(block.address());
     actions::install(config.fresh);
-    let patched = patch(0, usize::MAX);
+    if let (true, Some(directory)) = (config.patch, config.images) {
+        begin_images(directory);
+    }
+    // SAFETY: the caller's promise.
+    let started = config.fresh.then(|| unsafe { Started::find() }).flatten();
+    let patched = match images::get().zip(started) {
+        Some((images, started)) => start(images, &started),
+        None => patch(0, usize::MAX),
+    };
     if let (0, Some(what)) = (patched.objects, patched.failed) {
         // No call would be intercepted.
         let errno = Errno::ENOENT;
@@ -56,6 +70,59 @@ pub unsafe fn install(config: Config) -> Result<(), Error> {
     }
     report(patched);
     Ok(())
+}
+
+/// Images are used from now on, those in `directory`.
+fn begin_images(directory: &[u8]) {
+    let fingerprint = images::fingerprint(interest::bytes());
+    let directory = [directory, b"/", format!("{fingerprint:016x}").as_bytes()].concat();
+    let store = Store {
+        directory: directory.leak(),
+        site_tables: config().cache_directories,
+        interest: |number| patch::wanted_number(interest::of, number),
+    };
+    let settings = settings();
+    images::begin(
+        store,
+        [settings.entry, settings.descriptors, settings.numbers],
+    );
+}
+
+/// Sees to the code of a program that has just been started: ld.so's image takes its place, and the
+/// program, which as a rule makes no system call itself, is looked at once for all.
+fn start(images: &Images, started: &Started) -> Patched {
+    let mut all = Patched::default();
+    let (from, to) = started.loader;
+    let loader = fs::stat(started.interpreter).map(|found| Key::of(&found));
+    let replaced = loader.and_then(|key| images.replace(&key, from as u64));
+    match replaced {
+        Ok(Kind::Image) => all.objects += 1,
+        other => {
+            all.add(patch(from, to - from));
+            if other == Err(Errno::ENOENT) {
+                let file = fs::open(started.interpreter, OFlags::CLOEXEC | OFlags::NONBLOCK, 0);
+                // For later starts: it is only a matter of time.
+                let _ = file.map(|file| images.store.make(file.as_fd()));
+            }
+        }
+    }
+    let (from, to) = started.program;
+    let program = fs::stat(c"/proc/self/exe").map(|found| Key::of(&found));
+    let known = program.map(|key| images.kind_of(&key));
+    if known == Ok(Some(Kind::Nothing)) {
+        return all;
+    }
+    let patched = patch(from, to - from);
+    if let (Ok(None), None) = (known, patched.failed) {
+        let kind = match patched.sites == patched.skipped {
+            true => Kind::Nothing,
+            false => Kind::InPlace,
+        };
+        let file = fs::open(c"/proc/self/exe", OFlags::CLOEXEC | OFlags::PATH, 0);
+        let _ = file.map(|file| images.store.remember_program(file.as_fd(), kind));
+    }
+    all.add(patched);
+    all
 }
 
 /// Says in the log what was not patched.
@@ -70,23 +137,48 @@ fn patch(start: usize, length: usize) -> Patched {
     if !config().patch {
         return Patched::default();
     }
-    let settings = Settings {
+    // SAFETY: nobody runs the code. `install` runs in the only thread, in our own; and the system
+    // call that has mapped it has not returned.
+    unsafe { patch::range(&settings(), start, length) }
+}
+
+fn settings() -> Settings {
+    Settings {
         entry: labels::entry(),
         interest: interest::of,
         numbers: interest::table() as usize,
         descriptors: descriptors::TABLE.0.as_ptr() as usize,
         own: labels::entry(),
         cache_directories: config().cache_directories,
-    };
-    // SAFETY: nobody runs the code. `install` runs in the only thread, in our own; and the system
-    // call that has mapped it has not returned.
-    unsafe { patch::range(&settings, start, length) }
+    }
 }
 
 /// AT_HWCAP2 bit 1 (`HWCAP2_FSGSBASE`).
 fn has_gs_base() -> bool {
     const AT_HWCAP2: usize = 26;
     culvert_sys::process::auxiliary(AT_HWCAP2).is_some_and(|value| value & 2 != 0)
+}
+
+/// The mmap of a file that the program makes: none when the caller makes it.
+pub(crate) fn image_mapped(block: &thread::ThreadBlock, call: &Call) -> Option<isize> {
+    // Under filters of the program's each call of ours may be its end.
+    let images = images::get().filter(|_| !block.filters.is_some())?;
+    match images.mmap(call) {
+        images::Mapped::Done(start) => Some(start as isize),
+        images::Mapped::Known => None,
+        images::Mapped::Unknown => {
+            // SAFETY: the program's own call.
+            let result = unsafe { culvert_sys::syscall::raw(call.number, call.args) };
+            if let Ok(start) = Errno::check(result) {
+                code_mapped(start, call.args[1]);
+                if !block.is_vfork_child() {
+                    let file = BorrowedFd::number(call.args[4] as i32);
+                    let _ = images.store.make(file);
+                }
+            }
+            Some(result)
+        }
+    }
 }
 
 /// Patches what a handler itself has mapped executable.

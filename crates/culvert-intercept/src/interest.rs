@@ -122,6 +122,11 @@ pub(crate) fn is_wished(number: usize) -> bool {
     has(&current().wished, number)
 }
 
+/// The table as stubs see it.
+pub(crate) fn bytes() -> impl Iterator<Item = u8> {
+    current().table.iter().map(|interest| *interest as u8)
+}
+
 /// When calls of this number are offered.
 #[inline]
 pub(crate) fn of(number: usize) -> Interest {

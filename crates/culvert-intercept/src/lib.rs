@@ -30,6 +30,7 @@ pub mod analysis;
 pub(crate) mod arena;
 pub mod cache;
 mod call;
+pub(crate) mod chunk;
 mod classify;
 mod clone;
 mod clone_flags;
@@ -42,6 +43,7 @@ mod entry;
 pub mod filters;
 pub mod frames;
 pub mod functions;
+pub mod images;
 mod install;
 pub(crate) mod interest;
 mod labels;
@@ -73,7 +75,7 @@ pub use interest::Interests;
 pub use quiesce::{
     exclusively, forked_beside_others, if_alone, is_last_thread, multi_threaded, stop_others,
 };
-pub use site::SiteRecord;
+pub use site::{Places, SiteRecord};
 pub use thread::{ThreadBlock, current};
 
 /// A system call that the program is making.

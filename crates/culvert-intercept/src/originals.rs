@@ -1,10 +1,9 @@
-//! Mappings that stand for others: the program mapped a file, and another file with the same bytes
-//! and rewritten code is mapped in its place. What tells programs of their own mappings
+//! Mappings that stand for others: the program mapped a file, and an image with the same bytes and
+//! rewritten code is mapped in its place. What tells programs of their own mappings
 //! (/proc/self/maps) names the file that they mapped.
 
-use alloc::boxed::Box;
+use crate::{maps, registry};
 use alloc::vec::Vec;
-use culvert_sys::sync::AtomicRef;
 
 /// A range of addresses where another file is mapped than the program asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,38 +21,29 @@ pub struct Original {
     pub device: u64,
     /// The original file's inode.
     pub inode: u64,
-    /// The original file's absolute path.
+    /// The original file's absolute path, as the kernel tells it of another part of the object.
     pub path: Vec<u8>,
 }
 
-struct Entry {
-    original: Original,
-    next: AtomicRef<Entry>,
+/// All of this process; none whose other parts are not mapped any more.
+pub fn originals() -> Vec<Original> {
+    let known = registry::of_images().filter_map(|code| {
+        let mut path = maps::path(code.bias)?;
+        path.pop(); // the NUL
+        Some(Original {
+            start: code.start,
+            end: code.end,
+            mapped_inode: code.file.image,
+            offset: code.file.offset,
+            device: code.file.device,
+            inode: code.file.inode,
+            path,
+        })
+    });
+    known.collect()
 }
 
-/// It grows only, so that a signal's handler may walk it.
-static FIRST: AtomicRef<Entry> = AtomicRef::new();
-
-/// All of this process, the newest first: of several of one place the first counts.
-pub fn originals() -> impl Iterator<Item = &'static Original> {
-    core::iter::successors(FIRST.get(), |entry| entry.next.get()).map(|entry| &entry.original)
-}
-
-/// Whether there is any.
+/// Whether there may be any.
 pub fn are_any() -> bool {
-    FIRST.is_some()
-}
-
-/// Records `original`. What is there already (a library that comes and goes at one place) takes no
-/// memory again.
-pub fn add(original: Original) {
-    let start = original.start;
-    if originals().find(|known| known.start == start) == Some(&original) {
-        return;
-    }
-    let entry: &'static Entry = Box::leak(Box::new(Entry {
-        original,
-        next: AtomicRef::new(),
-    }));
-    FIRST.push(entry, &entry.next);
+    registry::of_images().next().is_some()
 }

@@ -1,17 +1,21 @@
 //! Rewriting the sites of mapped objects.
 
+use crate::chunk::{self, Chunk};
 use crate::elf::Image;
 use crate::frames::Frames;
 use crate::maps::{Mapping, Name, View};
 use crate::sites::{JUMP, Kind, SYSCALL, Site};
-use crate::stub::{self, Edit, Tables};
+use crate::stub::Slots;
 use crate::{
-    Interest, SiteRecord, arena, cache,
+    Interest, arena, cache,
     functions::{self, Functions},
     mapped, maps, registry, sites, write,
 };
 use alloc::vec::Vec;
 use culvert_sys::{nr, plain::Packed, sync::Mutex};
+
+/// The slots of a chunk, and room that keeps what follows aligned.
+const HEADER: usize = Slots::SIZE.next_multiple_of(32);
 
 /// What patching has to know of the engine.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +129,9 @@ unsafe fn object(
     if !code.readable {
         return Err("mapped for execution only");
     }
+    if registry::is_of_image(code.start, code.end) {
+        return Ok(());
+    }
     // SAFETY: the caller's promise; what is written is only read as code before it is written.
     let look = |view: &View| unsafe { mapped::image(&view.mappings, code) };
     let image = match look(view) {
@@ -137,8 +144,10 @@ unsafe fn object(
     if !image.pieces.iter().any(|piece| piece.executable) {
         return Err("the file ends before its code does");
     }
-    let now = |address: u64, length| image.at(address.wrapping_sub(image.bias), length);
-    if registry::is_patched(code.start, code.end, now) {
+    let has = |address: u64, bytes: &[u8]| {
+        image.at(address.wrapping_sub(image.bias), bytes.len()) == Some(bytes)
+    };
+    if registry::is_patched(code.start, code.end, has) {
         return Ok(());
     }
     let (table, wanted) = sites_of(settings, &image, code, result);
@@ -161,41 +170,61 @@ unsafe fn object(
         )
     });
     result.hard = wanted.len(); // until they are done
-    let mut chunk = Chunk::default();
-    let size = Chunk::HEADER + wanted.len() * (size_of::<SiteRecord>() + stub::LONGEST);
+    let size = HEADER + chunk::most(wanted.len());
     view.complete()
         .map_err(|_| "/proc/self/maps cannot be read")?;
+    let mut written = None;
     let made = arena::executable(&mut view.mappings, reach, size as u64, |base, memory| {
-        chunk = Chunk::write(settings, &wanted, bias, base, memory);
-        chunk.used
+        let chunk = chunk::write(&wanted, bias, base, base + HEADER as u64);
+        let used = HEADER + chunk.bytes.len();
+        let words = [settings.entry, settings.descriptors, settings.numbers];
+        if let Some((slots, room)) = memory
+            .get_mut(..used)
+            .and_then(|m| m.split_at_mut_checked(HEADER))
+        {
+            slots[..Slots::SIZE].copy_from_slice(words.bytes());
+            room.copy_from_slice(&chunk.bytes);
+        }
+        written = Some(chunk);
+        used
     });
-    let base = made.map_err(|_| "no executable memory within reach")?;
+    let base = made.map_err(|_| "no executable memory within reach")? as usize + HEADER;
+    let written = written.ok_or("no stubs")?;
 
     // From here on nothing refers to the image: its bytes are about to change.
     drop(image);
+    // SAFETY: written above, and never unmapped nor changed again.
+    let chunk = unsafe { Chunk::at(base, written.bytes.len(), bias) }.ok_or("no stubs")?;
     // First, as the handler of SIGILL looks there; an entry whose changes are not made is forgotten
     // later.
-    let edits = registry::add(
-        (code.start, code.end),
-        (base, size as u64),
-        (base as usize + Chunk::HEADER, chunk.sites.len()),
-        core::mem::take(&mut chunk.edits),
-        core::mem::take(&mut chunk.traps),
-    );
+    registry::add((code.start, code.end), chunk, None);
     // SAFETY: the regions were compared above and lie in `code`, which is private; the stubs they
     // lead to are complete.
-    unsafe { write::apply(code, edits)? };
-    result.hard = chunk.out_of_reach;
-    for site in &chunk.sites {
-        let index = Kind::ALL.iter().position(|kind| *kind == site.kind);
+    unsafe { write::apply(code, bias, chunk.changes())? };
+    result.hard = written.out_of_reach;
+    for kind in written.kinds {
+        let index = Kind::ALL.iter().position(|one| *one == kind);
         if let Some(count) = index.and_then(|index| result.patched.get_mut(index)) {
             *count += 1;
         }
     }
-    if chunk.out_of_reach > 0 {
+    if written.out_of_reach > 0 {
         return Err("something it refers to is out of the stubs' reach");
     }
     Ok(())
+}
+
+/// When calls of a site with this number are offered, -1 where its instructions do not tell; `None`:
+/// the site is left alone.
+pub(crate) fn wanted_number(interest: fn(usize) -> Interest, number: i32) -> Option<Interest> {
+    let interest = match usize::try_from(number) {
+        // Unwinders and gdb recognise the bytes of the code that returns from signal handlers; and
+        // its stack is the kernel's.
+        Ok(nr::RT_SIGRETURN) => Interest::Never,
+        Ok(number) => interest(number),
+        Err(_) => Interest::Always,
+    };
+    (interest != Interest::Never).then_some(interest)
 }
 
 /// How many sites lie in `code`, and those of them that are to be rewritten, from the cache or by
@@ -206,16 +235,7 @@ fn sites_of(
     code: &Mapping,
     result: &mut Patched,
 ) -> (usize, Vec<(Site, Interest)>) {
-    let wanted_number = |number: i32| {
-        let interest = match usize::try_from(number) {
-            // Unwinders and gdb recognise the bytes of the code that returns from signal handlers;
-            // and its stack is the kernel's.
-            Ok(nr::RT_SIGRETURN) => Interest::Never,
-            Ok(number) => (settings.interest)(number),
-            Err(_) => Interest::Always,
-        };
-        (interest != Interest::Never).then_some(interest)
-    };
+    let wanted_number = |number: i32| wanted_number(settings.interest, number);
     let select = |site: &Site| wanted_number(site.number).map(|interest| (*site, interest));
     let holds = |address: u64, start: u64| {
         let start = start.wrapping_add(image.bias);
@@ -300,7 +320,7 @@ fn from_file(code: &Mapping, image: &Image<'_>, key: Option<&cache::Key>) -> Opt
 }
 
 /// Whether memory holds what the table says.
-fn is_as_recorded(image: &Image<'_>, site: &Site) -> bool {
+pub(crate) fn is_as_recorded(image: &Image<'_>, site: &Site) -> bool {
     let holds = |address: u64, bytes: &[u8]| {
         image.code_at(address).is_some() && image.at(address, bytes.len()) == Some(bytes)
     };
@@ -312,71 +332,4 @@ fn is_as_recorded(image: &Image<'_>, site: &Site) -> bool {
         && holds(site.address, &SYSCALL)
         && (site.kind != Kind::Island
             || holds(site.address.wrapping_add_signed(site.island.into()), island))
-}
-
-/// The stubs of one object: the entry's address, the records, then the code.
-#[derive(Default)]
-struct Chunk {
-    /// Bytes of memory that are used.
-    used: usize,
-    /// Sites that have a stub.
-    sites: Vec<Site>,
-    edits: Vec<Edit>,
-    /// Addresses that become `ud2`, and the index of their record.
-    traps: Vec<(usize, usize)>,
-    out_of_reach: usize,
-}
-
-impl Chunk {
-    /// The entry's address, and room that keeps the records aligned.
-    const HEADER: usize = 16;
-
-    /// Fills `memory`, which lies at `base`.
-    fn write(
-        settings: &Settings,
-        wanted: &[(Site, Interest)],
-        bias: u64,
-        base: u64,
-        memory: &mut [u8],
-    ) -> Self {
-        let tables = Tables {
-            entry: base,
-            descriptors: settings.descriptors as u64,
-            numbers: settings.numbers as u64,
-        };
-        let mut put = |offset: usize, bytes: &[u8]| {
-            if let Some(place) = memory.get_mut(offset..offset + bytes.len()) {
-                place.copy_from_slice(bytes);
-            }
-        };
-        let mut chunk = Self {
-            used: Self::HEADER + wanted.len() * size_of::<SiteRecord>(),
-            sites: Vec::with_capacity(wanted.len()),
-            edits: Vec::with_capacity(wanted.len()),
-            ..Self::default()
-        };
-        put(0, &settings.entry.to_le_bytes());
-        for (site, interest) in wanted {
-            let index = chunk.sites.len();
-            let record = Self::HEADER + index * size_of::<SiteRecord>();
-            let at = base + chunk.used as u64;
-            let stub = stub::emit(site, bias, *interest, &tables, at, base + record as u64);
-            let made = stub.and_then(|stub| Ok((stub, stub::edits(site, bias, at)?)));
-            let Ok((stub, (edit, island))) = made else {
-                chunk.out_of_reach += 1;
-                continue;
-            };
-            put(chunk.used, stub.code());
-            put(record, stub.record.bytes());
-            chunk.used += stub.code().len();
-            if site.kind == Kind::Trap {
-                chunk.traps.push((edit.address as usize, index));
-            }
-            chunk.edits.push(edit);
-            chunk.edits.extend(island);
-            chunk.sites.push(*site);
-        }
-        chunk.edits.sort_unstable_by_key(|edit| edit.address);
-        chunk
-    }
 }

@@ -1,9 +1,10 @@
 //! What has been patched: a list that grows only, so that signal handlers may walk it.
 
 use crate::SiteRecord;
-use crate::stub::Edit;
+use crate::chunk::{Change, Chunk};
+use crate::sites::REGION;
+use crate::user;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use culvert_sys::sync::AtomicRef;
 
@@ -11,26 +12,13 @@ use culvert_sys::sync::AtomicRef;
 struct Entry {
     /// The code.
     code: (u64, u64),
-    /// The stubs.
-    stubs: (u64, u64),
-    /// Their records.
-    records: (usize, usize),
-    /// What was changed, by address.
-    edits: &'static [Edit],
-    /// `ud2` sites: address, and index of the record.
-    traps: Box<[(usize, usize)]>,
+    /// Its stubs.
+    chunk: Chunk,
+    /// What the code stands for, where it is mapped from an image.
+    image: Option<StandsFor>,
     /// Set when something else was mapped there.
     gone: AtomicBool,
     next: AtomicRef<Entry>,
-}
-
-impl Entry {
-    fn records(&self) -> &'static [SiteRecord] {
-        let (at, count) = self.records;
-        // SAFETY: written before the entry was added, in memory that is never unmapped nor changed
-        // again.
-        unsafe { core::slice::from_raw_parts(at as *const SiteRecord, count) }
-    }
 }
 
 static FIRST: AtomicRef<Entry> = AtomicRef::new();
@@ -39,45 +27,124 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
     core::iter::successors(FIRST.get(), |entry| entry.next.get())
 }
 
-/// Records that `edits`, which are returned, are made in `start..end`, leading to `size` bytes of
-/// stubs at `stubs`, with `count` records at `records`.
-pub(crate) fn add(
-    (start, end): (u64, u64),
-    (stubs, size): (u64, u64),
-    (records, count): (usize, usize),
-    edits: Vec<Edit>,
-    traps: Vec<(usize, usize)>,
-) -> &'static [Edit] {
-    let edits: &'static [Edit] = Box::leak(edits.into());
+fn present() -> impl Iterator<Item = &'static Entry> {
+    entries().filter(|entry| !entry.gone.load(Acquire))
+}
+
+/// The file whose code an image has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StandsFor {
+    /// The inode of the image.
+    pub image: u64,
+    /// The file's device, as `st_dev` has it.
+    pub device: u64,
+    /// The file's inode.
+    pub inode: u64,
+    /// Where the code begins in the file, and in the image.
+    pub offset: u64,
+}
+
+/// Records that the changes of `chunk` are made in `start..end`, which is mapped from `image` or
+/// not.
+pub(crate) fn add((start, end): (u64, u64), chunk: Chunk, image: Option<StandsFor>) {
     let entry: &'static Entry = Box::leak(Box::new(Entry {
         code: (start, end),
-        stubs: (stubs, stubs + size),
-        records: (records, count),
-        edits,
-        traps: traps.into(),
+        chunk,
+        image,
         gone: AtomicBool::new(false),
         next: AtomicRef::new(),
     }));
     FIRST.push(entry, &entry.next);
-    edits
+}
+
+/// Code that is mapped from an image in place of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfImage {
+    /// The first address of the code.
+    pub start: u64,
+    /// The first address behind it.
+    pub end: u64,
+    /// The object's link-time address 0: its file is mapped from there on.
+    pub bias: u64,
+    /// What it stands for.
+    pub file: StandsFor,
+}
+
+/// All code that is mapped from images.
+pub fn of_images() -> impl Iterator<Item = OfImage> {
+    present().filter_map(|entry| {
+        Some(OfImage {
+            start: entry.code.0,
+            end: entry.code.1,
+            bias: entry.chunk.bias,
+            file: entry.image?,
+        })
+    })
+}
+
+/// The chunks of images, also of objects that are not mapped any more.
+pub(crate) fn chunks_of_images() -> impl Iterator<Item = Chunk> {
+    entries()
+        .filter(|entry| entry.image.is_some())
+        .map(|entry| entry.chunk)
+}
+
+/// The object of `chunk` is mapped again where it was.
+pub(crate) fn revive(chunk: Chunk) {
+    let mut left = entries().filter(|entry| entry.image.is_some());
+    if let Some(entry) = left.find(|entry| entry.chunk == chunk) {
+        entry.gone.store(false, Release);
+    }
+}
+
+/// Other code was mapped at `start..end`: what was patched there is gone.
+pub(crate) fn replaced(start: u64, end: u64) {
+    for entry in present().filter(|entry| entry.code.0 < end && start < entry.code.1) {
+        entry.gone.store(true, Release);
+    }
+}
+
+/// Whether the code mapped at `start..end` is an image's, with our changes. An entry that some other
+/// code has replaced is forgotten.
+pub(crate) fn is_of_image(start: u64, end: u64) -> bool {
+    let overlaps = |entry: &&Entry| entry.code.0 < end && start < entry.code.1;
+    let has = |change: &Change, bias: u64| {
+        let mut found = [0; REGION];
+        let found = found
+            .get_mut(..change.new_bytes().len())
+            .unwrap_or_default();
+        let copied = user::copy_in(found, change.start(bias) as usize);
+        copied.is_ok() && found == change.new_bytes()
+    };
+    let mut found = false;
+    for entry in present()
+        .filter(|entry| entry.image.is_some())
+        .filter(overlaps)
+    {
+        let bias = entry.chunk.bias;
+        let inside = |change: &&Change| change.start(bias) >= start && change.end(bias) <= end;
+        match entry.chunk.changes().iter().find(inside) {
+            Some(sample) if !has(sample, bias) => entry.gone.store(true, Release),
+            Some(_) => found = true,
+            // A part without sites.
+            None => found = true,
+        }
+    }
+    found
 }
 
 /// Whether the code mapped at `start..end` carries our changes already (a second mprotect, say).
-/// Entries that some other code has replaced are forgotten. `bytes` reads what is mapped there now.
-pub(crate) fn is_patched<'a>(
-    start: u64,
-    end: u64,
-    bytes: impl Fn(u64, usize) -> Option<&'a [u8]>,
-) -> bool {
+/// Entries that some other code has replaced are forgotten. `has` says whether a change, at an
+/// address, is what is mapped there now.
+pub(crate) fn is_patched(start: u64, end: u64, has: impl Fn(u64, &[u8]) -> bool) -> bool {
     let mut patched = false;
-    for entry in entries()
-        .filter(|entry| entry.code.0 < end && start < entry.code.1 && !entry.gone.load(Acquire))
-    {
-        let inside = |edit: &&Edit| edit.address >= start && edit.end() <= end;
-        let Some(sample) = entry.edits.iter().find(inside) else {
+    for entry in present().filter(|entry| entry.code.0 < end && start < entry.code.1) {
+        let bias = entry.chunk.bias;
+        let inside = |change: &&Change| change.start(bias) >= start && change.end(bias) <= end;
+        let Some(sample) = entry.chunk.changes().iter().find(inside) else {
             continue;
         };
-        if bytes(sample.address, sample.bytes().len()) == Some(sample.bytes()) {
+        if has(sample.start(bias), sample.new_bytes()) {
             patched = true;
         } else {
             entry.gone.store(true, Release);
@@ -88,34 +155,31 @@ pub(crate) fn is_patched<'a>(
 
 /// The record of the `ud2` site at `address`, for the handler of SIGILL. Safe in signal handlers.
 pub fn trap_site(address: usize) -> Option<&'static SiteRecord> {
-    let mut here = entries().filter(|entry| !entry.gone.load(Acquire));
-    here.find_map(|entry| {
-        let (_, index) = entry.traps.iter().find(|(site, _)| *site == address)?;
-        entry.records().get(*index)
-    })
+    present().find_map(|entry| entry.chunk.trap(address))
 }
 
 /// Whether `address` is in a stub. Safe in signal handlers.
 pub fn in_stub(address: usize) -> bool {
-    entries().any(|entry| (entry.stubs.0..entry.stubs.1).contains(&(address as u64)))
+    entries().any(|entry| entry.chunk.holds(address))
 }
 
 /// The record of a site whose system-call instruction was moved into its stub: the kernel says that
 /// it came from where the program's code goes on there, `resume`. Safe in signal handlers.
 pub(crate) fn moved_to(resume: usize) -> Option<&'static SiteRecord> {
-    let holds = |entry: &&Entry| (entry.stubs.0..entry.stubs.1).contains(&(resume as u64));
-    let mut records = entries().filter(holds).flat_map(Entry::records);
-    records.find(|record| record.resume == resume && record.is_moved())
+    let holds = |entry: &&Entry| entry.chunk.holds(resume);
+    let mut records = entries()
+        .filter(holds)
+        .flat_map(|entry| entry.chunk.records());
+    records.find(|record| record.resume() == resume && record.is_moved())
 }
 
 /// The same by where that instruction was, or by what is behind it. Safe in signal handlers.
 pub(crate) fn moved_from(address: usize) -> Option<&'static SiteRecord> {
-    let holds = |entry: &&Entry| {
-        let here = (entry.code.0..=entry.code.1).contains(&(address as u64));
-        here && !entry.gone.load(Acquire)
-    };
-    let mut records = entries().filter(holds).flat_map(Entry::records);
+    let holds = |entry: &&Entry| (entry.code.0..=entry.code.1).contains(&(address as u64));
+    let mut records = present()
+        .filter(holds)
+        .flat_map(|entry| entry.chunk.records());
     records.find(|record| {
-        record.is_moved() && (record.instruction == address || record.behind() == address)
+        record.is_moved() && (record.instruction() == address || record.behind() == address)
     })
 }

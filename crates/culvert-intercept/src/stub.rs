@@ -15,16 +15,19 @@
 //!    or:  syscall; resume: moved instructions behind it; jmp behind the region
 //! ```
 
+use crate::Interest;
+pub use crate::site::OutOfReach;
+use crate::site::{Places, SiteRecord};
 use crate::sites::{JUMP, Kind, REGION, SYSCALL, Site};
-use crate::{Interest, SiteRecord};
 
 /// More than any stub takes.
 pub const LONGEST: usize = 192;
 
-/// What stubs refer to: addresses in this process.
+/// Where stubs find what they refer to in this process: three words in rel32 reach, each of which
+/// holds an address.
 #[derive(Clone, Copy, Debug)]
-pub struct Tables {
-    /// Eight bytes, in rel32 reach, that hold the address where the slow path goes on.
+pub struct Slots {
+    /// Where the slow path goes on.
     pub entry: u64,
     /// A byte for each value of the low 16 bits of a descriptor: [`crate::descriptors::FOREIGN`] or
     /// something else.
@@ -33,9 +36,19 @@ pub struct Tables {
     pub numbers: u64,
 }
 
-/// A place lies beyond the reach of a 4-byte displacement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutOfReach;
+impl Slots {
+    /// Bytes of the words.
+    pub const SIZE: usize = 3 * size_of::<u64>();
+
+    /// The words one after the other from `address` on, in the order of the fields.
+    pub fn at(address: u64) -> Self {
+        Self {
+            entry: address,
+            descriptors: address + 8,
+            numbers: address + 16,
+        }
+    }
+}
 
 /// The displacement from the end of an instruction to `to`.
 pub(crate) fn displacement(end: u64, to: u64) -> Result<[u8; 4], OutOfReach> {
@@ -95,10 +108,9 @@ impl Assembler {
         }
     }
 
-    /// `movabs $value,%r11`
-    fn load_r11(&mut self, value: u64) {
-        self.put(&[0x49, 0xbb]);
-        self.put(&value.to_le_bytes());
+    /// `mov slot(%rip),%r11`
+    fn load_r11(&mut self, slot: u64) -> Result<(), OutOfReach> {
+        self.relative(&[0x4c, 0x8b, 0x1d], slot)
     }
 
     /// `movzbl (%r11,%rcx),%ecx`
@@ -157,19 +169,24 @@ struct Exits {
 }
 
 /// Writes the filter; falling out of it means slow.
-fn filter(out: &mut Assembler, number: i32, interest: Interest, tables: &Tables) -> Exits {
+fn filter(
+    out: &mut Assembler,
+    number: i32,
+    interest: Interest,
+    slots: &Slots,
+) -> Result<Exits, OutOfReach> {
     let mut exits = Exits::default();
     if number < 0 {
-        any_number(out, tables, &mut exits);
-        return exits;
+        any_number(out, slots, &mut exits)?;
+        return Ok(exits);
     }
     let second = match interest {
-        Interest::Never | Interest::Always => return exits,
+        Interest::Never | Interest::Always => return Ok(exits),
         Interest::Descriptor0 => None,
         Interest::Descriptors01 => Some(Argument::Rsi),
         Interest::Descriptors02 => Some(Argument::Rdx),
     };
-    out.load_r11(tables.descriptors);
+    out.load_r11(slots.descriptors)?;
     let foreign = out.test_descriptor(Argument::Rdi);
     match second {
         None => exits.forward.push(foreign),
@@ -180,13 +197,13 @@ fn filter(out: &mut Assembler, number: i32, interest: Interest, tables: &Tables)
             exits.forward.push(foreign);
         }
     }
-    exits
+    Ok(exits)
 }
 
 /// The filter where only eax knows the number: bits 8 to 15 must be 0 or 1, then the byte for the
 /// number decides. Higher bits (x32, or nonsense) are left to the entry.
-fn any_number(out: &mut Assembler, tables: &Tables, exits: &mut Exits) {
-    out.load_r11(tables.numbers);
+fn any_number(out: &mut Assembler, slots: &Slots, exits: &mut Exits) -> Result<(), OutOfReach> {
+    out.load_r11(slots.numbers)?;
     out.put(&[0x0f, 0xb6, 0xcc]); // movzbl %ah,%ecx
     let low = out.short(JRCXZ);
     out.decrement();
@@ -204,8 +221,9 @@ fn any_number(out: &mut Assembler, tables: &Tables, exits: &mut Exits) {
     let first = out.short(JRCXZ); // Descriptor0
     exits.slow.push(out.short(SHORT_JUMP)); // the entry looks at both descriptors
     out.land(first);
-    out.load_r11(tables.descriptors);
+    out.load_r11(slots.descriptors)?;
     exits.forward.push(out.test_descriptor(Argument::Rdi));
+    Ok(())
 }
 
 /// A stub.
@@ -213,8 +231,10 @@ fn any_number(out: &mut Assembler, tables: &Tables, exits: &mut Exits) {
 pub struct Stub {
     code: [u8; LONGEST],
     length: usize,
-    /// What it tells the entry.
-    pub record: SiteRecord,
+    /// The places that it tells the entry.
+    pub places: Places,
+    /// The bytes of its record.
+    pub record: [u8; SiteRecord::SIZE],
 }
 
 impl Stub {
@@ -229,7 +249,7 @@ pub fn emit(
     site: &Site,
     bias: u64,
     interest: Interest,
-    tables: &Tables,
+    slots: &Slots,
     at: u64,
     record: u64,
 ) -> Result<Stub, OutOfReach> {
@@ -238,13 +258,15 @@ pub fn emit(
         length: 0,
         base: at,
     };
-    let record = write(&mut out, site, bias, interest, tables, record)?;
+    let places = write(&mut out, site, bias, interest, slots, record)?;
+    let record = SiteRecord::new(record, &places, site.number)?.to_bytes();
     let Assembler { code, length, .. } = out;
     // A damaged table could name instructions that take more.
     if length <= LONGEST {
         Ok(Stub {
             code,
             length,
+            places,
             record,
         })
     } else {
@@ -257,9 +279,9 @@ fn write(
     site: &Site,
     bias: u64,
     interest: Interest,
-    tables: &Tables,
+    slots: &Slots,
     record: u64,
-) -> Result<SiteRecord, OutOfReach> {
+) -> Result<Places, OutOfReach> {
     let syscall = site.address.wrapping_add(bias);
     let start = site.start().wrapping_add(bias);
     let behind_region = start + u64::from(site.length);
@@ -273,10 +295,10 @@ fn write(
         // What was moved here need not be repeatable.
         Kind::Before | Kind::Around => out.here(),
     };
-    let exits = filter(out, site.number, interest, tables);
+    let exits = filter(out, site.number, interest, slots)?;
     exits.slow.land(out);
     out.relative(&[0x4c, 0x8d, 0x1d], record)?; // lea record(%rip),%r11
-    out.relative(&[0xff, 0x25], tables.entry)?; // jmp *entry(%rip)
+    out.relative(&[0xff, 0x25], slots.entry)?; // jmp *entry(%rip)
     exits.forward.land(out);
     let (forward, resume) = if site.keeps_syscall() {
         out.jump(syscall)?;
@@ -290,12 +312,11 @@ fn write(
         }
         (forward, resume)
     };
-    Ok(SiteRecord {
-        resume: resume as usize,
-        forward: forward as usize,
-        instruction: syscall as usize,
-        restart: restart as usize,
-        number: site.number.into(),
+    Ok(Places {
+        resume,
+        forward,
+        instruction: syscall,
+        restart,
     })
 }
 

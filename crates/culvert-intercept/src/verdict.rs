@@ -32,6 +32,6 @@ pub(crate) enum Verdict {
 pub(crate) fn restart(block: &ThreadBlock, restart: Restart) {
     let frame = &block.frame;
     frame.restart.set(restart as usize);
-    frame.resume.set(frame.record().restart);
+    frame.resume.set(frame.record().restart());
     frame.result.set(frame.number.get());
 }

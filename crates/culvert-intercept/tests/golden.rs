@@ -8,7 +8,7 @@ use culvert_intercept::Interest;
 use culvert_intercept::elf::{Image, Piece};
 use culvert_intercept::functions::Functions;
 use culvert_intercept::sites::{self, Site};
-use culvert_intercept::stub::{self, Tables};
+use culvert_intercept::stub::{self, Slots};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
 use std::fmt::Write;
 
@@ -17,10 +17,10 @@ const LINKED: u64 = 0x1000;
 const BIAS: u64 = 0x7f00_0000_0000;
 const STUBS: u64 = BIAS + 0x10_0000;
 const RECORD: u64 = BIAS + 0x20_0000;
-const TABLES: Tables = Tables {
+const SLOTS: Slots = Slots {
     entry: BIAS + 0x30_0000,
-    descriptors: 0x1111_1111_1111,
-    numbers: 0x2222_2222_2222,
+    descriptors: BIAS + 0x30_0008,
+    numbers: BIAS + 0x30_0010,
 };
 
 /// Name, code of one function, and the interest in its calls.
@@ -231,14 +231,14 @@ fn describe(code: &[u8], interest: Interest) -> String {
     let mut after = code.to_vec();
     let (mut stubs, mut records) = (Vec::new(), Vec::new());
     for (index, site) in found.sites.iter().enumerate() {
-        let (at, record) = (STUBS + stubs.len() as u64, RECORD + 40 * index as u64);
-        let stub = stub::emit(site, BIAS, interest, &TABLES, at, record).unwrap();
+        let (at, record) = (STUBS + stubs.len() as u64, RECORD + 20 * index as u64);
+        let stub = stub::emit(site, BIAS, interest, &SLOTS, at, record).unwrap();
         stubs.extend_from_slice(stub.code());
         let (region, island) = stub::edits(site, BIAS, at).unwrap();
         for edit in island.into_iter().chain([region]) {
             put(&mut after, edit.address, edit.bytes());
         }
-        records.push((*site, stub.record));
+        records.push((*site, stub.places));
     }
     disassemble("after", &after, BIAS + LINKED, &mut out);
     disassemble("stub", &stubs, STUBS, &mut out);

@@ -2,7 +2,7 @@
 
 use culvert_intercept::elf::{Image, Piece};
 use culvert_intercept::functions::Functions;
-use culvert_intercept::stub::{self, Tables};
+use culvert_intercept::stub::{self, Slots};
 use culvert_intercept::{Interest, analysis, sites};
 
 /// Marsaglia's xorshift64*.
@@ -107,10 +107,10 @@ fn sites_in_random_code_never_overlap() {
         &[0xff, 0xe0],
         &[0x58],
     ];
-    const TABLES: Tables = Tables {
+    const SLOTS: Slots = Slots {
         entry: 0x7f00_0030_0000,
-        descriptors: 1,
-        numbers: 2,
+        descriptors: 0x7f00_0030_0008,
+        numbers: 0x7f00_0030_0010,
     };
     let mut random = Random(4);
     let mut kinds = [0; 6];
@@ -156,12 +156,12 @@ fn sites_in_random_code_never_overlap() {
                 site,
                 0,
                 Interest::Descriptors02,
-                &TABLES,
+                &SLOTS,
                 STUB,
                 0x7f00_0020_0000,
             )
             .unwrap();
-            assert_eq!(stub.record.instruction as u64, site.address);
+            assert_eq!(stub.places.instruction, site.address);
             let (region, island) = stub::edits(site, 0, STUB).unwrap();
             touch(region.address, region.bytes().len());
             assert_eq!(region.address, site.start());

@@ -13,8 +13,10 @@ const ANSWER: u64 = 424_242;
 // Every kind of site as a function of its own, which calls getppid or, where it can, the number in
 // edi.
 global_asm!(
-    "live_entry: cmp $110,%eax; je 1f; jmp *8(%r11)",
-    "1: mov $424242,%eax; jmp *(%r11)",
+    // The first words of a record are distances from it to where the program goes on, and to where the
+    // call is made.
+    "live_entry: cmp $110,%eax; je 1f; movslq 4(%r11),%rcx; add %r11,%rcx; jmp *%rcx",
+    "1: mov $424242,%eax; movslq (%r11),%rcx; add %r11,%rcx; jmp *%rcx",
     ".macro FUNCTION name; .globl \\name; .type \\name,@function; \\name: .cfi_startproc; endbr64; .endm",
     ".macro END name; .cfi_endproc; .size \\name, . - \\name; .endm",
     ".balign 16; .skip 16, 0xcc",

@@ -86,6 +86,7 @@ fn start() {
         fresh: false,
         patch: true,
         cache_directories: &[],
+        images: None,
         log: |_| (),
     };
     // SAFETY: the only thread, at its start.
@@ -376,6 +377,7 @@ fn a_fork_goes_on_while_a_thread_waits_inside_a_hook() {
         fresh: false,
         patch: true,
         cache_directories: &[],
+        images: None,
         log: |_| (),
     };
     // SAFETY: the only thread.

@@ -402,6 +402,7 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>, fresh: bool) -> Result<(
         fresh,
         patch: process::get().flags & NO_PATCH == 0,
         cache_directories: Box::leak(Box::new([&*process::get().run.site_tables().leak()])),
+        images: Some(process::get().run.images().leak()),
         log: |line| culvert_sys::log!("{}", String::from_utf8_lossy(line)),
     };
     // SAFETY: the caller's promise.

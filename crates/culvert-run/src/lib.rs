@@ -228,6 +228,12 @@ impl Run {
         [base, b"/sites"].concat()
     }
 
+    /// Where the engine keeps rewritten code: beside the run directories, for all runs of the user.
+    pub fn images(&self) -> Vec<u8> {
+        let base = &self.path[..self.path.iter().rposition(|&b| b == b'/').unwrap_or(0)];
+        [base, b"/images"].concat()
+    }
+
     /// The path of `name` in the run directory.
     pub fn file(&self, name: &str) -> CString {
         c_string([&self.path, &b"/"[..], name.as_bytes()].concat())

@@ -230,6 +230,12 @@ pub fn reap(id: u32, options: u32) -> Result<u32, Errno> {
 
 /// What the auxiliary vector says of `kind` (getauxval(3)).
 pub fn auxiliary(kind: usize) -> Option<usize> {
+    let [value] = auxiliaries([kind]);
+    value
+}
+
+/// What the auxiliary vector says of each of `kinds`, which is read once.
+pub fn auxiliaries<const N: usize>(kinds: [usize; N]) -> [Option<usize>; N] {
     const PR_GET_AUXV: u32 = 0x4155_5856; // Linux 6.4
     let mut vector = [[0usize; 2]; 64];
     let bytes = vector.bytes_mut();
@@ -237,13 +243,12 @@ pub fn auxiliary(kind: usize) -> Option<usize> {
         let file = crate::fs::open(c"/proc/self/auxv", crate::flags::OFlags::CLOEXEC, 0)?;
         crate::fs::read(&file, bytes)
     });
-    let known = vector
-        .get(..read.ok()? / size_of::<[usize; 2]>())
-        .unwrap_or(&vector);
-    known
-        .iter()
-        .find(|[found, _]| *found == kind)
-        .map(|[_, value]| *value)
+    let known = read.map_or(0, |read| read / size_of::<[usize; 2]>());
+    let known = vector.get(..known).unwrap_or(&vector);
+    kinds.map(|kind| {
+        let found = known.iter().find(|[found, _]| *found == kind)?;
+        Some(found[1])
+    })
 }
 
 /// What the machine has: the part of `struct sysinfo` that is asked for (sysinfo(2)).

@@ -238,6 +238,7 @@ fn main() {
         fresh: false,
         patch: true,
         cache_directories: &[],
+        images: None,
         log: |line| {
             if std::env::var_os("COUNT_LOG").is_some() {
                 eprintln!("count: {}", String::from_utf8_lossy(line));

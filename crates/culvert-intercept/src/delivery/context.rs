@@ -91,7 +91,7 @@ pub(crate) fn leave(block: &ThreadBlock, context: &mut Context, boundary: &Bound
         }
         Boundary::Before => {
             context.rax = frame.number.get();
-            context.rip = record.restart;
+            context.rip = record.restart();
         }
     }
     context.rcx = context.rip;
@@ -129,6 +129,6 @@ pub(crate) fn step_out(context: &mut Context) {
             context.rax = context.rax.swap_bytes() as u32 as usize;
         }
         // SAFETY: r11 holds the site's record until the state is set, and records live for ever.
-        context.rip = unsafe { (*(context.r11 as *const crate::SiteRecord)).restart };
+        context.rip = unsafe { (*(context.r11 as *const crate::SiteRecord)).restart() };
     }
 }

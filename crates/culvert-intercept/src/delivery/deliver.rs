@@ -27,10 +27,10 @@ pub(crate) extern "C" fn deliver(block: &ThreadBlock) {
             || first.is_none_or(|signal| block.actions().restarts(signal));
         frame.restart.set(Restart::No as usize);
         if again {
-            frame.resume.set(frame.record().restart);
+            frame.resume.set(frame.record().restart());
             frame.result.set(frame.number.get());
         } else {
-            frame.resume.set(frame.record().resume);
+            frame.resume.set(frame.record().resume());
             frame.result.set(Errno::EINTR.negated() as usize);
         }
     }

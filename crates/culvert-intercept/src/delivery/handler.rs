@@ -107,8 +107,8 @@ fn fix_up(signal: usize, information: &Information, context: &mut Context) -> bo
         };
         context.r11 = core::ptr::from_ref(record) as usize;
         context.rip = labels::entry();
-        if record.number >= 0 {
-            context.rax = record.number as usize;
+        if let Some(number) = record.number() {
+            context.rax = number;
         }
         return true;
     }

@@ -93,9 +93,9 @@ pub(super) fn show(information: &mut Information, context: &mut Context) {
 extern "C" fn go_back(context: &mut Context) {
     if let Some(record) = registry::moved_from(context.rip) {
         context.rip = if context.rip == record.behind() {
-            record.resume
+            record.resume()
         } else {
-            record.restart
+            record.restart()
         };
     }
 }
@@ -105,6 +105,6 @@ pub(super) fn undo(block: &ThreadBlock) {
     let frame = &block.frame;
     if frame.refused.get() != 0 && frame.pending.load(Relaxed) & SIGNALS != 0 {
         frame.result.set(frame.number.get());
-        frame.resume.set(frame.record().resume);
+        frame.resume.set(frame.record().resume());
     }
 }

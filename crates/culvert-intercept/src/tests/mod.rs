@@ -94,6 +94,7 @@ fn start_as(fresh: bool, patch: bool) {
         fresh,
         patch,
         cache_directories: &[],
+        images: None,
         log: |_| (),
     };
     // SAFETY: once, in a process of its own.

@@ -386,6 +386,31 @@ fn stub_of(mut address: usize) -> Option<usize> {
     None
 }
 
+/// A jump to `culvert_test_back` in reach of the records on `page`.
+fn way_back(page: usize) -> usize {
+    const NOREPLACE: usize = 0x10_0000;
+    for distance in (1..1000).map(|step| step << 20) {
+        let address = page - distance;
+        // SAFETY: replaces nothing.
+        let made = unsafe {
+            let arguments = [address, 4096, 7, 0x22 | NOREPLACE, usize::MAX, 0];
+            syscall::call(nr::MMAP, arguments)
+        };
+        if made == Ok(address) {
+            // jmp *2(%rip), and where to, aligned: the flags may ask for that.
+            let jump = [0xff, 0x25, 2, 0, 0, 0, 0xcc, 0xcc];
+            let target = (&raw const culvert_test_back) as usize;
+            // SAFETY: mapped above.
+            unsafe {
+                core::ptr::copy_nonoverlapping(jump.as_ptr(), address as *mut u8, jump.len());
+                ((address + jump.len()) as *mut usize).write(target);
+            }
+            return address;
+        }
+    }
+    panic!("no room near {page:#x}");
+}
+
 #[test]
 fn every_patched_site_of_libc_keeps_everything() {
     alone(|| {
@@ -408,6 +433,7 @@ fn every_patched_site_of_libc_keeps_everything() {
         // From here on all calls of libc are answered so: none may be made.
         let mut random = Random(11);
         let mut tried = 0;
+        let mut back = None;
         for site in &sites {
             let start = bias + site.start() as usize;
             let record = match registry::trap_site(bias + site.address as usize) {
@@ -418,21 +444,20 @@ fn every_patched_site_of_libc_keeps_everything() {
                 },
             };
             let page = record as usize & !4095;
+            let back = *back.get_or_insert_with(|| way_back(page));
             // SAFETY: the record is the engine's; the program is this test.
             unsafe {
                 syscall::raw(nr::MPROTECT, [page, 8192, 7, 0, 0, 0]);
-                let resume = (*record).resume;
-                (*record).resume = (&raw const culvert_test_back) as usize;
-                let restart = (*record).restart;
-                let number = if (*record).number >= 0 {
-                    (*record).number as usize
-                } else {
-                    nr::GETUID
-                };
+                // Where the program goes on is the first of a record's words.
+                let first = record.cast::<i32>();
+                let resume = first.read();
+                first.write((back as isize - record as isize) as i32);
+                let restart = (*record).restart();
+                let number = (*record).number().unwrap_or(nr::GETUID);
                 for _ in 0..20 {
                     check_at(&mut random, restart, number, 0x1234_5678);
                 }
-                (*record).resume = resume;
+                first.write(resume);
             }
             tried += 1;
         }

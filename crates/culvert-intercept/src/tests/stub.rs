@@ -1,9 +1,9 @@
 //! A system-call site as the patcher would have left it, without the patcher.
 
-use crate::{SiteRecord, labels};
+use crate::{Places, SiteRecord, labels};
 use core::{
     arch::global_asm,
-    sync::atomic::{AtomicUsize, Ordering::*},
+    sync::atomic::{AtomicU8, AtomicUsize, Ordering::*},
 };
 
 global_asm!(
@@ -53,13 +53,25 @@ unsafe extern "C" {
     static culvert_test_register_forward: u8;
 }
 
-static mut REGISTER_RECORD: SiteRecord = SiteRecord {
-    resume: 0,
-    forward: 0,
-    instruction: 0,
-    restart: 0,
-    number: -1,
-};
+/// Room for a record.
+#[repr(align(8))]
+struct Room([AtomicU8; SiteRecord::SIZE]);
+
+impl Room {
+    const fn new() -> Self {
+        Self([const { AtomicU8::new(0) }; SiteRecord::SIZE])
+    }
+
+    /// Writes the record of these places, with no number: the same every time.
+    fn set(&self, places: &Places) {
+        let record = SiteRecord::new(&raw const *self as u64, places, -1).expect("in reach");
+        for (byte, new) in self.0.iter().zip(record.to_bytes()) {
+            byte.store(new, Relaxed);
+        }
+    }
+}
+
+static REGISTER_RECORD: Room = Room::new();
 static BACK: AtomicUsize = AtomicUsize::new(0);
 
 /// A site from which the program goes on at `back`.
@@ -68,26 +80,16 @@ pub(super) fn register_site(back: usize) -> usize {
     let site = (&raw const culvert_test_register_site) as usize;
     let forward = (&raw const culvert_test_register_forward) as usize;
     BACK.store(back, Relaxed);
-    // SAFETY: the same values every time.
-    unsafe {
-        REGISTER_RECORD = SiteRecord {
-            resume: back,
-            forward,
-            instruction: forward,
-            restart: site,
-            number: -1,
-        }
-    };
+    REGISTER_RECORD.set(&Places {
+        resume: back as u64,
+        forward: forward as u64,
+        instruction: forward as u64,
+        restart: site as u64,
+    });
     site
 }
 
-static mut RECORD: SiteRecord = SiteRecord {
-    resume: 0,
-    forward: 0,
-    instruction: 0,
-    restart: 0,
-    number: -1,
-};
+static RECORD: Room = Room::new();
 static ENTRY: AtomicUsize = AtomicUsize::new(0);
 
 /// Where the program goes on after a call.
@@ -98,16 +100,13 @@ pub(super) fn resume() -> usize {
 /// Fills what the site refers to and returns the site.
 pub(super) fn site() -> usize {
     let site = (&raw const culvert_test_site) as usize;
-    // SAFETY: the same values every time.
-    unsafe {
-        RECORD = SiteRecord {
-            resume: resume(),
-            forward: (&raw const culvert_test_forward) as usize,
-            instruction: (&raw const culvert_test_forward) as usize,
-            restart: (&raw const culvert_test_restart) as usize,
-            number: -1,
-        };
-    }
+    let forward = (&raw const culvert_test_forward) as u64;
+    RECORD.set(&Places {
+        resume: resume() as u64,
+        forward,
+        instruction: forward,
+        restart: (&raw const culvert_test_restart) as u64,
+    });
     ENTRY.store(labels::entry(), Relaxed);
     site
 }

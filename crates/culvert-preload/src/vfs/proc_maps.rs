@@ -50,16 +50,9 @@ pub fn content(path: &[u8]) -> Option<Vec<u8>> {
     }
     let form = form(path)?;
     let text = culvert_run::read_file(&c_string(path)).ok()?;
-    let mut newest: Vec<&Original> = Vec::new();
-    for original in originals::originals() {
-        let older = newest
-            .iter()
-            .any(|known| known.start < original.end && original.start < known.end);
-        if !older {
-            newest.push(original);
-        }
-    }
-    Some(rewritten(&text, form, &newest))
+    let originals = originals::originals();
+    let originals: Vec<&Original> = originals.iter().collect();
+    Some(rewritten(&text, form, &originals))
 }
 
 /// `text` with the files of `originals` in place of what stands for them.
@@ -269,13 +262,8 @@ fn escaped(text: &[u8], which: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use culvert_sys::flags::Protection;
-    use culvert_sys::memory::{Mapping, Of};
     use std::fs;
-    use std::os::fd::AsRawFd;
-    use std::os::unix::fs::MetadataExt;
     use std::string::String;
-    use std::vec;
 
     const IMAGE: u64 = 77;
 
@@ -412,48 +400,5 @@ mod tests {
         let numa = "1000 default file=/image mapped=2 N0=2\n5000 default anon=1\n";
         let want = "1000 default file=/a\\012b\\040c mapped=2 N0=2\n5000 default anon=1\n";
         assert_eq!(said(numa, Form::NumaMaps, &entries), want);
-    }
-
-    /// A file mapped by this very process.
-    #[test]
-    fn a_mapping_of_this_process_is_named_anew() {
-        let place = std::env::temp_dir().join(std::format!("culvert-maps-{}", std::process::id()));
-        fs::write(&place, vec![0; 0x3000]).unwrap();
-        let file = fs::File::open(&place).unwrap();
-        let number = culvert_sys::BorrowedFd::number(file.as_raw_fd());
-        let mapping = Mapping::new(Of::Private(number, 0), 0x3000, Protection::READ).unwrap();
-        let start = mapping.address() as u64;
-        let found = file.metadata().unwrap();
-        assert!(content(b"/proc/self/maps").is_none_or(|text| !text.is_empty()));
-        originals::add(Original {
-            start,
-            end: start + 0x2000,
-            mapped_inode: found.ino(),
-            offset: 0x1000,
-            device: 0x801,
-            inode: 5,
-            path: b"/lib/original.so".to_vec(),
-        });
-        let text = String::from_utf8(content(b"/proc/self/maps").unwrap()).unwrap();
-        let line = text
-            .lines()
-            .find(|line| line.ends_with("/lib/original.so"))
-            .unwrap();
-        let end = start + 0x2000;
-        assert!(
-            line.starts_with(&std::format!(
-                "{start:08x}-{end:08x} r--p 00001000 08:01 5 "
-            )),
-            "{line}"
-        );
-        let rest = text
-            .lines()
-            .find(|line| line.starts_with(&std::format!("{end:08x}-")))
-            .unwrap();
-        assert!(
-            rest.contains(" 00002000 ") && rest.ends_with(place.to_str().unwrap()),
-            "{rest}"
-        );
-        fs::remove_file(&place).unwrap();
     }
 }

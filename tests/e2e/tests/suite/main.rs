@@ -25,6 +25,7 @@ mod durability;
 mod fault;
 mod given_away;
 mod heritage;
+mod images;
 mod isolation;
 mod kernel_administered;
 mod kernel_capabilities;

@@ -1,0 +1,241 @@
+//! How an image lies in a file and in memory.
+//!
+//! The file is the object's ELF file, byte for byte at its offsets, but for the changes in its code;
+//! a header and the chunk follow, from a page's beginning on. In memory the code is mapped from the
+//! image where the object's own would be. Right behind the object's last page lies a page of
+//! *slots*, which tell the stubs what they need of this process, then header and chunk:
+//!
+//! ```text
+//! | object: headers, code (of the image), data | slots | header, chunk (of the image) |
+//! 0                                         span     +1 page
+//! ```
+
+use crate::elf::{Image, LOAD, ProgramHeader};
+use crate::{Interest, chunk, sites::Site};
+use alloc::vec::Vec;
+use culvert_sys::plain::{Packed, Plain};
+use culvert_sys::{PAGE64, raw::general as linux};
+
+/// Changes with the format of images; what stubs are made of changes the store's name.
+const MAGIC: [u8; 8] = *b"culvimg1";
+
+/// What tells a file from all others, and from itself before a change.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// The time of the last change (`st_ctime`), in nanoseconds.
+    changed: u64,
+}
+
+// SAFETY: words.
+unsafe impl Plain for Key {}
+// SAFETY: words, and nothing between them.
+unsafe impl Packed for Key {}
+
+impl Key {
+    /// Of a file with this `struct stat`.
+    pub fn of(found: &linux::stat) -> Self {
+        Self {
+            device: found.st_dev,
+            inode: found.st_ino,
+            size: found.st_size as u64,
+            changed: found
+                .st_ctime
+                .wrapping_mul(1_000_000_000)
+                .wrapping_add(found.st_ctime_nsec),
+        }
+    }
+
+    /// The file's device, as `st_dev` has it.
+    pub fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// The file's inode.
+    pub fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    /// The file's bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// When it was changed, in nanoseconds since 1970.
+    pub fn changed(&self) -> u64 {
+        self.changed
+    }
+
+    /// A number that differs for most files.
+    pub fn hash(&self) -> u64 {
+        let words = [self.device, self.inode, self.size, self.changed];
+        words.into_iter().fold(0, |sum: u64, word| {
+            (sum.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        })
+    }
+}
+
+/// Where the parts of an image go: what is known of one before it is opened.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Bytes of the object in memory, whole pages; it begins at link-time address 0.
+    pub span: u64,
+    /// Where the page of the code begins: in the file, and as a link-time address.
+    pub code_offset: u64,
+    pub code_address: u64,
+    /// Bytes of the code, whole pages.
+    pub code_length: u64,
+    /// Where header and chunk begin in the image, and how many bytes they have, whole pages.
+    pub chunk_offset: u64,
+    pub chunk_length: u64,
+}
+
+// SAFETY: words.
+unsafe impl Plain for Layout {}
+// SAFETY: words, and nothing between them.
+unsafe impl Packed for Layout {}
+
+impl Layout {
+    /// What an image takes behind the object.
+    pub fn room(&self) -> u64 {
+        PAGE64 + self.chunk_length
+    }
+}
+
+/// What stands before the chunk.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Header {
+    magic: [u8; 8],
+    key: Key,
+    layout: Layout,
+    /// The link-time address of the build-id, its length and its bytes.
+    build_id_at: u64,
+    build_id_length: u64,
+    build_id: [u8; 64],
+}
+
+// SAFETY: words and bytes.
+unsafe impl Plain for Header {}
+// SAFETY: words and bytes by eights, and nothing between them.
+unsafe impl Packed for Header {}
+
+impl Header {
+    /// Bytes of a header, and room that keeps what follows aligned.
+    pub const SIZE: usize = size_of::<Self>().next_multiple_of(64);
+
+    /// Whether it is that of the image of the file `key`, with this layout.
+    pub fn is_of(&self, key: &Key, layout: &Layout) -> bool {
+        self.magic == MAGIC && self.key == *key && self.layout == *layout
+    }
+
+    /// The link-time address of the object's build-id and the build-id.
+    pub fn build_id(&self) -> (u64, &[u8]) {
+        let length = (self.build_id_length as usize).min(self.build_id.len());
+        (
+            self.build_id_at,
+            self.build_id.get(..length).unwrap_or_default(),
+        )
+    }
+}
+
+/// An image that is to be written: the object's file with `changes`, at offsets in it, and from
+/// `layout.chunk_offset` on the bytes of `tail`.
+pub struct Planned {
+    pub layout: Layout,
+    pub changes: Vec<(u64, Vec<u8>)>,
+    pub tail: Vec<u8>,
+}
+
+/// Why an object has no image.
+pub type Reason = &'static str;
+
+/// The image of the ELF file `file`, whose sites `wanted` are to be rewritten.
+pub fn plan(
+    key: &Key,
+    file: &[u8],
+    image: &Image<'_>,
+    wanted: &[(Site, Interest)],
+) -> Result<Planned, Reason> {
+    let (code, span) = shape(image)?;
+    let page = |value: u64| value & !(PAGE64 - 1);
+    let layout_without_chunk = Layout {
+        span,
+        code_offset: page(code.offset),
+        code_address: page(code.address),
+        code_length: (code.address - page(code.address) + code.file_size).next_multiple_of(PAGE64),
+        chunk_offset: (file.len() as u64).next_multiple_of(PAGE64),
+        chunk_length: 0,
+    };
+    let base = span + PAGE64 + Header::SIZE as u64;
+    let written = chunk::write(wanted, 0, span, base);
+    if written.out_of_reach > 0 {
+        return Err("something it refers to is out of the stubs' reach");
+    }
+    let length = (Header::SIZE + written.bytes.len()) as u64;
+    let layout = Layout {
+        chunk_length: length.next_multiple_of(PAGE64),
+        ..layout_without_chunk
+    };
+    let id = image.build_id().ok_or("it has no build-id")?;
+    let mut header = Header {
+        magic: MAGIC,
+        key: *key,
+        layout,
+        build_id_at: address_of(image, id).ok_or("its build-id is not mapped")?,
+        build_id_length: id.len() as u64,
+        build_id: [0; 64],
+    };
+    header
+        .build_id
+        .iter_mut()
+        .zip(id)
+        .for_each(|(to, from)| *to = *from);
+    let in_file = |change: &chunk::Change| {
+        let offset = change.start(0) - code.address + code.offset;
+        (offset, change.new_bytes().to_vec())
+    };
+    let mut tail = Vec::from(header.bytes());
+    tail.resize(Header::SIZE, 0);
+    tail.extend_from_slice(&written.bytes);
+    tail.resize(layout.chunk_length as usize, 0);
+    Ok(Planned {
+        layout,
+        changes: written.changes.iter().map(in_file).collect(),
+        tail,
+    })
+}
+
+/// The only executable segment of a position-independent object, and how many bytes its segments
+/// take in memory.
+fn shape(image: &Image<'_>) -> Result<(ProgramHeader, u64), Reason> {
+    const DYNAMIC: u16 = 3;
+    let loads = || image.headers.iter().filter(|header| header.kind == LOAD);
+    let mut codes = loads().filter(|load| load.flags & 1 != 0);
+    let (Some(code), None) = (codes.next(), codes.next()) else {
+        return Err("it has not one executable segment");
+    };
+    let lowest = loads().map(|load| load.address).min();
+    let end = loads().map(|load| load.address.saturating_add(load.memory_size));
+    let end = end.max().unwrap_or(0);
+    if image.kind != DYNAMIC || lowest.is_none_or(|lowest| lowest >= PAGE64) {
+        return Err("it does not begin at address 0");
+    }
+    if code.flags & 2 != 0 || code.offset % PAGE64 != code.address % PAGE64 || end >= 1 << 31 {
+        return Err("its code is mapped in an unusual way");
+    }
+    Ok((*code, end.next_multiple_of(PAGE64)))
+}
+
+/// The link-time address of `part`, which was taken from `image`.
+fn address_of(image: &Image<'_>, part: &[u8]) -> Option<u64> {
+    let part = part.as_ptr() as usize;
+    image.pieces.iter().find_map(|piece| {
+        let offset = part.checked_sub(piece.bytes.as_ptr() as usize)?;
+        (offset < piece.bytes.len()).then(|| piece.address + offset as u64)
+    })
+}

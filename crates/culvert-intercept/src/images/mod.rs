@@ -1,0 +1,444 @@
+//! Images: the rewritten code of libraries, kept in files that all processes of a user map in place
+//! of the original.
+//!
+//! A process that maps an image copies no page of code, reads no table of sites and no list of
+//! mappings; and a fork has no page tables of it to copy. Whatever an image cannot be mapped for,
+//! the code is patched in place ([`crate::patch`]).
+
+mod index;
+mod layout;
+mod started;
+mod store;
+
+use crate::chunk::{Change, Chunk};
+use crate::maps::{Mapping, Name};
+use crate::registry::{self, StandsFor};
+use crate::{Call, sites, user, write};
+use core::ops::Range;
+use culvert_sys::fd::{AsFd, CWD};
+use culvert_sys::flags::{OFlags, Protection};
+use culvert_sys::plain::Packed;
+use culvert_sys::sync::{Mutex, OnceCell};
+use culvert_sys::{BorrowedFd, Errno, PAGE, PAGE64, fs, nr, syscall};
+use index::{Index, Known};
+use layout::{Header, Layout};
+
+pub use index::Kind;
+pub use layout::Key;
+pub use started::Started;
+use store::Opened;
+pub use store::{Store, fingerprint};
+
+/// What stubs are told of this process, in the order of [`crate::stub::Slots`].
+pub type SlotWords = [usize; 3];
+
+/// The images of this process.
+pub struct Images {
+    /// Where they are made.
+    pub store: Store,
+    /// What slots hold.
+    pub slots: SlotWords,
+    index: OnceCell<Index>,
+    /// Room behind an object that ld.so is mapping.
+    reserved: Mutex<Reserved>,
+}
+
+/// What lies behind an object whose code is mapped next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reserved {
+    /// Nothing that is known.
+    Nothing,
+    /// Room that was mapped with the object.
+    Room(Range<u64>),
+    /// Slots and chunk that the object has left there when it was unmapped.
+    Left(Chunk),
+}
+
+static IMAGES: OnceCell<Images> = OnceCell::new();
+
+/// Begins to use the images of `store`.
+pub fn begin(store: Store, slots: SlotWords) -> &'static Images {
+    let made = IMAGES.get_or_try_init(|| {
+        Ok::<_, core::convert::Infallible>(Images {
+            store,
+            slots,
+            index: OnceCell::new(),
+            reserved: Mutex::new(Reserved::Nothing),
+        })
+    });
+    match made {
+        Ok(images) => images,
+        Err(never) => match never {},
+    }
+}
+
+/// The images, if this process uses any.
+pub fn get() -> Option<&'static Images> {
+    IMAGES.get()
+}
+
+/// What became of an mmap.
+pub enum Mapped {
+    /// It is made, here, and nothing is left to do.
+    Done(usize),
+    /// The caller makes it; the object has no image yet and may get one.
+    Unknown,
+    /// The caller makes it.
+    Known,
+}
+
+const MAP_PRIVATE: usize = 2;
+const MAP_FIXED: usize = 0x10;
+const MAP_ANONYMOUS: usize = 0x20;
+const MAP_DENYWRITE: usize = 0x800;
+const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
+const PROT_WRITE: usize = 2;
+const PROT_EXEC: usize = 4;
+
+/// A new mapping with these flags.
+fn map(
+    address: u64,
+    length: u64,
+    rights: usize,
+    flags: usize,
+    file: Option<(BorrowedFd<'_>, u64)>,
+) -> Result<u64, Errno> {
+    let (fd, offset) = match file {
+        Some((file, offset)) => (file.raw() as usize, offset),
+        None => (usize::MAX, 0),
+    };
+    let arguments = [
+        address as usize,
+        length as usize,
+        rights,
+        flags,
+        fd,
+        offset as usize,
+    ];
+    // SAFETY: callers replace nothing but what they have mapped, or what the program replaces.
+    unsafe { syscall::call(nr::MMAP, arguments) }.map(|start| start as u64)
+}
+
+impl Images {
+    /// The program's mmap of a file, as ld.so makes it: first all of an object, then its code.
+    pub fn mmap(&self, call: &Call) -> Mapped {
+        let [address, length, rights, flags, fd, offset] = call.args;
+        let is_fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0;
+        let is_code = rights & PROT_EXEC != 0;
+        let is_whole = !is_fixed && offset == 0 && flags & MAP_DENYWRITE != 0;
+        let ours = flags & MAP_PRIVATE != 0 && flags & MAP_ANONYMOUS == 0;
+        if !ours || rights & PROT_WRITE != 0 || !(is_code || is_whole) {
+            return Mapped::Known;
+        }
+        let fd = BorrowedFd::number(fd as i32);
+        let Ok(found) = fs::fstat(fd) else {
+            return Mapped::Known;
+        };
+        let key = Key::of(&found);
+        let Some(known) = self.find(&key) else {
+            return match is_code {
+                true => Mapped::Unknown,
+                false => Mapped::Known,
+            };
+        };
+        match known.kind {
+            Kind::InPlace => return Mapped::Known,
+            // Nothing of it is wanted: it is mapped as it is.
+            Kind::Nothing if !is_code => return Mapped::Known,
+            Kind::Nothing => {
+                let result = map(
+                    address as u64,
+                    length as u64,
+                    rights,
+                    flags,
+                    Some((fd, offset as u64)),
+                );
+                return match result {
+                    Ok(start) => {
+                        registry::replaced(start, start + length as u64);
+                        Mapped::Done(start as usize)
+                    }
+                    // The same error again.
+                    Err(_) => Mapped::Known,
+                };
+            }
+            Kind::Image => {}
+        }
+        let layout = &known.layout;
+        let pages = (length as u64).next_multiple_of(PAGE64);
+        if is_whole && pages == layout.span && layout.code_offset != 0 {
+            return self.reserve(address as u64, &key, layout, rights, flags, fd);
+        }
+        let is_its_code = is_code
+            && flags & MAP_FIXED != 0
+            && (offset as u64, pages) == (layout.code_offset, layout.code_length);
+        if !is_its_code {
+            return Mapped::Known;
+        }
+        match self.code(&key, &known, address as u64, rights) {
+            Ok(()) => Mapped::Done(address),
+            // Somebody has removed it: it is made again.
+            Err(Errno::ENOENT) => Mapped::Unknown,
+            Err(_) => Mapped::Known,
+        }
+    }
+
+    /// What is known of a file.
+    fn find(&self, key: &Key) -> Option<Known> {
+        let open = || Index::open(self.store.directory).ok_or(());
+        self.index.get_or_try_init(open).ok()?.find(key)
+    }
+
+    /// Maps all of an object, and room behind it.
+    fn reserve(
+        &self,
+        address: u64,
+        key: &Key,
+        layout: &Layout,
+        rights: usize,
+        flags: usize,
+        file: BorrowedFd<'_>,
+    ) -> Mapped {
+        let file_at_0 = Some((file, 0));
+        for left in self.left(key, layout) {
+            let flags = flags | MAP_FIXED_NOREPLACE;
+            if map(left.bias, layout.span, rights, flags, file_at_0) == Ok(left.bias) {
+                *self.reserved.lock() = Reserved::Left(left);
+                return Mapped::Done(left.bias as usize);
+            }
+        }
+        let length = layout.span + layout.room();
+        let Ok(start) = map(address, length, rights, flags, file_at_0) else {
+            return Mapped::Known;
+        };
+        *self.reserved.lock() = Reserved::Room(start + layout.span..start + length);
+        Mapped::Done(start as usize)
+    }
+
+    /// Maps the code of an object from its image to `address`, where the program wants it.
+    fn code(&self, key: &Key, known: &Known, address: u64, rights: usize) -> Result<(), Errno> {
+        let layout = &known.layout;
+        let bias = address.wrapping_sub(layout.code_address);
+        let room = bias + layout.span..bias + layout.span + layout.room();
+        let reserved = core::mem::replace(&mut *self.reserved.lock(), Reserved::Nothing);
+        let image = self.store.open(known.name())?;
+        let mut left = None;
+        let mut stubs = None;
+        match reserved {
+            Reserved::Left(chunk) if chunk.bias == bias => left = Some(chunk),
+            reserved => {
+                let is_reserved = reserved == Reserved::Room(room);
+                stubs = Some(Stubs::map(self, key, layout, bias, &image, is_reserved)?);
+            }
+        }
+        let flags = MAP_PRIVATE | MAP_FIXED;
+        let length = layout.code_length;
+        let file = Some((image.file.as_fd(), layout.code_offset));
+        map(address, length, rights, flags, file)?;
+        if let Some(stubs) = stubs {
+            stubs.keep(address..address + length);
+        }
+        if let Some(chunk) = left {
+            registry::replaced(address, address + length);
+            registry::revive(chunk);
+        }
+        Ok(())
+    }
+
+    /// Slots and chunks that objects with the image of `key` have left in memory. Their places
+    /// behind an object are taken, so it is mapped there again.
+    fn left(&self, key: &Key, layout: &Layout) -> impl Iterator<Item = Chunk> + '_ {
+        /// A failed attempt costs a system call.
+        const TRIED: usize = 3;
+        let (key, layout) = (*key, *layout);
+        let is_whole = move |chunk: &Chunk| {
+            let header = chunk.address() - Header::SIZE;
+            let found: Result<Header, _> = user::read(header);
+            let slots: Result<SlotWords, _> = user::read(header - PAGE);
+            let is_of = found.is_ok_and(|found| found.is_of(&key, &layout));
+            is_of && slots.is_ok_and(|slots| slots == self.slots)
+        };
+        registry::chunks_of_images().filter(is_whole).take(TRIED)
+    }
+
+    /// Puts the image of the object `key`, which is mapped already, `bias` above its link-time
+    /// addresses, in place of its code. Nobody runs that but the caller, on his way back. ENOENT
+    /// when it has none yet.
+    pub fn replace(&self, key: &Key, bias: u64) -> Result<Kind, Errno> {
+        let known = self.find(key).ok_or(Errno::ENOENT)?;
+        if known.kind != Kind::Image {
+            return Ok(known.kind);
+        }
+        let layout = &known.layout;
+        let image = self.store.open(known.name())?;
+        let stubs = Stubs::map(self, key, layout, bias, &image, false)?;
+        let code = bias + layout.code_address;
+        if !is_untouched(code, layout.code_length)? {
+            // A debugger's breakpoints stay: only the sites change.
+            stubs.write(code..code + layout.code_length)?;
+            return Ok(Kind::Image);
+        }
+        let rights = (Protection::READ | Protection::EXEC).bits() as usize;
+        let file = Some((image.file.as_fd(), layout.code_offset));
+        let length = layout.code_length;
+        map(code, length, rights, MAP_PRIVATE | MAP_FIXED, file)?;
+        stubs.keep(code..code + length);
+        Ok(Kind::Image)
+    }
+
+    /// What is known of a file.
+    pub fn kind_of(&self, key: &Key) -> Option<Kind> {
+        self.find(key).map(|known| known.kind)
+    }
+}
+
+/// Slots and chunk of an object, mapped behind it; unmapped again unless they are kept.
+struct Stubs {
+    slots: u64,
+    length: u64,
+    chunk: Option<Chunk>,
+    stands_for: StandsFor,
+}
+
+impl Stubs {
+    /// Maps them at their distance from the object: into room that is `reserved`, or where nothing
+    /// is mapped.
+    fn map(
+        images: &Images,
+        key: &Key,
+        layout: &Layout,
+        bias: u64,
+        image: &Opened,
+        reserved: bool,
+    ) -> Result<Self, Errno> {
+        const READ: usize = 1;
+        let slots = bias + layout.span;
+        let place = match reserved {
+            true => MAP_FIXED,
+            false => MAP_FIXED_NOREPLACE,
+        };
+        let exactly = |wanted: u64, got: u64| match wanted == got {
+            true => Ok(()),
+            false => Err(Errno::EEXIST),
+        };
+        let flags = MAP_PRIVATE | MAP_ANONYMOUS | place;
+        let page = map(slots, PAGE64, READ | PROT_WRITE, flags, None)?;
+        let mut stubs = Self {
+            slots: page,
+            length: PAGE64,
+            chunk: None,
+            stands_for: StandsFor {
+                image: image.inode,
+                device: key.device(),
+                inode: key.inode(),
+                offset: layout.code_offset,
+            },
+        };
+        exactly(slots, page)?;
+        let flags = MAP_PRIVATE | place;
+        let file = Some((image.file.as_fd(), layout.chunk_offset));
+        let header = slots + PAGE64;
+        let start = map(header, layout.chunk_length, READ | PROT_EXEC, flags, file)?;
+        if start != header {
+            // A kernel that knows no MAP_FIXED_NOREPLACE.
+            let _ = unmap(start, layout.chunk_length);
+            return Err(Errno::EEXIST);
+        }
+        stubs.length += layout.chunk_length;
+        let found: Header = user::read(header as usize).map_err(|_| Errno::EIO)?;
+        if !found.is_of(key, layout) || !is_built_as(&found, bias) {
+            return Err(Errno::ESTALE);
+        }
+        let (at, room) = (header as usize + Header::SIZE, layout.chunk_length as usize);
+        // SAFETY: mapped above, of a file that nobody writes; it stays unless it is dropped here.
+        let chunk = unsafe { Chunk::at(at, room.saturating_sub(Header::SIZE), bias) };
+        stubs.chunk = Some(chunk.ok_or(Errno::ENOEXEC)?);
+        let copied = user::copy_out(slots as usize, images.slots.bytes());
+        copied.map_err(|_| Errno::EFAULT)?;
+        Ok(stubs)
+    }
+
+    /// Changes the object's own code, at `code`, so that it leads to them.
+    fn write(self, code: Range<u64>) -> Result<(), Errno> {
+        let chunk = self.chunk.ok_or(Errno::ENOEXEC)?;
+        let mapping = Mapping {
+            start: code.start,
+            end: code.end,
+            readable: true,
+            writable: false,
+            executable: true,
+            shared: false,
+            offset: 0,
+            file: (0, 0),
+            name: Name::Other,
+        };
+        let is_as_recorded = |change: &Change| {
+            let mut found = [0; sites::REGION];
+            let found = found.get_mut(..change.old().len()).unwrap_or_default();
+            let address = change.start(chunk.bias) as usize;
+            user::copy_in(found, address).is_ok() && found == change.old()
+        };
+        if !chunk.changes().iter().all(is_as_recorded) {
+            return Err(Errno::ESTALE);
+        }
+        // First, as the handler of SIGILL looks there.
+        registry::add((code.start, code.end), chunk, None);
+        core::mem::forget(self);
+        // SAFETY: compared above; the mapping is the object's own, which nobody runs meanwhile.
+        let written = unsafe { write::apply(&mapping, chunk.bias, chunk.changes()) };
+        written.map_err(|_| Errno::EPERM)
+    }
+
+    /// Leaves them there for the code at `code`.
+    fn keep(mut self, code: Range<u64>) {
+        registry::replaced(code.start, code.end);
+        if let Some(chunk) = self.chunk.take() {
+            registry::add((code.start, code.end), chunk, Some(self.stands_for));
+            core::mem::forget(self);
+        }
+    }
+}
+
+impl Drop for Stubs {
+    fn drop(&mut self) {
+        let _ = unmap(self.slots, self.length);
+    }
+}
+
+fn unmap(start: u64, length: u64) -> Result<usize, Errno> {
+    // SAFETY: what was mapped here and is not used yet.
+    unsafe { syscall::call(nr::MUNMAP, [start as usize, length as usize]) }
+}
+
+/// Whether the object that is mapped `bias` above its link-time addresses has the build-id of the
+/// image's.
+fn is_built_as(header: &Header, bias: u64) -> bool {
+    let (at, wanted) = header.build_id();
+    let mut found = [0; 64];
+    let Some(found) = found.get_mut(..wanted.len()) else {
+        return false;
+    };
+    user::copy_in(found, (bias + at) as usize).is_ok() && found == wanted
+}
+
+/// Whether no page of the code at `start` is a private copy, as a debugger's breakpoints make them
+/// (`/proc/self/pagemap`, bit 61: a file's page; 62: swapped; 63: present).
+fn is_untouched(start: u64, length: u64) -> Result<bool, Errno> {
+    const MOST: usize = 256;
+    const OF_FILE: u64 = 1 << 61;
+    const SWAPPED: u64 = 1 << 62;
+    const PRESENT: u64 = 1 << 63;
+    let pages = length as usize / PAGE;
+    let mut entries = [0_u64; MOST];
+    let room = entries
+        .bytes_mut()
+        .get_mut(..pages * 8)
+        .ok_or(Errno::E2BIG)?;
+    let file = fs::openat(CWD, c"/proc/self/pagemap", OFlags::CLOEXEC, 0)?;
+    if fs::pread(&file, room, start / PAGE64 * 8)? != pages * 8 {
+        return Err(Errno::EIO);
+    }
+    let is_copy =
+        |entry: &u64| entry & SWAPPED != 0 || entry & PRESENT != 0 && entry & OF_FILE == 0;
+    Ok(!entries.iter().any(is_copy))
+}

@@ -1,0 +1,275 @@
+//! The directory of images: `<index>` and `<build-id>-<key>/<name of the file>`, so that profilers,
+//! debuggers and crash reporters show the object's name and find its symbols.
+//!
+//! It is the user's alone, and so are its files (mode 0400). Whoever can write here as this user
+//! could change what the user's runs execute, as he could change the runs themselves.
+
+use super::index::{self, Kind, publish};
+use super::layout::{self, Key, Planned, Reason};
+use crate::elf::Image;
+use crate::functions::Functions;
+use crate::{Interest, cache, sites};
+use alloc::ffi::CString;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use culvert_sys::fd::{AsFd, CWD};
+use culvert_sys::flags::{OFlags, Protection};
+use culvert_sys::memory::{Mapping, Of};
+use culvert_sys::{BorrowedFd, Errno, OwnedFd, fs, process, trust};
+
+/// Files of more bytes have no image.
+const LARGEST: u64 = 32 << 20;
+/// A file that was changed so recently may be changed again without a later time of change, which
+/// the kernel takes from its tick (nanoseconds).
+const SETTLED: u64 = 2_000_000_000;
+
+/// Where images are kept, and how objects are rewritten.
+pub struct Store {
+    /// Its directory, an absolute path.
+    pub directory: &'static [u8],
+    /// Where site tables are cached.
+    pub site_tables: &'static [&'static [u8]],
+    /// Which numbers are interesting.
+    pub interest: fn(i32) -> Option<Interest>,
+}
+
+/// An image that is open.
+pub(super) struct Opened {
+    pub file: OwnedFd,
+    pub inode: u64,
+}
+
+/// A mapped file.
+struct Bytes(Mapping);
+
+impl Bytes {
+    fn of(file: BorrowedFd<'_>, size: u64) -> Option<Self> {
+        Mapping::new(Of::Private(file, 0), size as usize, Protection::READ)
+            .ok()
+            .map(Self)
+    }
+
+    fn get(&self) -> &[u8] {
+        // SAFETY: mapped above. Whoever shortens a library while it is loaded ends the program in
+        // any case.
+        unsafe { core::slice::from_raw_parts(self.0.start(), self.0.len()) }
+    }
+}
+
+impl Store {
+    /// Opens an image that is to be believed: a file of root's or the user's own, with one name,
+    /// that nobody may write.
+    pub(super) fn open(&self, name: &[u8]) -> Result<Opened, Errno> {
+        let path = CString::new([self.directory, b"/", name].concat());
+        let path = path.map_err(|_| Errno::EINVAL)?;
+        let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = fs::openat(CWD, &path, flags, 0)?;
+        let found = trust::kept(file.raw()).map_err(trust::Why::errno)?;
+        match found.st_mode & 0o222 == 0 && found.st_nlink == 1 {
+            true => Ok(Opened {
+                file,
+                inode: found.st_ino,
+            }),
+            false => Err(Errno::EACCES),
+        }
+    }
+
+    /// Makes the image of the object that is open in `file`, if it can have one, and remembers what
+    /// there is to know of it.
+    pub fn make(&self, file: BorrowedFd<'_>) -> Result<Kind, Reason> {
+        let found = fs::fstat(file).map_err(|_| "it cannot be looked at")?;
+        let key = Key::of(&found);
+        if !may_be_remembered(file, &key) {
+            return Err("its time of change does not tell whether it has changed");
+        }
+        // Where nothing can be written, nothing is looked for.
+        let new = self.unnamed().map_err(|_| "the store cannot be written")?;
+        let is_regular = found.st_mode & 0o170_000 == 0o100_000;
+        if !is_regular || key.size() == 0 || key.size() > LARGEST {
+            return self.remember(&key, Kind::InPlace);
+        }
+        let bytes = Bytes::of(file, key.size()).ok_or("it cannot be mapped")?;
+        let image = Image::of_file(bytes.get())?;
+        let wanted: Vec<_> = self.sites(&image, bytes.get());
+        if wanted.is_empty() {
+            return self.remember(&key, Kind::Nothing);
+        }
+        let Ok(planned) = layout::plan(&key, bytes.get(), &image, &wanted) else {
+            return self.remember(&key, Kind::InPlace);
+        };
+        let id = image.build_id().unwrap_or_default();
+        self.write(new, &key, id, file, bytes.get(), &planned)
+            .map_err(|_| "its image cannot be written")?;
+        Ok(Kind::Image)
+    }
+
+    /// Remembers that the program that is open in `file` has no image, but what it has of system
+    /// calls.
+    pub fn remember_program(&self, file: BorrowedFd<'_>, kind: Kind) -> Result<Kind, Reason> {
+        let found = fs::fstat(file).map_err(|_| "it cannot be looked at")?;
+        let key = Key::of(&found);
+        if !may_be_remembered(file, &key) {
+            return Err("its time of change does not tell whether it has changed");
+        }
+        self.unnamed().map_err(|_| "the store cannot be written")?;
+        self.remember(&key, kind)
+    }
+
+    fn remember(&self, key: &Key, kind: Kind) -> Result<Kind, Reason> {
+        let entered = index::enter(self.directory, key, kind, None, 0);
+        entered.map_err(|_| "the index has no room for it")?;
+        Ok(kind)
+    }
+
+    /// The sites that are to be rewritten.
+    fn sites(&self, image: &Image<'_>, file: &[u8]) -> Vec<(sites::Site, Interest)> {
+        let all = |_: u64, _: u64, _: i32| Some(());
+        let key = cache::Key::of(image);
+        let cached = key
+            .as_ref()
+            .and_then(|key| cache::load(self.site_tables, key, all));
+        let sound = |site: &sites::Site| crate::patch::is_as_recorded(image, site);
+        let found = match cached.filter(|sites| sites.iter().all(|(site, ())| sound(site))) {
+            Some(cached) => cached.into_iter().map(|(site, ())| site).collect(),
+            None => {
+                let found = sites::find(image, &Functions::of_file(image, file)).sites;
+                if let Some(key) = key {
+                    cache::store(self.site_tables, &key, &found);
+                }
+                found
+            }
+        };
+        let wanted = |site: sites::Site| (self.interest)(site.number).map(|one| (site, one));
+        found.into_iter().filter_map(wanted).collect()
+    }
+
+    /// A file that has no name yet, for an image.
+    fn unnamed(&self) -> Result<OwnedFd, Errno> {
+        match index::unnamed(self.directory, 0o400) {
+            Err(Errno::ENOENT) => {
+                self.make_directory();
+                index::unnamed(self.directory, 0o400)
+            }
+            other => other,
+        }
+    }
+
+    fn make_directory(&self) {
+        let above = self.directory.iter().rposition(|byte| *byte == b'/');
+        let above = above.and_then(|at| self.directory.get(..at));
+        for directory in [above.unwrap_or_default(), self.directory] {
+            if let Ok(path) = CString::new(directory) {
+                let _ = fs::mkdir(&path, 0o700);
+            }
+        }
+    }
+
+    fn write(
+        &self,
+        new: OwnedFd,
+        key: &Key,
+        id: &[u8],
+        file: BorrowedFd<'_>,
+        bytes: &[u8],
+        planned: &Planned,
+    ) -> Result<(), Errno> {
+        const RLIMIT_FSIZE: u32 = 1;
+        let end = planned.layout.chunk_offset + planned.tail.len() as u64;
+        // Beyond it a write would be SIGXFSZ.
+        if process::getrlimit(RLIMIT_FSIZE)?[0] < end {
+            return Err(Errno::EFBIG);
+        }
+        fill(new.as_fd(), bytes, planned)?;
+        let hexadecimal: alloc::string::String =
+            id.iter().map(|byte| alloc::format!("{byte:02x}")).collect();
+        let folder = alloc::format!("{hexadecimal}-{:016x}", key.hash()).into_bytes();
+        let directory = [self.directory, b"/", &folder].concat();
+        let path = CString::new(&*directory).map_err(|_| Errno::EINVAL)?;
+        match fs::mkdir(&path, 0o700) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        let name = name_of(file);
+        match publish(&new, &directory, &name, 0o400) {
+            // Somebody else was faster.
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        let name = [&folder[..], b"/", &name].concat();
+        let entered = index::enter(
+            self.directory,
+            key,
+            Kind::Image,
+            Some((&planned.layout, &name)),
+            end,
+        );
+        match entered {
+            Err(Errno::EEXIST) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// Writes an image.
+fn fill(to: BorrowedFd<'_>, bytes: &[u8], planned: &Planned) -> Result<(), Errno> {
+    let put = |bytes: &[u8], offset: u64| match fs::pwrite(to, bytes, offset)? {
+        written if written == bytes.len() => Ok(()),
+        _ => Err(Errno::ENOSPC),
+    };
+    put(bytes, 0)?;
+    for (offset, new) in &planned.changes {
+        put(new, *offset)?;
+    }
+    put(&planned.tail, planned.layout.chunk_offset)
+}
+
+/// The last component of the file's path, as the kernel tells it.
+fn name_of(file: BorrowedFd<'_>) -> Vec<u8> {
+    const LONGEST: usize = 64;
+    let own = alloc::format!("/proc/self/fd/{}", file.raw());
+    let path = CString::new(own).map_err(|_| Errno::EINVAL);
+    let path = path.and_then(|own| fs::read_link(CWD, &own));
+    let path = path.unwrap_or_default();
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    match name.is_empty() || name.len() > LONGEST || name.ends_with(b" (deleted)") {
+        true => b"object".into(),
+        false => name.into(),
+    }
+}
+
+/// Whether the kernel gives this file another time of change whenever it changes, and will from
+/// now on. File systems that others serve, or whose images may share inode numbers and times, are
+/// not believed; nor is tmpfs, where a store into a shared mapping leaves the times.
+fn may_be_remembered(file: BorrowedFd<'_>, key: &Key) -> bool {
+    const EXT: u64 = 0xef53;
+    const XFS: u64 = 0x5846_5342;
+    const BTRFS: u64 = 0x9123_683e;
+    const F2FS: u64 = 0xf2f5_2010;
+    const OVERLAY: u64 = 0x794c_7630;
+    const BCACHEFS: u64 = 0xca45_1a4e;
+    const ZFS: u64 = 0x2fc1_2fc1;
+    const KNOWN: [u64; 7] = [EXT, XFS, BTRFS, F2FS, OVERLAY, BCACHEFS, ZFS];
+    const CLOCK_REALTIME: u32 = 0;
+    let keeps = fs::fstatfs(file).is_ok_and(|found| KNOWN.contains(&(found.f_type as u64)));
+    let now = process::clock_gettime(CLOCK_REALTIME);
+    let now = now.map_or(0, |now| {
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    });
+    keeps && key.changed().saturating_add(SETTLED) < now
+}
+
+/// A number for the engine and what it is asked for: other code has another store.
+pub fn fingerprint(numbers: impl Iterator<Item = u8>) -> u64 {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    match MADE.load(Relaxed) {
+        0 => {
+            let text = env!("CULVERT_ENGINE").bytes().chain(numbers);
+            let sum = text.fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| {
+                (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+            });
+            MADE.store(sum, Relaxed);
+            sum
+        }
+        made => made,
+    }
+}

@@ -1,0 +1,199 @@
+/* Images of rewritten code, from inside: what of the code is private, libraries that are opened
+ * again and again, breakpoints, and a confined process that wants to change an image.
+ *
+ * clean            the code of libc and ld.so has no private page
+ * private NAME     "yes" when the code of NAME, which is loaded by LD_PRELOAD, has private pages
+ * loop LIBRARY F   opens and closes LIBRARY 300 times; its probe() opens F
+ * wait LIBRARY F   says "ready", waits for a line, then opens LIBRARY, forks and executes
+ * traced           a breakpoint that a debugger has put into ld.so stays
+ * attack FILE      what a process that may write nothing can do to FILE
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef LANDLOCK_ACCESS_FS_TRUNCATE
+#define LANDLOCK_ACCESS_FS_TRUNCATE (1ULL << 14) /* Linux 6.2 */
+#endif
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+/* Kilobytes of copied pages in the code of files whose path ends in name; -1: there is none. */
+static long private_code(const char *name) {
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    char line[4096];
+    long sum = -1;
+    int wanted = 0;
+    if (!maps) fail("smaps");
+    while (fgets(line, sizeof line, maps)) {
+        char rights[5];
+        unsigned long start, end;
+        if (sscanf(line, "%lx-%lx %4s", &start, &end, rights) == 3) {
+            char *base = strrchr(line, '/');
+            wanted = !strcmp(rights, "r-xp") && base && strstr(base, name);
+            if (wanted && sum < 0) sum = 0;
+        } else if (wanted && !strncmp(line, "Anonymous:", 10)) {
+            sum += atol(line + 10);
+        }
+    }
+    fclose(maps);
+    return sum;
+}
+
+static int mappings(void) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    int lines = 0, c;
+    if (!maps) fail("maps");
+    while ((c = fgetc(maps)) != EOF) lines += c == '\n';
+    fclose(maps);
+    return lines;
+}
+
+static int probe(const char *library, const char *file) {
+    void *opened = dlopen(library, RTLD_NOW);
+    if (!opened) {
+        puts(dlerror());
+        exit(1);
+    }
+    int (*function)(const char *) = (int (*)(const char *))dlsym(opened, "probe");
+    int answer = function(file);
+    dlclose(opened);
+    return answer;
+}
+
+static int loop(const char *library, const char *file) {
+    int first = probe(library, file), before = 0;
+    for (int i = 0; i < 300; i++) {
+        if (probe(library, file) != first) return 1;
+        if (i == 10) before = mappings();
+    }
+    /* Each time a mapping or two more would be 600. */
+    printf("%d, %s\n", first, mappings() - before < 10 ? "no more mappings" : "ever more mappings");
+    return 0;
+}
+
+static int waiting(const char *library, const char *file) {
+    char line[16];
+    puts("ready");
+    fflush(stdout);
+    if (!fgets(line, sizeof line, stdin)) return 1;
+    printf("%d\n", probe(library, file));
+    fflush(stdout);
+    int status;
+    pid_t child = fork();
+    if (!child) {
+        execl("/bin/cat", "cat", file, NULL);
+        _exit(9);
+    }
+    if (waitpid(child, &status, 0) != child) fail("waitpid");
+    return WEXITSTATUS(status);
+}
+
+/* The end of the code of ld.so in process pid. */
+static unsigned long end_of_loader(pid_t pid) {
+    char path[64], line[4096];
+    unsigned long start, end, found = 0;
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    FILE *maps = fopen(path, "r");
+    if (!maps) fail(path);
+    while (fgets(line, sizeof line, maps)) {
+        char rights[5];
+        if (sscanf(line, "%lx-%lx %4s", &start, &end, rights) != 3) continue;
+        if (!strcmp(rights, "r-xp") && strstr(line, "/ld-linux")) found = end;
+    }
+    fclose(maps);
+    return found;
+}
+
+static int traced(const char *self) {
+    int status;
+    pid_t child = fork();
+    if (!child) {
+        ptrace(PTRACE_TRACEME, 0, 0, 0);
+        execl(self, self, "nothing", NULL);
+        _exit(9);
+    }
+    if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) fail("no stop");
+    ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_TRACEEXIT);
+    unsigned long place = end_of_loader(child) - 16;
+    if (ptrace(PTRACE_POKETEXT, child, place, 0xccccccccccccccccUL)) fail("poke");
+    for (;;) {
+        int signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+        ptrace(PTRACE_CONT, child, 0, signal);
+        if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) fail("it ended");
+        if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXIT << 8)) break;
+    }
+    long there = ptrace(PTRACE_PEEKTEXT, child, place, 0);
+    puts(there == (long)0xccccccccccccccccUL ? "the breakpoint stays" : "the breakpoint is lost");
+    ptrace(PTRACE_CONT, child, 0, 0);
+    waitpid(child, &status, 0);
+    return 0;
+}
+
+static void attempt(const char *what, long result) {
+    printf("%s: %s\n", what, result < 0 ? strerror(errno) : "DONE");
+}
+
+static int attack(const char *file) {
+    struct landlock_ruleset_attr rules = {
+        .handled_access_fs = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
+                             LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG |
+                             LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_MAKE_DIR |
+                             LANDLOCK_ACCESS_FS_REFER | LANDLOCK_ACCESS_FS_TRUNCATE};
+    char path[64], other[4096];
+    int held = open(file, O_RDONLY);
+    if (held < 0) fail(file);
+    long set = syscall(SYS_landlock_create_ruleset, &rules, sizeof rules.handled_access_fs, 0);
+    if (set < 0) {
+        puts("not tested: this kernel has no Landlock");
+        return 0;
+    }
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (syscall(SYS_landlock_restrict_self, set, 0)) fail("landlock_restrict_self");
+    chmod(file, 0600); /* Landlock does not ask about that. */
+    snprintf(path, sizeof path, "/proc/self/fd/%d", held);
+    snprintf(other, sizeof other, "%s.new", file);
+    attempt("open to write", open(file, O_RDWR));
+    attempt("open again to write", open(path, O_RDWR));
+    attempt("truncate", truncate(file, 0));
+    attempt("rename", rename(file, other));
+    attempt("unlink", unlink(file));
+    attempt("create", open(other, O_CREAT | O_WRONLY, 0600));
+    attempt("a link", link(file, other));
+    chmod(file, 0400);
+    return 0;
+}
+
+int main(int count, char **words) {
+    const char *what = count > 1 ? words[1] : "";
+    if (!strcmp(what, "clean")) {
+        long libc = private_code("libc."), loader = private_code("ld-linux");
+        printf("private code: libc %ld kB, ld.so %ld kB\n", libc, loader);
+        return 0;
+    }
+    if (!strcmp(what, "private")) {
+        long found = private_code(words[2]);
+        return puts(found < 0 ? "not loaded" : found ? "yes" : "no") < 0;
+    }
+    if (!strcmp(what, "loop")) return loop(words[2], words[3]);
+    if (!strcmp(what, "probe")) return printf("%d\n", probe(words[2], words[3])) < 0;
+    if (!strcmp(what, "wait")) return waiting(words[2], words[3]);
+    if (!strcmp(what, "nothing")) return 0;
+    if (!strcmp(what, "traced")) return traced(words[0]);
+    if (!strcmp(what, "attack")) return attack(words[2]);
+    return 2;
+}

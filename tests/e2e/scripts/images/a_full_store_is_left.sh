@@ -1,0 +1,10 @@
+build 1000 $W/libp.so
+settle
+run true
+fill=/dev/shm/fill
+dd if=/dev/zero of=$fill bs=1M 2> /dev/null
+run $IMAGES probe $W/libp.so $W/b/f
+rm $fill
+run $IMAGES probe $W/libp.so $W/b/f
+ulimit -f 1
+run $IMAGES probe $W/libp.so $W/b/f
