@@ -42,21 +42,6 @@ enum Row {
 // Each call looks here: eight bytes a call.
 const _: () = assert!(size_of::<Row>() == 8);
 
-/// How many calls are handled, how many submit others, and how many are refused inside a mount.
-const COUNTS: (usize, usize, usize) = {
-    let (mut handled, mut submit, mut refused, mut i) = (0, 0, 0, 0);
-    while i < TREATMENTS.len() {
-        match TREATMENTS[i] {
-            Treatment::Handled(..) => handled += 1,
-            Treatment::Submits(_) => submit += 1,
-            Treatment::RefusedInside(..) => refused += 1,
-            Treatment::Forwarded | Treatment::RefusedOn(_) => {}
-        }
-        i += 1;
-    }
-    (handled, submit, refused)
-};
-
 static ROWS: [Row; 512] = {
     let mut rows = [Row::Forwarded; 512];
     let (mut handled, mut submit, mut refused, mut i) = (0, 0, 0, 0);
@@ -82,47 +67,48 @@ static ROWS: [Row; 512] = {
     rows
 };
 
-/// The functions of handled calls, in the order of the calls' numbers.
-static HANDLERS: [Handler; COUNTS.0] = {
-    let mut functions: [Handler; COUNTS.0] = [|_, _| Err(Errno::ENOSYS); COUNTS.0];
-    let (mut count, mut i) = (0, 0);
-    while i < TREATMENTS.len() {
-        if let Treatment::Handled(_, function) = TREATMENTS[i] {
-            functions[count] = function;
-            count += 1;
-        }
-        i += 1;
-    }
-    functions
-};
+/// An array of what the treatments of one kind have, in the order of the calls' numbers.
+macro_rules! gathered {
+    ($(#[$doc:meta])* $name:ident: $kind:ty, $pattern:pat => $what:expr, or $none:expr) => {
+        $(#[$doc])*
+        static $name: [$kind; {
+            let (mut count, mut i) = (0, 0);
+            while i < TREATMENTS.len() {
+                #[allow(unused_variables)]
+                if let $pattern = TREATMENTS[i] {
+                    count += 1;
+                }
+                i += 1;
+            }
+            count
+        }] = {
+            let mut all: [$kind; _] = [$none; _];
+            let (mut count, mut i) = (0, 0);
+            while i < TREATMENTS.len() {
+                if let $pattern = TREATMENTS[i] {
+                    all[count] = $what;
+                    count += 1;
+                }
+                i += 1;
+            }
+            all
+        };
+    };
+}
 
-/// The functions of calls that submit others, in the same way.
-static SUBMITTERS: [Submitter; COUNTS.1] = {
-    let mut functions: [Submitter; COUNTS.1] = [|_, _, _| Outcome::Forward; COUNTS.1];
-    let (mut count, mut i) = (0, 0);
-    while i < TREATMENTS.len() {
-        if let Treatment::Submits(function) = TREATMENTS[i] {
-            functions[count] = function;
-            count += 1;
-        }
-        i += 1;
-    }
-    functions
-};
-
-/// What is refused inside a mount, and how, in the same way.
-static REFUSALS: [(At, Errno); COUNTS.2] = {
-    let mut refusals = [(At::new(0, LastStep::Follow), Errno::ENOSYS); COUNTS.2];
-    let (mut count, mut i) = (0, 0);
-    while i < TREATMENTS.len() {
-        if let Treatment::RefusedInside(at, errno) = TREATMENTS[i] {
-            refusals[count] = (at, errno);
-            count += 1;
-        }
-        i += 1;
-    }
-    refusals
-};
+gathered! {
+    /// The functions of handled calls.
+    HANDLERS: Handler, Treatment::Handled(_, function) => function, or |_, _| Err(Errno::ENOSYS)
+}
+gathered! {
+    /// The functions of calls that submit others.
+    SUBMITTERS: Submitter, Treatment::Submits(function) => function, or |_, _, _| Outcome::Forward
+}
+gathered! {
+    /// What is refused inside a mount, and how.
+    REFUSALS: (At, Errno), Treatment::RefusedInside(at, errno) => (at, errno),
+    or (At::new(0, LastStep::Follow), Errno::ENOSYS)
+}
 
 /// When the engine is to offer each call, where some mount's target is a directory of the kernel's,
 /// and where none is.
