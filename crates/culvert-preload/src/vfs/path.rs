@@ -7,6 +7,7 @@ use super::native::{AT_SYMLINK_NOFOLLOW, stat_at};
 use crate::process::{Here, Process};
 use alloc::ffi::CString;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Attributes, Errno, FileKind, Node};
 use culvert_mounts::resolver::{Inside, LastStep, Magic, Quick, Resolved, Restrictions};
 use culvert_mounts::{MountId, Place};
@@ -293,6 +294,10 @@ pub fn look_again<'p>(
     restrictions: Restrictions,
     certain: bool,
 ) -> Result<Found<'p>, Errno> {
+    // No link leads to what it does not find itself.
+    if !certain && process.kernel_sees_all.load(Relaxed) {
+        return Ok(Found::Kernel);
+    }
     let Some(start) = start(process, directory, path, restrictions)? else {
         return Ok(Found::Kernel);
     };
@@ -315,7 +320,8 @@ pub fn is_kernels(process: &Process, path: Path<'_>) -> bool {
 /// Whether the kernel's ENOENT or ENOTDIR for the absolute `path` is right.
 pub fn confirms_miss(process: &Process, path: Path<'_>) -> bool {
     let root = Place::Host(Vec::new());
-    process.mounts.confirms_miss(&Kernel, &root, path.bytes())
+    process.kernel_sees_all.load(Relaxed)
+        || process.mounts.confirms_miss(&Kernel, &root, path.bytes())
 }
 
 /// Whether the kernel finds a symbolic link at `path` below `directory`.
