@@ -4,7 +4,7 @@
 use crate::compare::{Row, Way, compare};
 use crate::figure::{Figure, Judged};
 use crate::tools::{Place, numbers, pair, sh, succeeds};
-use crate::writing::Worker;
+use crate::writing::{Worker, disk_directory};
 use crate::{fixture, linux};
 use std::path::Path;
 
@@ -161,11 +161,18 @@ fn system_calls(line: &str) -> f64 {
 }
 
 /// What each further library of a program adds: one that makes no system calls of its own, and one
-/// that has five instructions for them.
+/// that has two instructions for them.
 fn libraries(place: &Place, ways: &Ways) -> Vec<Figure> {
     const COUNTS: [usize; 3] = [0, 10, 20];
     let starts = place.program("starts");
     let mut figures = Vec::new();
+    // On a disk, as libraries are: what is kept of a file is believed only where its time of change
+    // is kept, and two seconds after that.
+    let Some(disk) = disk_directory(place) else {
+        eprintln!("not measured, there is no disk: each further library");
+        return figures;
+    };
+    sh(&format!("mkdir -p {disk}"));
     for (kind, what) in [
         ("plain", "each further library"),
         (
@@ -173,7 +180,8 @@ fn libraries(place: &Place, ways: &Ways) -> Vec<Figure> {
             "each further library with system-call instructions",
         ),
     ] {
-        let programs = COUNTS.map(|count| linked(place, kind, count));
+        let programs = COUNTS.map(|count| linked(&disk, kind, count));
+        std::thread::sleep(std::time::Duration::from_secs(3));
         let mut added = Vec::new();
         for program in programs {
             let (native, ours) = ways.pair(11, &format!("{starts} vfork 50 {program}"), 0);
@@ -192,18 +200,16 @@ fn libraries(place: &Place, ways: &Ways) -> Vec<Figure> {
             Figure::new(SINGLE, what, None, each(last), "µs", Judged::Figure(5.0)).note(note),
         );
     }
+    sh(&format!("rm -rf {disk}"));
     figures
 }
 
-/// A program linked with `count` small libraries.
-fn linked(place: &Place, kind: &str, count: usize) -> String {
-    let (directory, program) = (
-        place.path(""),
-        place.path(&format!("linked-{kind}-{count}")),
-    );
+/// A program in `directory` linked with `count` small libraries.
+fn linked(directory: &str, kind: &str, count: usize) -> String {
+    let program = format!("{directory}/linked-{kind}-{count}");
     let body = match kind {
         "plain" => "int f_$i(void) { return $i; }",
-        // getpid, five times: instructions in a library, which is all that counts.
+        // getpid and getuid: instructions in a library, which is all that counts.
         _ => {
             "int f_$i(void) { int n = 0; for (int i = 0; i < 2; i++) { int r; \
              __asm__ volatile(\\\"syscall\\\" : \\\"=a\\\"(r) : \\\"0\\\"(39) : \\\"rcx\\\", \\\"r11\\\", \\\"memory\\\"); n += r; \

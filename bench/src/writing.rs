@@ -100,7 +100,7 @@ impl Worker {
 }
 
 /// A directory that is not in memory.
-fn disk_directory(place: &Place) -> Option<String> {
+pub fn disk_directory(place: &Place) -> Option<String> {
     let name = place.directory.file_name()?.to_str()?;
     ["/var/tmp", "/tmp"]
         .into_iter()
