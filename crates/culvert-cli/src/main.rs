@@ -26,6 +26,7 @@ mod recovery;
 mod run;
 mod run_again;
 mod run_directory;
+mod stored_images;
 mod umask;
 mod verdict;
 mod words;

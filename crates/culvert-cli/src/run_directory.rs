@@ -9,8 +9,8 @@ use crate::base::open_base;
 use crate::failure::{Failure, reason, shown};
 use crate::identifier::{identifier, is_identifier};
 use crate::own_path::own_path;
-use crate::recovery;
 use crate::umask::OwnerRights;
+use crate::{recovery, stored_images};
 use culvert::mount::Mount;
 use culvert_cache::pager::NAMESPACE;
 use culvert_preload::start::other_user::Carried;
@@ -107,6 +107,9 @@ pub fn create() -> Result<RunDirectory, Failure> {
     flock(&gate, FlockOperation::LockShared).map_err(|error| failed(&base, error.into()))?;
     let name = identifier()?;
     let directory = base.join(&name);
+    if names.iter().any(|(name, _)| name == stored_images::NAME) {
+        stored_images::tidy(&base);
+    }
     // Site tables, for all runs of the user; without it every program would be searched anew.
     if !names.iter().any(|(name, _)| name == "sites") {
         let _ = make_directory(&gate, "sites");

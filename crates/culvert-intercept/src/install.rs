@@ -14,6 +14,7 @@ use crate::{
 use alloc::format;
 use culvert_sys::fd::AsFd;
 use culvert_sys::flags::OFlags;
+use culvert_sys::process::is_filtered;
 use culvert_sys::{BorrowedFd, Errno, fs};
 
 /// Why the engine does not run.
@@ -54,7 +55,8 @@ pub unsafe fn install(config: Config) -> Result<(), Error> {
     alternate::adopt_alternate_stack(block);
     thread::set_gs_base(block.address());
     actions::install(config.fresh);
-    if let (true, Some(directory)) = (config.patch, config.images) {
+    // A filter that was inherited may end a program for a call that it does not know.
+    if let (true, Some(directory), false) = (config.patch, config.images, is_filtered()) {
         begin_images(directory);
     }
     // SAFETY: the caller's promise.

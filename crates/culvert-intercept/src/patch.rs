@@ -129,7 +129,7 @@ unsafe fn object(
     if !code.readable {
         return Err("mapped for execution only");
     }
-    if registry::is_of_image(code.start, code.end) {
+    if registry::is_of_image(code.start, code.end, code.file.1) {
         return Ok(());
     }
     // SAFETY: the caller's promise; what is written is only read as code before it is written.

@@ -83,10 +83,8 @@ pub fn of_images() -> impl Iterator<Item = OfImage> {
 }
 
 /// The chunks of images, also of objects that are not mapped any more.
-pub(crate) fn chunks_of_images() -> impl Iterator<Item = Chunk> {
-    entries()
-        .filter(|entry| entry.image.is_some())
-        .map(|entry| entry.chunk)
+pub(crate) fn chunks_of_images() -> impl Iterator<Item = (Chunk, StandsFor)> {
+    entries().filter_map(|entry| Some((entry.chunk, entry.image?)))
 }
 
 /// The object of `chunk` is mapped again where it was.
@@ -104,9 +102,9 @@ pub(crate) fn replaced(start: u64, end: u64) {
     }
 }
 
-/// Whether the code mapped at `start..end` is an image's, with our changes. An entry that some other
+/// Whether the code mapped at `start..end`, of the file `inode`, is an image's, with our changes. An entry that some other
 /// code has replaced is forgotten.
-pub(crate) fn is_of_image(start: u64, end: u64) -> bool {
+pub(crate) fn is_of_image(start: u64, end: u64, inode: u64) -> bool {
     let overlaps = |entry: &&Entry| entry.code.0 < end && start < entry.code.1;
     let has = |change: &Change, bias: u64| {
         let mut found = [0; REGION];
@@ -127,7 +125,7 @@ pub(crate) fn is_of_image(start: u64, end: u64) -> bool {
             Some(sample) if !has(sample, bias) => entry.gone.store(true, Release),
             Some(_) => found = true,
             // A part without sites.
-            None => found = true,
+            None => found |= entry.image.is_some_and(|one| one.image == inode),
         }
     }
     found

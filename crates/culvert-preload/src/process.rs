@@ -92,8 +92,8 @@ pub struct Process {
     pub targets_open: bool,
     /// Some mount's target is no directory of the kernel's, so that its parent's listing lacks it.
     pub targets_missing: bool,
-    /// The kernel itself has every mount's tree at its target, so that it finds all that links lead
-    /// to.
+    /// The kernel itself had every mount's tree at its target when the program began, and the
+    /// program has changed no mounts since: the kernel finds all that links lead to.
     pub kernel_sees_all: AtomicBool,
     /// The mounts as the user asked for them, in the order of the table.
     pub specifications: &'static [culvert::mount::Mount],
@@ -139,6 +139,12 @@ pub struct Targets {
 }
 
 impl Process {
+    /// The program changes what is mounted, or enters where it may: what the kernel finds at the
+    /// targets is not known any more.
+    pub fn forget_what_kernel_sees(&self) {
+        self.kernel_sees_all.store(false, Relaxed);
+    }
+
     /// The state of a fresh program.
     pub fn new(run: &'static Run, library: Vec<u8>, flags: u8, targets: Targets) -> Self {
         Self {

@@ -82,9 +82,6 @@ const fn below(directory: usize, flags: usize, bit: usize) -> At {
     At::below(directory, LastStep::Follow).turned_by(flags, bit)
 }
 
-/// Where move_mount(2) mounts.
-const MOVE_MOUNT_TARGET: At =
-    At::below(2, LastStep::NoFollow).turned_by(4, MOVE_MOUNT_T_SYMLINKS as usize);
 /// FAN_MARK_DONT_FOLLOW of fanotify_mark(2).
 const FAN_MARK_DONT_FOLLOW: usize = 4;
 
@@ -473,10 +470,7 @@ pub const TABLE: &[(u32, Treatment)] = &[
         RefusedInside(below(0, 2, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP),
     ),
     // The kernel cannot mount on a mount of ours.
-    (
-        __NR_move_mount,
-        RefusedInside(MOVE_MOUNT_TARGET, Errno::EOPNOTSUPP),
-    ),
+    (__NR_move_mount, Handled(Always, mounting::move_mount)),
     (__NR_fsopen, FOREIGN),
     (
         __NR_fsconfig,

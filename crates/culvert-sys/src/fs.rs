@@ -46,6 +46,9 @@ calls! {
     /// fallocate(2).
     pub fn fallocate(fd: impl AsFd, mode: u32, offset: u64, length: u64) -> ()
         = FALLOCATE[fd.as_fd(), mode, offset, length];
+    /// sync_file_range(2).
+    pub fn sync_file_range(fd: impl AsFd, offset: u64, length: u64, flags: u32) -> ()
+        = SYNC_FILE_RANGE[fd.as_fd(), offset, length, flags];
     /// fsync(2).
     pub fn fsync(fd: impl AsFd) -> () = FSYNC[fd.as_fd()];
     /// posix_fadvise(2).

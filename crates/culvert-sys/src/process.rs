@@ -208,6 +208,11 @@ fn of_nanoseconds(nanoseconds: u64) -> linux::timespec {
     }
 }
 
+/// Whether a seccomp filter is in force (prctl(2), `PR_GET_SECCOMP`).
+pub fn is_filtered() -> bool {
+    number_option(linux_raw_sys::prctl::PR_GET_SECCOMP, 0) != Ok(0)
+}
+
 /// prctl(2), `PR_GET_SECUREBITS`.
 pub fn securebits() -> Result<usize, Errno> {
     number_option(linux_raw_sys::prctl::PR_GET_SECUREBITS, 0)

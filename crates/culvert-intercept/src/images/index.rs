@@ -15,7 +15,7 @@ use culvert_sys::fd::{self, CWD};
 use culvert_sys::flags::{AtFlags, OFlags, Protection};
 use culvert_sys::memory::{Mapping, Of};
 use culvert_sys::plain::{Packed, Plain};
-use culvert_sys::{Errno, OwnedFd, PAGE, fs, trust};
+use culvert_sys::{Errno, OwnedFd, PAGE, fs, process, trust};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"culvidx1");
 const ENTRIES: usize = 512;
@@ -152,60 +152,91 @@ fn open(directory: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Enters what is known of the file `key`, unless somebody has; `bytes` is what its image takes.
-/// Errors when there is no room, or somebody else is at it.
-pub fn enter(
-    directory: &[u8],
-    key: &Key,
-    kind: Kind,
-    image: Option<(&Layout, &[u8])>,
-    bytes: u64,
-) -> Result<(), Errno> {
-    const LOCK_EX: u32 = 2;
-    const LOCK_NB: u32 = 4;
-    let file = match open(directory, OFlags::RDWR) {
-        Err(Errno::ENOENT) => {
-            create(directory)?;
-            open(directory, OFlags::RDWR)?
+/// The index, open to be written by this process alone.
+pub struct Writer {
+    file: OwnedFd,
+    counts: Counts,
+}
+
+impl Writer {
+    /// Opens it, and makes one where there is none. Errors when somebody else writes it, or when a
+    /// write would be SIGXFSZ.
+    pub fn open(directory: &[u8]) -> Result<Self, Errno> {
+        const RLIMIT_FSIZE: u32 = 1;
+        const LOCK_EX: u32 = 2;
+        const LOCK_NB: u32 = 4;
+        if process::getrlimit(RLIMIT_FSIZE)?[0] < SIZE as u64 {
+            return Err(Errno::EFBIG);
         }
-        other => other?,
-    };
-    fd::flock(&file, LOCK_EX | LOCK_NB)?;
-    let mut counts = Counts::zeroed();
-    fs::pread(&file, counts.bytes_mut(), 0)?;
-    if counts.magic != MAGIC || counts.used >= FULL || counts.bytes + bytes > MOST_BYTES {
-        return Err(Errno::ENOSPC);
-    }
-    let mut entry = Entry {
-        kind: kind as u64,
-        key: *key,
-        ..Entry::zeroed()
-    };
-    if let Some((layout, name)) = image {
-        entry.layout = *layout;
-        let place = entry.name.get_mut(..name.len() + 1);
-        let place = place.and_then(|place| place.get_mut(..name.len()));
-        place.ok_or(Errno::ENAMETOOLONG)?.copy_from_slice(name);
-    }
-    entry.sum = entry.sum_of();
-    for place in places(key) {
-        let mut there = Entry::zeroed();
-        fs::pread(&file, there.bytes_mut(), place as u64)?;
-        if there.kind != 0 {
-            if there.key == *key {
-                return Err(Errno::EEXIST);
+        let file = match open(directory, OFlags::RDWR) {
+            Err(Errno::ENOENT) => {
+                create(directory)?;
+                open(directory, OFlags::RDWR)?
             }
-            continue;
-        }
-        counts.used += 1;
-        counts.bytes += bytes;
-        fs::pwrite(&file, counts.bytes(), 0)?;
-        return match fs::pwrite(&file, entry.bytes(), place as u64)? {
-            written if written == size_of::<Entry>() => Ok(()),
-            _ => Err(Errno::ENOSPC),
+            other => other?,
         };
+        fd::flock(&file, LOCK_EX | LOCK_NB)?;
+        let mut counts = Counts::zeroed();
+        fs::pread(&file, counts.bytes_mut(), 0)?;
+        match counts.magic == MAGIC && counts.used < FULL {
+            true => Ok(Self { file, counts }),
+            false => Err(Errno::ENOSPC),
+        }
     }
-    Err(Errno::ENOSPC)
+
+    /// Whether an image of so many bytes may be added.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.counts.bytes.saturating_add(bytes) <= MOST_BYTES
+    }
+
+    /// Enters what is known of the file `key`; `bytes` is what its image takes. EEXIST when it is
+    /// known.
+    pub fn enter(
+        mut self,
+        key: &Key,
+        kind: Kind,
+        image: Option<(&Layout, &[u8])>,
+        bytes: u64,
+    ) -> Result<(), Errno> {
+        let mut entry = Entry {
+            kind: kind as u64,
+            key: *key,
+            ..Entry::zeroed()
+        };
+        if let Some((layout, name)) = image {
+            entry.layout = *layout;
+            let place = entry.name.get_mut(..name.len() + 1);
+            let place = place.and_then(|place| place.get_mut(..name.len()));
+            place.ok_or(Errno::ENAMETOOLONG)?.copy_from_slice(name);
+        }
+        entry.sum = entry.sum_of();
+        for place in places(key) {
+            let mut there = Entry::zeroed();
+            fs::pread(&self.file, there.bytes_mut(), place as u64)?;
+            if there.kind != 0 {
+                if there.key == *key {
+                    return Err(Errno::EEXIST);
+                }
+                continue;
+            }
+            self.counts.used += 1;
+            self.counts.bytes += bytes;
+            fs::pwrite(&self.file, self.counts.bytes(), 0)?;
+            return match fs::pwrite(&self.file, entry.bytes(), place as u64)? {
+                written if written == size_of::<Entry>() => Ok(()),
+                _ => Err(Errno::ENOSPC),
+            };
+        }
+        Err(Errno::ENOSPC)
+    }
+}
+
+/// Whether the store in `directory` takes no more images.
+pub fn is_full(directory: &[u8]) -> bool {
+    let mut counts = Counts::zeroed();
+    let read =
+        open(directory, OFlags::RDONLY).and_then(|file| fs::pread(&file, counts.bytes_mut(), 0));
+    read.is_ok() && (counts.used >= FULL || counts.bytes >= MOST_BYTES / 4 * 3)
 }
 
 /// Makes an empty index.
@@ -239,6 +270,8 @@ pub fn unnamed(directory: &[u8], mode: u32) -> Result<OwnedFd, Errno> {
 pub fn publish(file: &OwnedFd, directory: &[u8], name: &[u8], mode: u32) -> Result<(), Errno> {
     // Whatever the program's umask says.
     fs::fchmod(file, mode)?;
+    // On a disk the name is not to come back without the bytes.
+    fs::fsync(file)?;
     let own = alloc::format!("/proc/self/fd/{}\0", file.raw());
     let from = CStr::from_bytes_with_nul(own.as_bytes()).map_err(|_| Errno::EINVAL)?;
     let to = CString::new([directory, b"/", name].concat()).map_err(|_| Errno::EINVAL)?;

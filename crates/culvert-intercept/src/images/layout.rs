@@ -147,6 +147,7 @@ impl Header {
 /// `layout.chunk_offset` on the bytes of `tail`.
 pub struct Planned {
     pub layout: Layout,
+    pub build_id: Vec<u8>,
     pub changes: Vec<(u64, Vec<u8>)>,
     pub tail: Vec<u8>,
 }
@@ -205,6 +206,7 @@ pub fn plan(
     tail.resize(layout.chunk_length as usize, 0);
     Ok(Planned {
         layout,
+        build_id: id.into(),
         changes: written.changes.iter().map(in_file).collect(),
         tail,
     })
@@ -224,6 +226,10 @@ fn shape(image: &Image<'_>) -> Result<(ProgramHeader, u64), Reason> {
     let end = end.max().unwrap_or(0);
     if image.kind != DYNAMIC || lowest.is_none_or(|lowest| lowest >= PAGE64) {
         return Err("it does not begin at address 0");
+    }
+    if code.offset < PAGE64 {
+        // ld.so maps it with all of the object, before there is room behind that.
+        return Err("its code is mapped first");
     }
     if code.flags & 2 != 0 || code.offset % PAGE64 != code.address % PAGE64 || end >= 1 << 31 {
         return Err("its code is mapped in an unusual way");

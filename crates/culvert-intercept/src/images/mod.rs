@@ -19,11 +19,11 @@ use culvert_sys::fd::{AsFd, CWD};
 use culvert_sys::flags::{OFlags, Protection};
 use culvert_sys::plain::Packed;
 use culvert_sys::sync::{Mutex, OnceCell};
-use culvert_sys::{BorrowedFd, Errno, PAGE, PAGE64, fs, nr, syscall};
+use culvert_sys::{BorrowedFd, Errno, PAGE, PAGE64, fs, memory, nr, syscall};
 use index::{Index, Known};
 use layout::{Header, Layout};
 
-pub use index::Kind;
+pub use index::{Kind, is_full};
 pub use layout::Key;
 pub use started::Started;
 use store::Opened;
@@ -51,7 +51,7 @@ enum Reserved {
     /// Room that was mapped with the object.
     Room(Range<u64>),
     /// Slots and chunk that the object has left there when it was unmapped.
-    Left(Chunk),
+    Left(Chunk, StandsFor),
 }
 
 static IMAGES: OnceCell<Images> = OnceCell::new();
@@ -87,6 +87,7 @@ pub enum Mapped {
     Known,
 }
 
+const MAP_TYPE: usize = 0xf;
 const MAP_PRIVATE: usize = 2;
 const MAP_FIXED: usize = 0x10;
 const MAP_ANONYMOUS: usize = 0x20;
@@ -126,7 +127,7 @@ impl Images {
         let is_fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0;
         let is_code = rights & PROT_EXEC != 0;
         let is_whole = !is_fixed && offset == 0 && flags & MAP_DENYWRITE != 0;
-        let ours = flags & MAP_PRIVATE != 0 && flags & MAP_ANONYMOUS == 0;
+        let ours = flags & MAP_TYPE == MAP_PRIVATE && flags & MAP_ANONYMOUS == 0;
         if !ours || rights & PROT_WRITE != 0 || !(is_code || is_whole) {
             return Mapped::Known;
         }
@@ -170,7 +171,7 @@ impl Images {
             return self.reserve(address as u64, &key, layout, rights, flags, fd);
         }
         let is_its_code = is_code
-            && flags & MAP_FIXED != 0
+            && flags & !MAP_DENYWRITE == MAP_PRIVATE | MAP_FIXED
             && (offset as u64, pages) == (layout.code_offset, layout.code_length);
         if !is_its_code {
             return Mapped::Known;
@@ -200,10 +201,10 @@ impl Images {
         file: BorrowedFd<'_>,
     ) -> Mapped {
         let file_at_0 = Some((file, 0));
-        for left in self.left(key, layout) {
+        for (left, image) in self.left(key, layout) {
             let flags = flags | MAP_FIXED_NOREPLACE;
             if map(left.bias, layout.span, rights, flags, file_at_0) == Ok(left.bias) {
-                *self.reserved.lock() = Reserved::Left(left);
+                *self.reserved.lock() = Reserved::Left(left, image);
                 return Mapped::Done(left.bias as usize);
             }
         }
@@ -221,11 +222,22 @@ impl Images {
         let bias = address.wrapping_sub(layout.code_address);
         let room = bias + layout.span..bias + layout.span + layout.room();
         let reserved = core::mem::replace(&mut *self.reserved.lock(), Reserved::Nothing);
-        let image = self.store.open(known.name())?;
+        let image = self.store.open(known.name()).inspect_err(|_| {
+            if reserved == Reserved::Room(room.clone()) {
+                // Mapped here, and nobody knows of it.
+                let _ = unmap(room.start, room.end - room.start);
+            }
+        })?;
         let mut left = None;
         let mut stubs = None;
         match reserved {
-            Reserved::Left(chunk) if chunk.bias == bias => left = Some(chunk),
+            Reserved::Left(chunk, stands_for) if chunk.bias == bias => {
+                if (stands_for.image, stands_for.inode) != (image.inode, key.inode()) {
+                    // What was left belongs to an image that is gone.
+                    return Err(Errno::ESTALE);
+                }
+                left = Some(chunk);
+            }
             reserved => {
                 let is_reserved = reserved == Reserved::Room(room);
                 stubs = Some(Stubs::map(self, key, layout, bias, &image, is_reserved)?);
@@ -247,11 +259,11 @@ impl Images {
 
     /// Slots and chunks that objects with the image of `key` have left in memory. Their places
     /// behind an object are taken, so it is mapped there again.
-    fn left(&self, key: &Key, layout: &Layout) -> impl Iterator<Item = Chunk> + '_ {
+    fn left(&self, key: &Key, layout: &Layout) -> impl Iterator<Item = (Chunk, StandsFor)> + '_ {
         /// A failed attempt costs a system call.
         const TRIED: usize = 3;
         let (key, layout) = (*key, *layout);
-        let is_whole = move |chunk: &Chunk| {
+        let is_whole = move |(chunk, _): &(Chunk, StandsFor)| {
             let header = chunk.address() - Header::SIZE;
             let found: Result<Header, _> = user::read(header);
             let slots: Result<SlotWords, _> = user::read(header - PAGE);
@@ -325,7 +337,10 @@ impl Stubs {
         let page = map(slots, PAGE64, READ | PROT_WRITE, flags, None)?;
         let mut stubs = Self {
             slots: page,
-            length: PAGE64,
+            length: match reserved {
+                true => layout.room(),
+                false => PAGE64,
+            },
             chunk: None,
             stands_for: StandsFor {
                 image: image.inode,
@@ -344,7 +359,7 @@ impl Stubs {
             let _ = unmap(start, layout.chunk_length);
             return Err(Errno::EEXIST);
         }
-        stubs.length += layout.chunk_length;
+        stubs.length = layout.room();
         let found: Header = user::read(header as usize).map_err(|_| Errno::EIO)?;
         if !found.is_of(key, layout) || !is_built_as(&found, bias) {
             return Err(Errno::ESTALE);
@@ -355,6 +370,9 @@ impl Stubs {
         stubs.chunk = Some(chunk.ok_or(Errno::ENOEXEC)?);
         let copied = user::copy_out(slots as usize, images.slots.bytes());
         copied.map_err(|_| Errno::EFAULT)?;
+        // All calls go through them: no store of the program's is to lead one elsewhere.
+        // SAFETY: a page that was mapped here.
+        unsafe { memory::protect(slots as usize, PAGE, Protection::READ) }?;
         Ok(stubs)
     }
 

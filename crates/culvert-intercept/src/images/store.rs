@@ -4,7 +4,7 @@
 //! It is the user's alone, and so are its files (mode 0400). Whoever can write here as this user
 //! could change what the user's runs execute, as he could change the runs themselves.
 
-use super::index::{self, Kind, publish};
+use super::index::{self, Kind, Writer, publish};
 use super::layout::{self, Key, Planned, Reason};
 use crate::elf::Image;
 use crate::functions::Functions;
@@ -22,6 +22,8 @@ const LARGEST: u64 = 32 << 20;
 /// A file that was changed so recently may be changed again without a later time of change, which
 /// the kernel takes from its tick (nanoseconds).
 const SETTLED: u64 = 2_000_000_000;
+/// SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER of sync_file_range(2).
+const WRITE_AND_WAIT: u32 = 7;
 
 /// Where images are kept, and how objects are rewritten.
 pub struct Store {
@@ -84,21 +86,27 @@ impl Store {
         }
         // Where nothing can be written, nothing is looked for.
         let new = self.unnamed().map_err(|_| "the store cannot be written")?;
+        let writer = Writer::open(self.directory).map_err(|_| "the index cannot be written")?;
         let is_regular = found.st_mode & 0o170_000 == 0o100_000;
         if !is_regular || key.size() == 0 || key.size() > LARGEST {
-            return self.remember(&key, Kind::InPlace);
+            return remember(writer, &key, Kind::InPlace);
         }
+        // Pages that were stored into by mappings are written back, so that each later store is a
+        // change with a time of its own.
+        let _ = fs::sync_file_range(file, 0, 0, WRITE_AND_WAIT);
         let bytes = Bytes::of(file, key.size()).ok_or("it cannot be mapped")?;
         let image = Image::of_file(bytes.get())?;
         let wanted: Vec<_> = self.sites(&image, bytes.get());
         if wanted.is_empty() {
-            return self.remember(&key, Kind::Nothing);
+            return remember(writer, &key, Kind::Nothing);
         }
         let Ok(planned) = layout::plan(&key, bytes.get(), &image, &wanted) else {
-            return self.remember(&key, Kind::InPlace);
+            return remember(writer, &key, Kind::InPlace);
         };
-        let id = image.build_id().unwrap_or_default();
-        self.write(new, &key, id, file, bytes.get(), &planned)
+        if fs::fstat(file).map(|now| Key::of(&now)) != Ok(key) {
+            return Err("it has changed meanwhile");
+        }
+        self.write(writer, new, &key, file, bytes.get(), &planned)
             .map_err(|_| "its image cannot be written")?;
         Ok(Kind::Image)
     }
@@ -112,13 +120,8 @@ impl Store {
             return Err("its time of change does not tell whether it has changed");
         }
         self.unnamed().map_err(|_| "the store cannot be written")?;
-        self.remember(&key, kind)
-    }
-
-    fn remember(&self, key: &Key, kind: Kind) -> Result<Kind, Reason> {
-        let entered = index::enter(self.directory, key, kind, None, 0);
-        entered.map_err(|_| "the index has no room for it")?;
-        Ok(kind)
+        let writer = Writer::open(self.directory).map_err(|_| "the index cannot be written")?;
+        remember(writer, &key, kind)
     }
 
     /// The sites that are to be rewritten.
@@ -166,9 +169,9 @@ impl Store {
 
     fn write(
         &self,
+        writer: Writer,
         new: OwnedFd,
         key: &Key,
-        id: &[u8],
         file: BorrowedFd<'_>,
         bytes: &[u8],
         planned: &Planned,
@@ -179,9 +182,13 @@ impl Store {
         if process::getrlimit(RLIMIT_FSIZE)?[0] < end {
             return Err(Errno::EFBIG);
         }
+        if !writer.has_room(end) {
+            return Err(Errno::ENOSPC);
+        }
         fill(new.as_fd(), bytes, planned)?;
+        let digits = planned.build_id.iter();
         let hexadecimal: alloc::string::String =
-            id.iter().map(|byte| alloc::format!("{byte:02x}")).collect();
+            digits.map(|byte| alloc::format!("{byte:02x}")).collect();
         let folder = alloc::format!("{hexadecimal}-{:016x}", key.hash()).into_bytes();
         let directory = [self.directory, b"/", &folder].concat();
         let path = CString::new(&*directory).map_err(|_| Errno::EINVAL)?;
@@ -196,18 +203,25 @@ impl Store {
             Err(errno) => return Err(errno),
         }
         let name = [&folder[..], b"/", &name].concat();
-        let entered = index::enter(
-            self.directory,
-            key,
-            Kind::Image,
-            Some((&planned.layout, &name)),
-            end,
-        );
-        match entered {
+        let image = Some((&planned.layout, &name[..]));
+        match writer.enter(key, Kind::Image, image, end) {
             Err(Errno::EEXIST) => Ok(()),
-            other => other,
+            // Nobody would find it.
+            Err(errno) => {
+                let path = CString::new([self.directory, b"/", &name].concat());
+                let _ = path.map(|path| fs::unlink(&path));
+                Err(errno)
+            }
+            Ok(()) => Ok(()),
         }
     }
+}
+
+/// Remembers that a file has no image, and why.
+fn remember(writer: Writer, key: &Key, kind: Kind) -> Result<Kind, Reason> {
+    let entered = writer.enter(key, kind, None, 0);
+    entered.map_err(|_| "the index has no room for it")?;
+    Ok(kind)
 }
 
 /// Writes an image.

@@ -4,7 +4,6 @@ use crate::answer::{Answer, FORWARD};
 use crate::lifecycle::credentials::{NEW_USER, changing, entering};
 use crate::lifecycle::filters::installing;
 use crate::process::Process;
-use core::sync::atomic::Ordering::Relaxed;
 use culvert_intercept::Call;
 use culvert_intercept::filters::Filter;
 use culvert_sys::BorrowedFd;
@@ -31,7 +30,7 @@ pub fn setns(process: &Process, call: &mut Call) -> Answer {
     };
     // There it may have other mounts at the targets, or none.
     if kinds & NEW_MOUNTS != 0 || kinds == 0 {
-        process.kernel_sees_all.store(false, Relaxed);
+        process.forget_what_kernel_sees();
     }
     match kinds & NEW_USER {
         0 => Err(FORWARD),

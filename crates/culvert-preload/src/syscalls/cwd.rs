@@ -154,6 +154,7 @@ pub fn chroot(process: &Process, call: &mut Call) -> Answer {
 /// pivot_root(2): likewise, but that the mounts stay where they were.
 pub fn pivot_root(process: &Process, call: &mut Call) -> Answer {
     crate::strangers::before_leaving();
+    process.forget_what_kernel_sees();
     refuse_inside(process, call, At::new(0, LastStep::Follow), Errno::EINVAL)
 }
 

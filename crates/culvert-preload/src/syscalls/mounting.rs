@@ -2,7 +2,7 @@
 //! no other.
 
 use super::arguments::At;
-use super::path::on_path;
+use super::path::{on_path, refuse_inside};
 use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::backed::through_proc;
@@ -15,13 +15,14 @@ use culvert_mounts::resolver::{Inside, Last, LastStep, Restrictions};
 use culvert_run::files::{c_string, own_descriptor};
 use culvert_run::memory::PathBuffer;
 use culvert_sys::own_descriptors;
-use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::raw::general::{AT_FDCWD, MOVE_MOUNT_T_SYMLINKS};
 
 const MS_BIND: usize = 0x1000;
 const MS_MOVE: usize = 0x2000;
 
 /// mount(2)
 pub fn mount(process: &Process, call: &mut Call) -> Answer {
+    process.forget_what_kernel_sees();
     let source = match call.args[3] & (MS_BIND | MS_MOVE) {
         0 => None,
         _ => source_for_kernel(process, call.args[0])?,
@@ -74,9 +75,17 @@ fn mount_on(call: &Call, found: &Inside<'_>) -> Answer {
     call.replacing().path(1, &path).execute()
 }
 
+/// move_mount(2)
+pub fn move_mount(process: &Process, call: &mut Call) -> Answer {
+    let at = At::below(2, LastStep::NoFollow).turned_by(4, MOVE_MOUNT_T_SYMLINKS as usize);
+    process.forget_what_kernel_sees();
+    refuse_inside(process, call, at, Errno::EOPNOTSUPP)
+}
+
 /// umount2(2)
 pub fn umount(process: &Process, call: &mut Call) -> Answer {
     const UMOUNT_NOFOLLOW: usize = 8;
+    process.forget_what_kernel_sees();
     let last = match call.args[1] & UMOUNT_NOFOLLOW {
         0 => LastStep::Follow,
         _ => LastStep::NoFollow,

@@ -129,11 +129,15 @@ pub fn unshare(process: &Process, call: &mut Call) -> Answer {
     // CLONE_FS, and CLONE_NEWNS and CLONE_NEWUSER, which imply it (`ksys_unshare`, kernel/fork.c).
     const OWN_UMASK: usize = 0x200 | 0x2_0000 | 0x1000_0000;
     const CLONE_FILES: usize = 0x400;
+    const CLONE_NEWNS: usize = 0x2_0000;
     const CLONE_NEWUSER: usize = 0x1000_0000;
     if call.args[0] & OWN_UMASK != 0 {
         culvert_run::task::limits::split_umask();
     }
     let flags = call.args[0];
+    if flags & CLONE_NEWNS != 0 {
+        process.forget_what_kernel_sees();
+    }
     if flags & (CLONE_FILES | CLONE_NEWUSER) == 0 {
         return Err(FORWARD);
     }

@@ -199,7 +199,10 @@ impl<'n> Name<'n> {
     #[inline]
     pub fn of(place: &'n Backed<'_>) -> Option<Self> {
         let path = place.path();
-        if place.is_resolved() || place.is_name_left_to_kernel() {
+        /// Calls that take no directory are given a longer text ([`through_proc`]).
+        const LONG: usize = 4000;
+        let is_seen = place.is_seen_by_kernel() && path.len() < LONG;
+        if place.is_resolved() || place.is_left_to_kernel() || is_seen {
             return Some(Self::plain(place.base, path));
         }
         let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);

@@ -123,6 +123,27 @@ fn a_mount_inside_a_tree() {
     }
 }
 
+/// A program that gives itself another root finds nothing of the old one above a tree that the kernel
+/// had bound over the target.
+#[test]
+fn a_program_that_changes_its_mounts() {
+    let case = Case::new("changes-its-mounts", culvert_e2e::User::Me);
+    if !culvert_e2e::world().is_root() {
+        return;
+    }
+    let script = script!(
+        "passthrough_paths/a_program_that_changes_its_mounts.sh",
+        program = case.program("mounts_change")
+    );
+    let done = case.natively(&["bash", "-c", &script]);
+    assert_eq!(
+        done.text(),
+        "before: file\ninside: file\nafter: No such file or directory\nabove: No such file or directory\n",
+        "{}",
+        done.report()
+    );
+}
+
 /// The kernel follows links in a tree that it has bound over the target, but not into what it does
 /// not have.
 #[test]

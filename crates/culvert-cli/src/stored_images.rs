@@ -1,0 +1,124 @@
+//! The user's images of rewritten code (docs/design/images.md): what no process can use any more is
+//! removed when a run begins.
+//!
+//! A store is removed while programs run its code: their mappings keep the files. What a store
+//! loses is made again by whoever misses it.
+
+use std::{
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+/// The directory of the stores, in a base.
+pub const NAME: &str = "images";
+/// How many stores there may be: engines of several builds, each with two kinds of runs.
+const STORES: usize = 6;
+/// The file that names the boot of which the images are.
+const BOOT: &str = "boot";
+/// `TMPFS_MAGIC` (include/uapi/linux/magic.h).
+const TMPFS: i64 = 0x0102_1994;
+
+/// Removes the stores in `base` that are of an earlier boot, after which another file system may
+/// have a device's number, those that take no more images, and the oldest of more than [`STORES`].
+pub fn tidy(base: &Path) {
+    let directory = base.join(NAME);
+    let (mut stores, mut boot) = (Vec::new(), None);
+    for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+        match entry.file_name() == BOOT {
+            true => boot = fs::read_to_string(entry.path()).ok(),
+            false => stores.push(entry.path()),
+        }
+    }
+    if !is_forgotten_at_boot(&directory) {
+        let now = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        if boot.as_deref() != Some(now.as_str()) {
+            stores.drain(..).for_each(remove);
+            let _ = fs::write(directory.join(BOOT), now);
+        }
+    }
+    stores.retain(|store| {
+        let is_full = culvert_intercept::images::is_full(store.as_os_str().as_bytes());
+        if is_full {
+            remove(store.clone());
+        }
+        !is_full
+    });
+    if stores.len() > STORES {
+        let age = |store: &PathBuf| fs::metadata(store).and_then(|found| found.modified());
+        stores.sort_by_key(|store| age(store).unwrap_or(SystemTime::UNIX_EPOCH));
+        let many = stores.len() - STORES;
+        stores.drain(..many).for_each(remove);
+    }
+}
+
+/// A program that finds half of a store has its code patched in place.
+fn remove(store: PathBuf) {
+    let _ = fs::remove_dir_all(store);
+}
+
+/// Whether the file system of `directory` is in memory.
+fn is_forgotten_at_boot(directory: &Path) -> bool {
+    rustix::fs::statfs(directory).is_ok_and(|found| found.f_type == TMPFS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory of its own on the disk, removed at the end.
+    struct Base(PathBuf);
+
+    impl Base {
+        fn new(name: &str, stores: usize) -> Self {
+            let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
+            let base = target.join(format!("stored-images-{name}-{}", std::process::id()));
+            for store in 0..stores {
+                let store = base.join(NAME).join(format!("{store}"));
+                fs::create_dir_all(store.join("libc-1")).unwrap();
+                fs::write(store.join("index"), "index").unwrap();
+            }
+            Self(base)
+        }
+
+        fn stores(&self) -> usize {
+            let entries = fs::read_dir(self.0.join(NAME)).unwrap().flatten();
+            entries.filter(|entry| entry.file_name() != BOOT).count()
+        }
+    }
+
+    impl Drop for Base {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn images_of_another_boot_are_removed() {
+        let base = Base::new("boot", 2);
+        if is_forgotten_at_boot(&base.0) {
+            return; // a tree in memory
+        }
+        tidy(&base.0);
+        assert_eq!(base.stores(), 0, "nobody knows of which boot they are");
+        fs::create_dir(base.0.join(NAME).join("new")).unwrap();
+        tidy(&base.0);
+        assert_eq!(base.stores(), 1);
+        fs::write(base.0.join(NAME).join(BOOT), "another").unwrap();
+        tidy(&base.0);
+        assert_eq!(base.stores(), 0);
+    }
+
+    #[test]
+    fn few_stores_stay() {
+        let base = Base::new("many", 0);
+        fs::create_dir_all(base.0.join(NAME)).unwrap();
+        tidy(&base.0);
+        for store in 0..STORES + 3 {
+            fs::create_dir(base.0.join(NAME).join(format!("{store}"))).unwrap();
+        }
+        tidy(&base.0);
+        assert_eq!(base.stores(), STORES);
+    }
+}
