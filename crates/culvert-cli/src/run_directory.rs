@@ -107,8 +107,9 @@ pub fn create() -> Result<RunDirectory, Failure> {
     flock(&gate, FlockOperation::LockShared).map_err(|error| failed(&base, error.into()))?;
     let name = identifier()?;
     let directory = base.join(&name);
-    if names.iter().any(|(name, _)| name == stored_images::NAME) {
-        stored_images::tidy(&base);
+    match names.iter().any(|(name, _)| name == stored_images::NAME) {
+        true => stored_images::tidy(&base),
+        false => stored_images::begin(&base),
     }
     // Site tables, for all runs of the user; without it every program would be searched anew.
     if !names.iter().any(|(name, _)| name == "sites") {

@@ -6,7 +6,7 @@
 
 use std::{
     fs,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -24,18 +24,22 @@ const TMPFS: i64 = 0x0102_1994;
 /// have a device's number, those that take no more images, and the oldest of more than [`STORES`].
 pub fn tidy(base: &Path) {
     let directory = base.join(NAME);
+    // Through no link, and nothing but stores.
+    if !fs::symlink_metadata(&directory).is_ok_and(|found| found.is_dir()) {
+        return;
+    }
     let (mut stores, mut boot) = (Vec::new(), None);
     for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-        match entry.file_name() == BOOT {
-            true => boot = fs::read_to_string(entry.path()).ok(),
-            false => stores.push(entry.path()),
+        match entry.file_name().as_bytes() {
+            name if name == BOOT.as_bytes() => boot = fs::read_to_string(entry.path()).ok(),
+            name if is_store(name) => stores.push(entry.path()),
+            _ => {}
         }
     }
     if !is_forgotten_at_boot(&directory) {
         let now = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        if boot.as_deref() != Some(now.as_str()) {
+        if boot.as_deref() != Some(now.as_str()) && fs::write(directory.join(BOOT), now).is_ok() {
             stores.drain(..).for_each(remove);
-            let _ = fs::write(directory.join(BOOT), now);
         }
     }
     stores.retain(|store| {
@@ -46,11 +50,27 @@ pub fn tidy(base: &Path) {
         !is_full
     });
     if stores.len() > STORES {
-        let age = |store: &PathBuf| fs::metadata(store).and_then(|found| found.modified());
+        let age = |store: &PathBuf| {
+            // The index is read at each start.
+            fs::metadata(store.join("index")).and_then(|found| found.accessed())
+        };
         stores.sort_by_key(|store| age(store).unwrap_or(SystemTime::UNIX_EPOCH));
         let many = stores.len() - STORES;
         stores.drain(..many).for_each(remove);
     }
+}
+
+/// Makes the directory of the stores in a base that has none.
+pub fn begin(base: &Path) {
+    let made = fs::DirBuilder::new().mode(0o700).create(base.join(NAME));
+    if made.is_ok() {
+        tidy(base);
+    }
+}
+
+/// Whether a name is a store's: an engine's number, in hexadecimal.
+fn is_store(name: &[u8]) -> bool {
+    name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// A program that finds half of a store has its code patched in place.
@@ -75,7 +95,7 @@ mod tests {
             let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
             let base = target.join(format!("stored-images-{name}-{}", std::process::id()));
             for store in 0..stores {
-                let store = base.join(NAME).join(format!("{store}"));
+                let store = base.join(NAME).join(format!("{store:016x}"));
                 fs::create_dir_all(store.join("libc-1")).unwrap();
                 fs::write(store.join("index"), "index").unwrap();
             }
@@ -84,7 +104,9 @@ mod tests {
 
         fn stores(&self) -> usize {
             let entries = fs::read_dir(self.0.join(NAME)).unwrap().flatten();
-            entries.filter(|entry| entry.file_name() != BOOT).count()
+            entries
+                .filter(|entry| is_store(entry.file_name().as_bytes()))
+                .count()
         }
     }
 
@@ -102,7 +124,7 @@ mod tests {
         }
         tidy(&base.0);
         assert_eq!(base.stores(), 0, "nobody knows of which boot they are");
-        fs::create_dir(base.0.join(NAME).join("new")).unwrap();
+        fs::create_dir(base.0.join(NAME).join("00000000000000aa")).unwrap();
         tidy(&base.0);
         assert_eq!(base.stores(), 1);
         fs::write(base.0.join(NAME).join(BOOT), "another").unwrap();
@@ -111,12 +133,26 @@ mod tests {
     }
 
     #[test]
+    fn nothing_but_stores_is_removed() {
+        let base = Base::new("other", 0);
+        let other = base.0.join("other");
+        fs::create_dir_all(other.join("0123456789abcdef")).unwrap();
+        std::os::unix::fs::symlink(&other, base.0.join(NAME)).unwrap();
+        tidy(&base.0);
+        assert!(other.join("0123456789abcdef").exists(), "behind a link");
+        fs::remove_file(base.0.join(NAME)).unwrap();
+        fs::create_dir_all(base.0.join(NAME).join("notes")).unwrap();
+        tidy(&base.0);
+        assert!(base.0.join(NAME).join("notes").exists());
+    }
+
+    #[test]
     fn few_stores_stay() {
         let base = Base::new("many", 0);
         fs::create_dir_all(base.0.join(NAME)).unwrap();
         tidy(&base.0);
         for store in 0..STORES + 3 {
-            fs::create_dir(base.0.join(NAME).join(format!("{store}"))).unwrap();
+            fs::create_dir(base.0.join(NAME).join(format!("{store:016x}"))).unwrap();
         }
         tidy(&base.0);
         assert_eq!(base.stores(), STORES);

@@ -270,6 +270,10 @@ fn write_atomically(directory: &[u8], key: &Key, contents: &[u8]) -> Result<(), 
         unique >>= 4;
     }
     let (new, path) = (key.path(directory, &ending), key.path(directory, b".sites"));
+    // Beyond it a write would be SIGXFSZ.
+    if culvert_sys::process::file_size_limit() < contents.len() as u64 {
+        return Err(Errno::EFBIG);
+    }
     let flags = OFlags::WRONLY | OFlags::CREAT | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = fs::openat(CWD, &new, flags, 0o644)?;
     let written = fs::write(&file, contents);

@@ -14,7 +14,6 @@ use crate::{
 use alloc::format;
 use culvert_sys::fd::AsFd;
 use culvert_sys::flags::OFlags;
-use culvert_sys::process::is_filtered;
 use culvert_sys::{BorrowedFd, Errno, fs};
 
 /// Why the engine does not run.
@@ -55,8 +54,7 @@ pub unsafe fn install(config: Config) -> Result<(), Error> {
     alternate::adopt_alternate_stack(block);
     thread::set_gs_base(block.address());
     actions::install(config.fresh);
-    // A filter that was inherited may end a program for a call that it does not know.
-    if let (true, Some(directory), false) = (config.patch, config.images, is_filtered()) {
+    if let (true, Some(directory)) = (config.patch, config.images) {
         begin_images(directory);
     }
     // SAFETY: the caller's promise.

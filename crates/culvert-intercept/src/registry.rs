@@ -102,8 +102,8 @@ pub(crate) fn replaced(start: u64, end: u64) {
     }
 }
 
-/// Whether the code mapped at `start..end`, of the file `inode`, is an image's, with our changes. An entry that some other
-/// code has replaced is forgotten.
+/// Whether the code mapped at `start..end`, of the file `inode`, is an image's, with our changes. An
+/// entry that some other code has replaced is forgotten.
 pub(crate) fn is_of_image(start: u64, end: u64, inode: u64) -> bool {
     let overlaps = |entry: &&Entry| entry.code.0 < end && start < entry.code.1;
     let has = |change: &Change, bias: u64| {

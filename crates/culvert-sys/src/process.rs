@@ -208,6 +208,12 @@ fn of_nanoseconds(nanoseconds: u64) -> linux::timespec {
     }
 }
 
+/// How many bytes a file may have that this process writes (RLIMIT_FSIZE); 0 where that is not told.
+pub fn file_size_limit() -> u64 {
+    const RLIMIT_FSIZE: u32 = 1;
+    getrlimit(RLIMIT_FSIZE).map_or(0, |[soft, _]| soft)
+}
+
 /// Whether a seccomp filter is in force (prctl(2), `PR_GET_SECCOMP`).
 pub fn is_filtered() -> bool {
     number_option(linux_raw_sys::prctl::PR_GET_SECCOMP, 0) != Ok(0)

@@ -162,10 +162,9 @@ impl Writer {
     /// Opens it, and makes one where there is none. Errors when somebody else writes it, or when a
     /// write would be SIGXFSZ.
     pub fn open(directory: &[u8]) -> Result<Self, Errno> {
-        const RLIMIT_FSIZE: u32 = 1;
         const LOCK_EX: u32 = 2;
         const LOCK_NB: u32 = 4;
-        if process::getrlimit(RLIMIT_FSIZE)?[0] < SIZE as u64 {
+        if process::file_size_limit() < SIZE as u64 {
             return Err(Errno::EFBIG);
         }
         let file = match open(directory, OFlags::RDWR) {

@@ -81,6 +81,11 @@ impl Store {
     pub fn make(&self, file: BorrowedFd<'_>) -> Result<Kind, Reason> {
         let found = fs::fstat(file).map_err(|_| "it cannot be looked at")?;
         let key = Key::of(&found);
+        // A filter that was inherited may end a program for a call that it does not know. To use an
+        // image takes no other calls than to patch in place.
+        if process::is_filtered() {
+            return Err("a seccomp filter is in force");
+        }
         if !may_be_remembered(file, &key) {
             return Err("its time of change does not tell whether it has changed");
         }
@@ -90,6 +95,9 @@ impl Store {
         let is_regular = found.st_mode & 0o170_000 == 0o100_000;
         if !is_regular || key.size() == 0 || key.size() > LARGEST {
             return remember(writer, &key, Kind::InPlace);
+        }
+        if !writer.has_room(key.size()) || !may_write(key.size()) {
+            return Err("there is no room for an image");
         }
         // Pages that were stored into by mappings are written back, so that each later store is a
         // change with a time of its own.
@@ -116,6 +124,9 @@ impl Store {
     pub fn remember_program(&self, file: BorrowedFd<'_>, kind: Kind) -> Result<Kind, Reason> {
         let found = fs::fstat(file).map_err(|_| "it cannot be looked at")?;
         let key = Key::of(&found);
+        if process::is_filtered() {
+            return Err("a seccomp filter is in force");
+        }
         if !may_be_remembered(file, &key) {
             return Err("its time of change does not tell whether it has changed");
         }
@@ -176,17 +187,16 @@ impl Store {
         bytes: &[u8],
         planned: &Planned,
     ) -> Result<(), Errno> {
-        const RLIMIT_FSIZE: u32 = 1;
         let end = planned.layout.chunk_offset + planned.tail.len() as u64;
-        // Beyond it a write would be SIGXFSZ.
-        if process::getrlimit(RLIMIT_FSIZE)?[0] < end {
+        if !may_write(end) {
             return Err(Errno::EFBIG);
         }
         if !writer.has_room(end) {
             return Err(Errno::ENOSPC);
         }
         fill(new.as_fd(), bytes, planned)?;
-        let digits = planned.build_id.iter();
+        // Of the longest build-ids a part: the name has to fit into an entry.
+        let digits = planned.build_id.iter().take(20);
         let hexadecimal: alloc::string::String =
             digits.map(|byte| alloc::format!("{byte:02x}")).collect();
         let folder = alloc::format!("{hexadecimal}-{:016x}", key.hash()).into_bytes();
@@ -215,6 +225,11 @@ impl Store {
             Ok(()) => Ok(()),
         }
     }
+}
+
+/// Whether a file may have so many bytes: beyond them a write would be SIGXFSZ.
+fn may_write(bytes: u64) -> bool {
+    process::file_size_limit() >= bytes
 }
 
 /// Remembers that a file has no image, and why.

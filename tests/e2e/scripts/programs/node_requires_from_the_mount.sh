@@ -9,6 +9,7 @@ console.log(
     fs.realpathSync("bin/../words"),
 );
 '
+# What ends first is said first, in no order.
 node -e '
 const fs = require("fs");
 fs.promises.readFile(process.env.M + "/words", "utf8").then((t) => console.log(t.length));
@@ -22,7 +23,7 @@ try {
 } catch (e) {
     console.log(e.code);
 }
-'
+' | sort
 cd /
 node $M/node/main.js
 node -p 'require(process.env.M + "/node/package.json").version'

@@ -42,7 +42,7 @@ as_each_user! {
 
     a_full_store_is_left |case| says(case,
         script!("images/a_full_store_is_left.sh"),
-        "1000\n1000\n1000\n1000\n");
+        &"1000\n".repeat(5));
 
     a_library_is_opened_again_and_again |case| says(case,
         script!("images/a_library_is_opened_again_and_again.sh"),
