@@ -270,7 +270,11 @@ impl Images {
             let is_of = found.is_ok_and(|found| found.is_of(&key, &layout));
             is_of && slots.is_ok_and(|slots| slots == self.slots)
         };
-        registry::chunks_of_images().filter(is_whole).take(TRIED)
+        let is_of_file = move |(_, one): &(Chunk, StandsFor)| {
+            (one.device, one.inode) == (key.device(), key.inode())
+        };
+        let left = registry::chunks_of_images().filter(is_of_file);
+        left.filter(is_whole).take(TRIED)
     }
 
     /// Puts the image of the object `key`, which is mapped already, `bias` above its link-time
