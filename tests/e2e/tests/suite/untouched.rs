@@ -54,11 +54,10 @@ fn its_system_calls_reach_the_kernel_as_they_are() {
 }
 
 /// What a hook needs in a new process is side by side: a child of fork pays little for being in a
-/// run. Three of the ten are for functions that are not in the order of `order.ld` yet, and for the
-/// stubs of libc, which it finds again as natively the code of libc.
+/// run.
 #[test]
 fn a_child_of_fork_takes_few_page_faults_more() {
-    const MORE: u64 = 10;
+    const MORE: u64 = 8;
     if world().only_native {
         return;
     }
