@@ -231,7 +231,11 @@ fn shape(image: &Image<'_>) -> Result<(ProgramHeader, u64), Reason> {
         // ld.so maps it with all of the object, before there is room behind that.
         return Err("its code is mapped first");
     }
-    if code.flags & 2 != 0 || code.offset % PAGE64 != code.address % PAGE64 || end >= 1 << 31 {
+    if code.file_size > code.memory_size
+        || code.flags & 2 != 0
+        || code.offset % PAGE64 != code.address % PAGE64
+        || end >= 1 << 31
+    {
         return Err("its code is mapped in an unusual way");
     }
     Ok((*code, end.next_multiple_of(PAGE64)))

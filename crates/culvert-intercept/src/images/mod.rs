@@ -166,7 +166,9 @@ impl Images {
             Kind::Image => {}
         }
         let layout = &known.layout;
-        let pages = (length as u64).next_multiple_of(PAGE64);
+        let Some(pages) = (length as u64).checked_next_multiple_of(PAGE64) else {
+            return Mapped::Known;
+        };
         if is_whole && pages == layout.span && layout.code_offset != 0 {
             return self.reserve(address as u64, &key, layout, rights, flags, fd);
         }

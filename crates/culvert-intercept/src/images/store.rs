@@ -79,16 +79,7 @@ impl Store {
     /// Makes the image of the object that is open in `file`, if it can have one, and remembers what
     /// there is to know of it.
     pub fn make(&self, file: BorrowedFd<'_>) -> Result<Kind, Reason> {
-        let found = fs::fstat(file).map_err(|_| "it cannot be looked at")?;
-        let key = Key::of(&found);
-        // A filter that was inherited may end a program for a call that it does not know. To use an
-        // image takes no other calls than to patch in place.
-        if process::is_filtered() {
-            return Err("a seccomp filter is in force");
-        }
-        if !may_be_remembered(file, &key) {
-            return Err("its time of change does not tell whether it has changed");
-        }
+        let (found, key) = settled(file)?;
         // Where nothing can be written, nothing is looked for.
         let new = self.unnamed().map_err(|_| "the store cannot be written")?;
         let writer = Writer::open(self.directory).map_err(|_| "the index cannot be written")?;
@@ -105,15 +96,15 @@ impl Store {
         let bytes = Bytes::of(file, key.size()).ok_or("it cannot be mapped")?;
         let image = Image::of_file(bytes.get())?;
         let wanted: Vec<_> = self.sites(&image, bytes.get());
+        if fs::fstat(file).map(|now| Key::of(&now)) != Ok(key) {
+            return Err("it has changed meanwhile");
+        }
         if wanted.is_empty() {
             return remember(writer, &key, Kind::Nothing);
         }
         let Ok(planned) = layout::plan(&key, bytes.get(), &image, &wanted) else {
             return remember(writer, &key, Kind::InPlace);
         };
-        if fs::fstat(file).map(|now| Key::of(&now)) != Ok(key) {
-            return Err("it has changed meanwhile");
-        }
         self.write(writer, new, &key, file, bytes.get(), &planned)
             .map_err(|_| "its image cannot be written")?;
         Ok(Kind::Image)
@@ -122,14 +113,7 @@ impl Store {
     /// Remembers that the program that is open in `file` has no image, but what it has of system
     /// calls.
     pub fn remember_program(&self, file: BorrowedFd<'_>, kind: Kind) -> Result<Kind, Reason> {
-        let found = fs::fstat(file).map_err(|_| "it cannot be looked at")?;
-        let key = Key::of(&found);
-        if process::is_filtered() {
-            return Err("a seccomp filter is in force");
-        }
-        if !may_be_remembered(file, &key) {
-            return Err("its time of change does not tell whether it has changed");
-        }
+        let (_, key) = settled(file)?;
         self.unnamed().map_err(|_| "the store cannot be written")?;
         let writer = Writer::open(self.directory).map_err(|_| "the index cannot be written")?;
         remember(writer, &key, kind)
@@ -225,6 +209,21 @@ impl Store {
             Ok(()) => Ok(()),
         }
     }
+}
+
+/// The file that is open in `file`, if something may be remembered of it.
+fn settled(file: BorrowedFd<'_>) -> Result<(fs::Stat, Key), Reason> {
+    let found = fs::fstat(file).map_err(|_| "it cannot be looked at")?;
+    let key = Key::of(&found);
+    // A filter that was inherited may end a program for a call that it does not know. To use an
+    // image takes no other calls than to patch in place.
+    if process::is_filtered() {
+        return Err("a seccomp filter is in force");
+    }
+    if !may_be_remembered(file, &key) {
+        return Err("its time of change does not tell whether it has changed");
+    }
+    Ok((found, key))
 }
 
 /// Whether a file may have so many bytes: beyond them a write would be SIGXFSZ.
