@@ -3,7 +3,7 @@
 use super::{fill, state};
 use crate::shadow;
 use alloc::{vec, vec::Vec};
-use culvert::{Errno, File, Result, Whence};
+use culvert::{Caller, Errno, File, Result, Whence};
 use culvert_run::task;
 use culvert_sys::PAGE64;
 
@@ -56,7 +56,7 @@ pub fn copy_into(
 /// Makes all of the shadow what `file` is, of which nothing has been stored that counts: bytes are
 /// written only where they differ.
 pub fn equalise(file: &dyn File, fd: i32, fresh: bool) -> Result<()> {
-    let size = file.attributes()?.size;
+    let size = file.attributes(&Caller::SYSTEM)?.size;
     set_length(fd, size)?;
     let mut at = 0;
     while at < size {
@@ -129,7 +129,7 @@ pub fn each_difference(
 /// else pages that differ. Returns whether anything was written.
 pub fn write_back(file: &dyn File, fd: i32, ranges: &[(u64, u64)], exact: bool) -> Result<bool> {
     let size = file
-        .attributes()?
+        .attributes(&Caller::SYSTEM)?
         .size
         .min(culvert_run::stat_descriptor(fd)?.st_size as u64);
     let mut wrote = false;

@@ -10,7 +10,7 @@ use super::nodes;
 use super::reopen;
 use crate::shadow;
 use alloc::{boxed::Box, sync::Arc};
-use culvert::{Errno, File};
+use culvert::{Caller, Errno, File};
 use culvert_run::task;
 use culvert_run::{self as run, ShadowName, stat_descriptor};
 use culvert_sys::raw::general::FALLOC_FL_KEEP_SIZE;
@@ -116,7 +116,7 @@ pub fn before_giving(open: &dyn OpenFile, place: Place) -> culvert::Result<Optio
     let fd = shadow.number();
     given::take_if_strangers(name, fd)?;
     let reader = Reader::new(open);
-    let size = file.attributes()?.size;
+    let size = file.attributes(&Caller::SYSTEM)?.size;
     let length = stat_descriptor(fd)?.st_size as u64;
     // Its length differs when a writer was killed in between, or somebody outside of the run was at
     // it.
@@ -233,7 +233,7 @@ impl Change<'_> {
     fn follow(&self, range: (u64, u64), bytes: Option<&[u8]>) -> culvert::Result<u64> {
         let file = self.open.file()?;
         let fd = self.shadow.number();
-        let size = file.attributes()?.size;
+        let size = file.attributes(&Caller::SYSTEM)?.size;
         grow_or_cut(fd, size)?;
         // The file has the bytes: for want of a descriptor the call must not fail. Then they count as
         // written by strangers, too, and are written once more.

@@ -11,7 +11,7 @@ use super::bytes::{read_shadow, write_file};
 use super::{State, fill, state};
 use crate::shadow::{self, OwnedFd};
 use alloc::{vec, vec::Vec};
-use culvert::{Errno, File, Result};
+use culvert::{Caller, Errno, File, Result};
 use culvert_run::stat_descriptor;
 use culvert_sys::PAGE64;
 use culvert_sys::fd::{Command, fcntl, pipe};
@@ -92,7 +92,10 @@ pub fn write_back_and_drop(file: &dyn File, shadow: i32, range: (u64, u64)) -> R
         });
     }
     // What lies behind the end of the file is nobody's.
-    let size = file.attributes()?.size.min(found.st_size as u64);
+    let size = file
+        .attributes(&Caller::SYSTEM)?
+        .size
+        .min(found.st_size as u64);
     let pipe = Pipe::new()?;
     let mut eviction = Eviction {
         file,

@@ -16,7 +16,7 @@ use super::{OpenFile, nodes, pager, records};
 use crate::shadow::{self, OwnedFd};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
-use culvert::{Errno, File};
+use culvert::{Caller, Errno, File};
 use culvert_run::{self as run, ShadowName, stat_descriptor};
 use culvert_sys::PAGE64;
 use culvert_sys::raw::general::{O_NOATIME, O_RDWR, stat};
@@ -128,7 +128,7 @@ pub fn start<R>(
     let lazy = on_demand
         && !strangers
         && stat_descriptor(fd).is_ok_and(|found| state::is_fresh(&found) && fill::is_fit(&found))
-        && pager::lazy(name, file.attributes()?.size);
+        && pager::lazy(name, file.attributes(&Caller::SYSTEM)?.size);
     let _lock = locks.lock(name);
     // It has become the file meanwhile.
     if let Some(gone) = open.gone() {
@@ -152,14 +152,15 @@ pub fn start<R>(
             filling::complete_in_room(file, fd)?;
         }
     } else if lazy && state::is_fresh(&found) {
-        set_length(fd, file.attributes()?.size).map_err(|error| no_room(name, error.into()))?;
+        set_length(fd, file.attributes(&Caller::SYSTEM)?.size)
+            .map_err(|error| no_room(name, error.into()))?;
         given::mark_equal(file, fd)?;
         let partly = State::Partly { follows: true };
-        state::set(fd, &found, partly, &file.attributes()?)?;
+        state::set(fd, &found, partly, &file.attributes(&Caller::SYSTEM)?)?;
     } else if on_demand && !strangers && State::of(&found).is_partly() {
         catch_up(file, fd, &found).map_err(|error| no_room(name, error))?;
     } else {
-        let now = file.attributes()?;
+        let now = file.attributes(&Caller::SYSTEM)?;
         make_room(now.size, &found)?;
         equalise(file, fd, state::is_fresh(&found)).map_err(|error| {
             // What it took is needed elsewhere.
@@ -169,7 +170,7 @@ pub fn start<R>(
             no_room(name, error)
         })?;
         let next = State::Filled { follows: true };
-        state::set(fd, &found, next, &file.attributes()?)?;
+        state::set(fd, &found, next, &file.attributes(&Caller::SYSTEM)?)?;
         state::set_equal(fd, &now)?;
         filled = true;
     }
@@ -194,7 +195,7 @@ pub fn start_executed(open: &dyn OpenFile, fd: i32) -> culvert::Result<()> {
     if State::of(&found).follows() && records::any(name)? || is_current(file, &found)? {
         return Ok(());
     }
-    let now = file.attributes()?;
+    let now = file.attributes(&Caller::SYSTEM)?;
     if !State::of(&found).has_all() || now.size != found.st_size as u64 {
         return Err(Errno::ETXTBSY.into());
     }
@@ -208,7 +209,7 @@ pub fn start_executed(open: &dyn OpenFile, fd: i32) -> culvert::Result<()> {
 /// Makes what is there of a shadow with holes equal to its file, which has changed since; what is
 /// missing is read when it is needed, as before.
 fn catch_up(file: &dyn File, fd: i32, found: &stat) -> culvert::Result<()> {
-    let now = file.attributes()?;
+    let now = file.attributes(&Caller::SYSTEM)?;
     grow_or_cut(fd, now.size)?;
     for part in fill::present(fd, (0, now.size))? {
         each_difference(file, fd, part, &mut |place, ours, _| {
@@ -216,7 +217,7 @@ fn catch_up(file: &dyn File, fd: i32, found: &stat) -> culvert::Result<()> {
         })?;
     }
     let partly = State::Partly { follows: true };
-    state::set(fd, found, partly, &file.attributes()?)?;
+    state::set(fd, found, partly, &file.attributes(&Caller::SYSTEM)?)?;
     Ok(state::set_equal(fd, &now)?)
 }
 
@@ -239,7 +240,7 @@ fn no_room(name: ShadowName, error: culvert::Error) -> culvert::Error {
 
 /// Whether a shadow with this `struct stat` that follows has the bytes of `file`.
 fn is_current(file: &dyn File, found: &stat) -> culvert::Result<bool> {
-    Ok(State::of(found).follows() && state::is_equal(found, &file.attributes()?))
+    Ok(State::of(found).follows() && state::is_equal(found, &file.attributes(&Caller::SYSTEM)?))
 }
 
 /// Gives a shadow the length `size`. What was stored behind the old end of the file, in its last

@@ -8,7 +8,7 @@ use crate::shadow::{self, OwnedFd};
 use alloc::ffi::CString;
 use alloc::{format, vec};
 use core::sync::atomic::Ordering::*;
-use culvert::{Errno, File, SetAttributes};
+use culvert::{Caller, Errno, File, SetAttributes};
 use culvert_run::{self as run, ShadowName, stat_descriptor, task};
 use culvert_sys::fs;
 use culvert_sys::raw::general::O_RDWR;
@@ -206,11 +206,14 @@ pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
     // What was cut off is not known any more: the same bytes at the same place are new ones, in a
     // file that was cut, too.
     given.iter().for_each(|given| given.cut(size));
-    if file.attributes()?.size != size {
-        file.set_attributes(&SetAttributes {
-            size: Some(size),
-            ..Default::default()
-        })?;
+    if file.attributes(&Caller::SYSTEM)?.size != size {
+        file.set_attributes(
+            &Caller::SYSTEM,
+            &SetAttributes {
+                size: Some(size),
+                ..Default::default()
+            },
+        )?;
     }
     let known = match given {
         Some(given) => given.bring(&*file, fd, size)?,
@@ -225,5 +228,5 @@ pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
 
 /// Says that nobody else has written the shadow in `fd` since it became equal to `file`.
 pub fn mark_equal(file: &dyn File, fd: i32) -> culvert::Result<()> {
-    Ok(state::set_equal(fd, &file.attributes()?)?)
+    Ok(state::set_equal(fd, &file.attributes(&Caller::SYSTEM)?)?)
 }

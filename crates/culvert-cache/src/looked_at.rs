@@ -13,7 +13,7 @@ use crate::shadow::{self, OwnedFd, open_shadow};
 use crate::state::{self, State};
 use crate::{OpenFile, bytes, follow};
 use core::sync::atomic::Ordering::*;
-use culvert::{Errno, File, FileSystem};
+use culvert::{Caller, Errno, File, FileSystem};
 use culvert_mounts::MountId;
 use culvert_run::files::dup_high;
 use culvert_run::{self as run, ShadowName, stat_descriptor, stat_path};
@@ -74,7 +74,10 @@ pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
 }
 
 fn renew_opened(name: ShadowName, file: &dyn File, shadow: &OwnedFd) -> culvert::Result<()> {
-    let (found, now) = (stat_descriptor(shadow.raw())?, file.attributes()?);
+    let (found, now) = (
+        stat_descriptor(shadow.raw())?,
+        file.attributes(&Caller::SYSTEM)?,
+    );
     if state::is_equal(&found, &now) {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use super::room;
 use super::state::{self, State};
 use super::{fill, pager};
 use crate::shadow::{ToShadow, open_shadow};
-use culvert::{Errno, File};
+use culvert::{Caller, Errno, File};
 use culvert_run::files::OwnedFd;
 use culvert_run::task::limits::set_length;
 use culvert_run::{self as run, ShadowName, stat_descriptor, stat_path};
@@ -39,7 +39,7 @@ fn fill_opened(file: &dyn File, writable: &OwnedFd) -> culvert::Result<()> {
     if State::of(&found).is_partly() {
         return filling::complete_in_room(file, writable.raw());
     }
-    let attributes = file.attributes()?;
+    let attributes = file.attributes(&Caller::SYSTEM)?;
     room::make(attributes.size)?;
     let mut sink = ToShadow {
         fd: writable.raw(),
@@ -79,7 +79,7 @@ fn begin_opened(name: ShadowName, file: &dyn File, writable: &OwnedFd) -> culver
     let may_be =
         |found: &culvert_sys::raw::general::stat| state::is_fresh(found) && fill::is_fit(found);
     let found = stat_descriptor(writable.raw())?;
-    let attributes = file.attributes()?;
+    let attributes = file.attributes(&Caller::SYSTEM)?;
     // Before the lock, for which the pager may be waiting.
     if !(is_lazy(&found) || may_be(&found) && pager::lazy(name, attributes.size)) {
         return Ok(false);

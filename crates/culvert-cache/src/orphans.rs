@@ -12,7 +12,7 @@ use crate::state::{self, State};
 use crate::{bytes, records, reopen, room};
 use alloc::{boxed::Box, format};
 use core::sync::atomic::Ordering::*;
-use culvert::{Attributes, Errno, File, FileKind, Result, Timespec};
+use culvert::{Attributes, Caller, Errno, File, FileKind, Result, Timespec};
 use culvert_mounts::MountId;
 use culvert_run::files::c_string;
 use culvert_run::{self as run, ShadowName, read_link, stat_descriptor, stat_path};
@@ -57,7 +57,9 @@ impl Losing {
     pub fn lost(self) {
         let name = self.name;
         let nameless = match &self.file {
-            Some(file) => file.attributes().is_ok_and(|it| it.links == 0),
+            Some(file) => file
+                .attributes(&Caller::SYSTEM)
+                .is_ok_and(|it| it.links == 0),
             None => self.last,
         };
         if !nameless || room::discard(name) || !culvert_run::holders::is_held(name) {
@@ -98,7 +100,10 @@ pub fn hand_over(open: &dyn OpenFile, seen: u32) {
 
 fn become_file(open: &dyn OpenFile, seen: u32) -> Result<()> {
     let (name, file) = (open.name(), open.file()?);
-    if file.attributes()?.links != 0 || open.gone().is_some() || since(name, seen)?.is_some() {
+    if file.attributes(&Caller::SYSTEM)?.links != 0
+        || open.gone().is_some()
+        || since(name, seen)?.is_some()
+    {
         return Ok(());
     }
     sweep();
@@ -158,14 +163,14 @@ fn take_over(
         false => {
             let fresh = state::is_fresh(&found);
             room::make(
-                file.attributes()?
+                file.attributes(&Caller::SYSTEM)?
                     .size
                     .saturating_sub(found.st_blocks as u64 * 512),
             )?;
             bytes::equalise(reader, fd, fresh)?;
         }
     }
-    let now = file.attributes()?;
+    let now = file.attributes(&Caller::SYSTEM)?;
     let mut kept = Kept {
         name,
         count: (group.followed.load(Acquire) >> COUNT) + 1,

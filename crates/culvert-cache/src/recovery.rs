@@ -3,7 +3,7 @@
 use super::bytes::write_back;
 use super::regions::{common, merged};
 use super::{OpenFile, follow, records, reopen};
-use culvert::{Errno, File};
+use culvert::{Caller, Errno, File};
 use culvert_run::{self as run, ShadowName};
 
 /// Writes back what the process that had the slot `slot`, and is gone, has stored. It may have
@@ -86,7 +86,7 @@ fn recover_range(said: &records::Said, later: bool) -> culvert::Result<()> {
         opened => opened?,
     };
     // Its number is another file's by now.
-    let identity = records::identity(&file.attributes()?);
+    let identity = records::identity(&file.attributes(&Caller::SYSTEM)?);
     if said.identity != 0 && identity != 0 && said.identity != identity {
         culvert_sys::log!(
             "what a process that is gone has stored in {name} is gone with that file: another one has its number"
@@ -107,7 +107,7 @@ fn recover_range(said: &records::Said, later: bool) -> culvert::Result<()> {
 /// to the file they do to the shadow next.
 fn was_changed_since(file: &dyn File, shadow: i32) -> culvert::Result<bool> {
     let followed = culvert_run::stat_descriptor(shadow)?.st_ctime as i64;
-    Ok(file.attributes()?.mtime.seconds > followed + 1)
+    Ok(file.attributes(&Caller::SYSTEM)?.mtime.seconds > followed + 1)
 }
 
 /// Writes back what other processes, living or not, have stored in the file that is `open`.

@@ -11,7 +11,7 @@ use super::records::{self, Record};
 use super::regions::Watch;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
-use culvert::Errno;
+use culvert::{Caller, Errno};
 
 impl Node {
     /// [`Node::record`] by somebody who has not got the node's lock.
@@ -29,7 +29,7 @@ impl Node {
         match self.record.get() {
             Some(record) => record.widen(range),
             None => {
-                let found = self.open.file()?.attributes();
+                let found = self.open.file()?.attributes(&Caller::SYSTEM);
                 let identity = found.map_or(0, |found| records::identity(&found));
                 let record = records::add(self.name, range, identity)?;
                 if let Err(first) = self.record.set_first(record) {

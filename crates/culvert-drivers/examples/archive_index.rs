@@ -26,7 +26,7 @@ const CALLER: Caller<'static> = Caller {
 
 fn files(fs: &dyn FileSystem, directory: Node, path: &[u8], all: &mut Vec<(Vec<u8>, Node)>) {
     let mut entries = Vec::new();
-    fs.read_directory(directory, 0, &mut |entry| {
+    fs.read_directory(&CALLER, directory, 0, &mut |entry| {
         let path = [path, entry.name].concat();
         entries.push((path, Node(entry.inode), entry.kind));
         true

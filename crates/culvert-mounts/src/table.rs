@@ -77,16 +77,6 @@ pub struct MountTable {
     mounts: Vec<Mounted>,
 }
 
-/// Who asks when the table itself looks something up.
-const SELF: Caller<'static> = Caller {
-    uid: 0,
-    gid: 0,
-    groups: &[],
-    pid: 0,
-    umask: 0,
-    rights: None,
-};
-
 impl MountTable {
     /// A table without mounts.
     pub const fn new() -> Self {
@@ -296,7 +286,7 @@ impl MountTable {
         let Ok(driver) = self.driver(mount) else {
             return Vec::new();
         };
-        let is_missing = |name: &[u8]| match driver.lookup(&SELF, node, name) {
+        let is_missing = |name: &[u8]| match driver.lookup(&Caller::SYSTEM, node, name) {
             Ok(entry) => {
                 driver.forget(entry.attributes.node, 1);
                 false
@@ -406,7 +396,7 @@ impl MountTable {
             let mut directory = driver.root();
             let way = below[..split(below)].strip_prefix(b"/").unwrap_or(b"");
             if !way.is_empty() {
-                let walked = driver.walk(&SELF, directory, way)?;
+                let walked = driver.walk(&Caller::SYSTEM, directory, way)?;
                 match walked.entry {
                     Some(entry)
                         if walked.consumed == way.len()
@@ -417,7 +407,7 @@ impl MountTable {
                     _ => return Ok(None),
                 }
             }
-            let entry = driver.lookup(&SELF, directory, child.name());
+            let entry = driver.lookup(&Caller::SYSTEM, directory, child.name());
             Ok(Some(Covered {
                 parent: directory,
                 node: entry.ok().map(|entry| entry.attributes.node),

@@ -4,7 +4,7 @@
 use super::{ShadowName, read_link};
 use crate::files::c_string;
 use crate::task;
-use culvert::{Errno, FileSystem, Node, Result};
+use culvert::{Caller, Errno, FileSystem, Node, Result};
 use culvert_sys::fs;
 
 /// Notes the path of the node of `name` beside its shadow, where its driver needs that. A node
@@ -35,7 +35,7 @@ pub fn note(name: ShadowName) {
 /// which it keeps: `ESTALE` when there is another file by now.
 pub fn find(name: ShadowName) -> Result<()> {
     let file_system = super::get().mounts.file_system(name.mount)?;
-    if file_system.attributes(name.node).is_ok() {
+    if file_system.attributes(&Caller::SYSTEM, name.node).is_ok() {
         return Ok(());
     }
     let path = read_link(&super::get().node_path(name)).map_err(|_| Errno::ESTALE)?;

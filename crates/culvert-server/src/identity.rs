@@ -6,20 +6,9 @@
 //! them back. The umask is the thread's own after `unshare(CLONE_FS)`.
 
 use crate::groups;
-use culvert::{Caller, Errno, Result};
+use culvert::{Errno, Result};
 use culvert_sys::process;
 use std::fs;
-
-/// The caller of what the server does for itself: it opens again what somebody had opened, or reads
-/// a tree that shows the same to everybody.
-pub(crate) const SERVER: Caller<'static> = Caller {
-    uid: 0,
-    gid: 0,
-    groups: &[],
-    pid: 0,
-    umask: 0,
-    rights: None,
-};
 
 /// Whom the calling thread acts as.
 #[derive(Debug)]

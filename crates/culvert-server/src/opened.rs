@@ -1,6 +1,6 @@
 //! What the kernel has open: files and directories, by the numbers that it was given.
 
-use culvert::{Attributes, Directory, Errno, File, Node, Opened, Result, Sink};
+use culvert::{Attributes, Caller, Directory, Errno, File, Node, Opened, Result, Sink};
 use culvert_drivers::{DescriptorFile, Keeper, unhindered};
 
 /// An open file.
@@ -26,7 +26,7 @@ impl File for Lost {
     fn read_at(&self, _: u64, _: &mut dyn Sink) -> Result<usize> {
         Err(Errno::EBADF.into())
     }
-    fn attributes(&self) -> Result<Attributes> {
+    fn attributes(&self, _: &Caller<'_>) -> Result<Attributes> {
         Err(Errno::EBADF.into())
     }
 }

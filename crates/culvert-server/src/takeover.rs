@@ -2,12 +2,11 @@
 
 use crate::{
     handover::{Open, Reopen, identity},
-    identity::SERVER,
     opened::{Lost, OpenDirectory, OpenFile, file_in},
     report::report,
     session::Session,
 };
-use culvert::{Errno, Error, File, Node, OpenFlags, Opened, OpenedDirectory, Result};
+use culvert::{Caller, Errno, Error, File, Node, OpenFlags, Opened, OpenedDirectory, Result};
 use culvert_sys::BorrowedFd;
 
 impl Session {
@@ -58,7 +57,7 @@ impl Session {
             let flags = OpenFlags(open.flags);
             let opened = self
                 .filesystem
-                .open_directory(&SERVER, Node(open.node), flags);
+                .open_directory(&Caller::SYSTEM, Node(open.node), flags);
             let driven = match opened {
                 Ok(OpenedDirectory::Driven(directory)) => Some(directory),
                 Ok(OpenedDirectory::Backed(_)) => None,
@@ -92,7 +91,7 @@ impl Session {
         let flags = OpenFlags(open.flags)
             .without(OpenFlags::TRUNCATE)
             .without(OpenFlags::EXCLUSIVE);
-        let opened = self.filesystem.restore(&SERVER, node, flags, b"")?;
+        let opened = self.filesystem.restore(&Caller::SYSTEM, node, flags, b"")?;
         Ok(file_in(opened, node))
     }
 }

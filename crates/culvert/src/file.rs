@@ -1,8 +1,8 @@
 //! An open file: what `open` returns and what a driven file does.
 
 use crate::{
-    Attributes, Errno, Lock, LockKind, LockOwner, OwnedFd, Result, SetAttributes, Sink, Source,
-    Wait,
+    Attributes, Caller, Errno, Lock, LockKind, LockOwner, OwnedFd, Result, SetAttributes, Sink,
+    Source, Wait,
 };
 use alloc::{boxed::Box, vec::Vec};
 use core::{any::Any, task::Waker};
@@ -120,13 +120,13 @@ pub trait File: Send + Sync {
     /// The default is atomic only if nobody else writes: a driver that writes overrides it. Errors
     /// as [`File::write_at`].
     fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
-        let end = self.attributes()?.size;
+        let end = self.attributes(&Caller::SYSTEM)?.size;
         Ok((end, self.write_at(end, from)?))
     }
 
     /// fstat(2), also after the last link is gone. Agrees with
     /// [`FileSystem::attributes`](crate::FileSystem::attributes) of the same node.
-    fn attributes(&self) -> Result<Attributes>;
+    fn attributes(&self, caller: &Caller<'_>) -> Result<Attributes>;
 
     /// fchmod, fchown, ftruncate, futimens; returns the attributes after the change. Contract and
     /// errors of [`FileSystem::set_attributes`](crate::FileSystem::set_attributes), but it also
@@ -134,8 +134,8 @@ pub trait File: Send + Sync {
     ///
     /// The default `ENOSYS` makes the front end call that one with the node, which fails for files
     /// without a name.
-    fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
-        let _ = changes;
+    fn set_attributes(&self, caller: &Caller<'_>, changes: &SetAttributes) -> Result<Attributes> {
+        let _ = (caller, changes);
         Err(Errno::ENOSYS.into())
     }
 
@@ -168,7 +168,7 @@ pub trait File: Send + Sync {
     ///
     /// - `ENXIO`: `offset` is at or past the end, or, for data, only a hole follows (lseek(2)).
     fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
-        let size = self.attributes()?.size;
+        let size = self.attributes(&Caller::SYSTEM)?.size;
         if offset >= size {
             return Err(Errno::ENXIO.into());
         }

@@ -23,6 +23,10 @@ use alloc::{sync::Arc, vec::Vec};
 ///   applied, unless [`Capabilities::checks_permissions`]: such a driver acts by the kernel's
 ///   calls, which apply it, or a default ACL in its place (acl(5)).
 /// - **Read-only** drivers get no changes: the front end answers `EROFS`.
+/// - **Callers.** Each call that shows or changes a file says on whose behalf, and answers may differ
+///   by caller. A driver whose answers do says [`Validity::NONE`], since the kernel would show what it
+///   keeps of one caller's to all. What the front end does for itself, [`Caller::SYSTEM`], must get
+///   answers that do not change with who asked before.
 ///
 /// # What the driver owes
 ///
@@ -124,7 +128,7 @@ pub trait FileSystem: Send + Sync {
     fn path_of(&self, node: Node) -> Result<Vec<u8>>;
 
     /// stat(2) of a node. Needs no permission on it.
-    fn attributes(&self, node: Node) -> Result<Attributes>;
+    fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes>;
 
     /// Whether `caller` may do `access` to `node` (access(2), and every check that an operation
     /// needs when [`Capabilities::checks_permissions`]). The default judges by the mode bits,
@@ -134,13 +138,18 @@ pub trait FileSystem: Send + Sync {
     /// - `EROFS`: writing to a file, directory or link of a read-only driver (access(2),
     ///   `sb_permission`, fs/namei.c).
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
-        derived::access(caller, &self.attributes(node)?, access, self.capabilities())
+        derived::access(
+            caller,
+            &self.attributes(caller, node)?,
+            access,
+            self.capabilities(),
+        )
     }
 
     /// Target of a symbolic link, 1 to 4095 bytes; `EINVAL` when it is none.
     ///
     /// - `EINVAL`: not a symbolic link (readlink(2)).
-    fn readlink(&self, node: Node) -> Result<Vec<u8>>;
+    fn readlink(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>>;
 
     /// Opens a regular file. `EISDIR` never comes here. `EROFS` when opened for writing on a
     /// read-only driver.
@@ -215,7 +224,13 @@ pub trait FileSystem: Send + Sync {
     ///
     /// - `ENOTDIR`: no directory (getdents(2)).
     /// - `ENOENT`: the directory was removed (getdents(2)); an empty listing will do as well.
-    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()>;
+    fn read_directory(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        from: u64,
+        sink: &mut DirectorySink<'_>,
+    ) -> Result<()>;
 
     /// As [`FileSystem::read_directory`], with what [`FileSystem::lookup`] would say of every name
     /// (FUSE's READDIRPLUS). Each entry taken is one reference. Overridden by drivers that have the
@@ -227,7 +242,7 @@ pub trait FileSystem: Send + Sync {
         from: u64,
         sink: &mut DirectoryPlusSink<'_>,
     ) -> Result<()> {
-        self.read_directory(dir, from, &mut |entry: DirectoryEntry<'_>| {
+        self.read_directory(caller, dir, from, &mut |entry: DirectoryEntry<'_>| {
             let found = self.lookup(caller, dir, entry.name).ok();
             derived::offer(entry, found, sink, |node| self.forget(node, 1))
         })
@@ -281,14 +296,14 @@ pub trait FileSystem: Send + Sync {
     /// - `ENODATA`: there is none of this name (getxattr(2)).
     /// - `EOPNOTSUPP`: the default: the driver has none at all, or not of this prefix
     ///   (getxattr(2)).
-    fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
-        let _ = (node, name);
+    fn get_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+        let _ = (caller, node, name);
         Err(Errno::EOPNOTSUPP.into())
     }
 
     /// Names of all extended attributes, each ended by NUL; at most 64 KiB. Empty by default.
-    fn list_xattr(&self, node: Node) -> Result<Vec<u8>> {
-        let _ = node;
+    fn list_xattr(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
+        let _ = (caller, node);
         Ok(Vec::new())
     }
 
@@ -566,8 +581,8 @@ pub trait FileSystem: Send + Sync {
     ///
     /// - `EXDEV`: nothing of this mount.
     /// - `ENOSYS`: the default: this driver gives no descriptors of its back end away.
-    fn identify(&self, fd: i32) -> Result<Entry> {
-        let _ = fd;
+    fn identify(&self, caller: &Caller<'_>, fd: i32) -> Result<Entry> {
+        let _ = (caller, fd);
         Err(Errno::ENOSYS.into())
     }
 

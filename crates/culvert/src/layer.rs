@@ -107,7 +107,8 @@ layer_trait! {
         /// What the layer makes of attributes that the inner driver reports, in every operation
         /// that returns them.
         #[inline]
-        fn seen(&self, attributes: Attributes) -> Attributes {
+        fn seen(&self, caller: &Caller<'_>, attributes: Attributes) -> Attributes {
+            let _ = caller;
             attributes
         }
 
@@ -130,8 +131,8 @@ layer_trait! {
 
         /// [`Layer::seen`] for an entry.
         #[inline]
-        fn seen_entry(&self, entry: Entry) -> Entry {
-            Entry { attributes: self.seen(entry.attributes) }
+        fn seen_entry(&self, caller: &Caller<'_>, entry: Entry) -> Entry {
+            Entry { attributes: self.seen(caller, entry.attributes) }
         }
     }
 
@@ -144,7 +145,7 @@ layer_trait! {
     fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
         let call = Call::at(Operation::Lookup, dir, name);
         let found = self.around(call, || self.inner().lookup(caller, dir, name))?;
-        Ok(self.seen_entry(found))
+        Ok(self.seen_entry(caller, found))
     }
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
         let lookup = |dir, name: &[u8]| self.lookup(caller, dir, name);
@@ -160,20 +161,20 @@ layer_trait! {
     fn path_of(&self, node: Node) -> Result<Vec<u8>> {
         self.inner().path_of(node)
     }
-    fn attributes(&self, node: Node) -> Result<Attributes> {
+    fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes> {
         let call = Call::of(Operation::Attributes, node);
-        Ok(self.seen(self.around(call, || self.inner().attributes(node))?))
+        Ok(self.seen(caller, self.around(call, || self.inner().attributes(caller, node))?))
     }
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
         self.around(Call::of(Operation::Access, node), || {
             if self.inner().capabilities().checks_permissions {
                 return self.inner().access(caller, node, access);
             }
-            derived::access(caller, &self.attributes(node)?, access, self.capabilities())
+            derived::access(caller, &self.attributes(caller, node)?, access, self.capabilities())
         })
     }
-    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
-        self.around(Call::of(Operation::Readlink, node), || self.inner().readlink(node))
+    fn readlink(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
+        self.around(Call::of(Operation::Readlink, node), || self.inner().readlink(caller, node))
     }
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
         let call = Call::of(Operation::Open, node);
@@ -198,12 +199,12 @@ layer_trait! {
         let call = Call::of(Operation::OpenDirectory, dir);
         self.around(call, || self.inner().open_directory(caller, dir, flags))
     }
-    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+    fn read_directory(&self, caller: &Caller<'_>, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
         let call = Call::of(Operation::ReadDirectory, dir);
-        self.around(call, || self.inner().read_directory(dir, from, sink))
+        self.around(call, || self.inner().read_directory(caller, dir, from, sink))
     }
     fn read_directory_plus(&self, caller: &Caller<'_>, dir: Node, from: u64, sink: &mut DirectoryPlusSink<'_>) -> Result<()> {
-        self.read_directory(dir, from, &mut |entry| {
+        self.read_directory(caller, dir, from, &mut |entry| {
             let found = self.lookup(caller, dir, entry.name).ok();
             derived::offer(entry, found, sink, |node| self.forget(node, 1))
         })
@@ -227,13 +228,13 @@ layer_trait! {
     fn is_unobserved(&self, node: Node) -> bool {
         self.inner().is_unobserved(node)
     }
-    fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+    fn get_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {
         let call = Call::of(Operation::GetXattr, node);
-        self.around(call, || self.inner().get_xattr(node, name))
+        self.around(call, || self.inner().get_xattr(caller, node, name))
     }
-    fn list_xattr(&self, node: Node) -> Result<Vec<u8>> {
+    fn list_xattr(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
         let call = Call::of(Operation::ListXattr, node);
-        self.around(call, || self.inner().list_xattr(node))
+        self.around(call, || self.inner().list_xattr(caller, node))
     }
     fn set_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8], value: &[u8], flags: u32) -> Result<()> {
         let call = Call::of(Operation::SetXattr, node);
@@ -247,33 +248,33 @@ layer_trait! {
         let mode = changes.permissions.unwrap_or(0);
         let call = Call::of(Operation::SetAttributes, node).giving(mode);
         let found = self.around(call, || self.inner().set_attributes(caller, node, changes))?;
-        Ok(self.seen(found))
+        Ok(self.seen(caller, found))
     }
     fn create(&self, caller: &Caller<'_>, dir: Node, name: &[u8], flags: OpenFlags, mode: u32) -> Result<(Entry, Opened)> {
         let call = Call::at(Operation::Create, dir, name).giving(mode);
         let made = self.around(call, || self.inner().create(caller, dir, name, flags, mode));
         let (entry, opened) = made?;
-        Ok((self.seen_entry(entry), self.opened(entry.attributes.node, flags, opened)))
+        Ok((self.seen_entry(caller, entry), self.opened(entry.attributes.node, flags, opened)))
     }
     fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
         let call = Call::at(Operation::Mkdir, dir, name).giving(mode);
         let made = self.around(call, || self.inner().mkdir(caller, dir, name, mode))?;
-        Ok(self.seen_entry(made))
+        Ok(self.seen_entry(caller, made))
     }
     fn mknod(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32, rdev: u64) -> Result<Entry> {
         let call = Call::at(Operation::Mknod, dir, name).giving(mode);
         let made = self.around(call, || self.inner().mknod(caller, dir, name, mode, rdev))?;
-        Ok(self.seen_entry(made))
+        Ok(self.seen_entry(caller, made))
     }
     fn symlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry> {
         let call = Call::at(Operation::Symlink, dir, name);
         let made = self.around(call, || self.inner().symlink(caller, dir, name, target))?;
-        Ok(self.seen_entry(made))
+        Ok(self.seen_entry(caller, made))
     }
     fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
         let call = Call::at(Operation::Link, dir, name);
         let made = self.around(call, || self.inner().link(caller, node, dir, name))?;
-        Ok(self.seen_entry(made))
+        Ok(self.seen_entry(caller, made))
     }
     fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
         let call = Call::at(Operation::Unlink, dir, name);
@@ -291,7 +292,7 @@ layer_trait! {
         let call = Call::of(Operation::Tmpfile, dir).giving(mode);
         let made = self.around(call, || self.inner().tmpfile(caller, dir, flags, mode));
         let (entry, opened) = made?;
-        Ok((self.seen_entry(entry), self.opened(entry.attributes.node, flags, opened)))
+        Ok((self.seen_entry(caller, entry), self.opened(entry.attributes.node, flags, opened)))
     }
     fn forget(&self, node: Node, count: u64) {
         self.inner().forget(node, count)
@@ -308,15 +309,15 @@ layer_trait! {
     fn handed_down(&self, node: Node) -> Option<i32> {
         self.inner().handed_down(node)
     }
-    fn identify(&self, fd: i32) -> Result<Entry> {
-        Ok(self.seen_entry(self.inner().identify(fd)?))
+    fn identify(&self, caller: &Caller<'_>, fd: i32) -> Result<Entry> {
+        Ok(self.seen_entry(caller, self.inner().identify(caller, fd)?))
     }
     fn forked(&self, shared_descriptors: bool) {
         self.inner().forked(shared_descriptors)
     }
     fn adopt(&self, caller: &Caller<'_>, fd: i32, flags: OpenFlags) -> Result<(Entry, Opened)> {
         let (entry, opened) = self.inner().adopt(caller, fd, flags)?;
-        Ok((self.seen_entry(entry), self.opened(entry.attributes.node, flags, opened)))
+        Ok((self.seen_entry(caller, entry), self.opened(entry.attributes.node, flags, opened)))
     }
     fn finish(&self) {
         self.inner().finish()
@@ -330,7 +331,8 @@ layer_trait! {
     trait FileLayer of File as LayeredFile {
         /// What the layer makes of the attributes that the inner file reports; as [`Layer::seen`].
         #[inline]
-        fn seen(&self, attributes: Attributes) -> Attributes {
+        fn seen(&self, caller: &Caller<'_>, attributes: Attributes) -> Attributes {
+            let _ = caller;
             attributes
         }
 
@@ -355,12 +357,12 @@ layer_trait! {
     fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
         self.around(Operation::Append, || self.inner().append(from))
     }
-    fn attributes(&self) -> Result<Attributes> {
-        Ok(self.seen(self.around(Operation::Attributes, || self.inner().attributes())?))
+    fn attributes(&self, caller: &Caller<'_>) -> Result<Attributes> {
+        Ok(self.seen(caller, self.around(Operation::Attributes, || self.inner().attributes(caller))?))
     }
-    fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
+    fn set_attributes(&self, caller: &Caller<'_>, changes: &SetAttributes) -> Result<Attributes> {
         let operation = Operation::SetAttributes;
-        Ok(self.seen(self.around(operation, || self.inner().set_attributes(changes))?))
+        Ok(self.seen(caller, self.around(operation, || self.inner().set_attributes(caller, changes))?))
     }
     fn sync(&self, data_only: bool) -> Result<()> {
         self.around(Operation::Sync, || self.inner().sync(data_only))

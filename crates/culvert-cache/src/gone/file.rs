@@ -4,7 +4,7 @@ use super::record::{Kept, open_record, path_of};
 use crate::shadow::{self, OwnedFd};
 use alloc::vec::Vec;
 use core::{any::Any, ffi::CStr};
-use culvert::{Attributes, Errno, File, FileKind, FileSystem, Node, Result};
+use culvert::{Attributes, Caller, Errno, File, FileKind, FileSystem, Node, Result};
 use culvert::{SetAttributes, Sink, Source, Whence};
 use culvert_drivers::{DescriptorFile, Keeper};
 use culvert_run::task;
@@ -90,7 +90,7 @@ impl GoneFile {
 /// `shadow`, which becomes its file. What the run directory has no room for is gone, with a line in
 /// the log. An access list would change the mode of the shadow, which says what that is.
 pub(crate) fn hand_over_xattrs(file_system: &dyn FileSystem, node: Node, shadow: u64) {
-    let names = file_system.list_xattr(node).unwrap_or_else(|error| {
+    let names = file_system.list_xattr(&Caller::SYSTEM, node).unwrap_or_else(|error| {
         if !matches!(error.errno(), Errno::EOPNOTSUPP | Errno::ENOSYS) {
             culvert_sys::log!(
                 "the extended attributes of node {:x}, which has no name any more, are lost: {error}",
@@ -104,7 +104,7 @@ pub(crate) fn hand_over_xattrs(file_system: &dyn FileSystem, node: Node, shadow:
         let Ok(text) = CStr::from_bytes_with_nul(name) else {
             continue;
         };
-        let value = file_system.get_xattr(node, text.to_bytes());
+        let value = file_system.get_xattr(&Caller::SYSTEM, node, text.to_bytes());
         let value = value.map_err(|error| error.errno());
         let kept =
             value.and_then(|value| with_path(shadow, |path| fs::setxattr(path, text, &value, 0)));
@@ -148,8 +148,8 @@ impl File for GoneFile {
         self.bytes.append(from)
     }
 
-    fn attributes(&self) -> Result<Attributes> {
-        let shadow = self.bytes.attributes()?;
+    fn attributes(&self, _: &Caller<'_>) -> Result<Attributes> {
+        let shadow = self.bytes.attributes(&Caller::SYSTEM)?;
         let kept = Kept::read(&open_record(self.shadow, 0)?)?;
         Ok(Attributes {
             inode: kept.inode,
@@ -168,14 +168,14 @@ impl File for GoneFile {
         })
     }
 
-    fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
+    fn set_attributes(&self, _: &Caller<'_>, changes: &SetAttributes) -> Result<Attributes> {
         let of_bytes = SetAttributes {
             permissions: None,
             uid: None,
             gid: None,
             ..*changes
         };
-        self.bytes.set_attributes(&of_bytes)?;
+        self.bytes.set_attributes(&Caller::SYSTEM, &of_bytes)?;
         if changes
             .permissions
             .or(changes.uid)
@@ -184,7 +184,7 @@ impl File for GoneFile {
         {
             self.change(changes)?;
         }
-        self.attributes()
+        self.attributes(&Caller::SYSTEM)
     }
 
     fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {

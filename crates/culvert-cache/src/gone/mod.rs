@@ -24,7 +24,7 @@ pub(crate) use file::hand_over_xattrs;
 use crate::{State, shadow};
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::*;
-use culvert::{Attributes, Errno, File, Opened, Result, SetAttributes};
+use culvert::{Attributes, Caller, Errno, File, Opened, Result, SetAttributes};
 use culvert_mounts::MountId;
 use culvert_run::{self as run, node_locks::Mapped};
 use culvert_run::{ShadowName, stat_descriptor};
@@ -82,7 +82,7 @@ pub fn open(mount: MountId, wanted: &Attributes, flags: u32) -> Result<Option<Op
     }
     for inode in all()? {
         let file = match open_one(name, inode, flags) {
-            Ok(Some(file)) if file.attributes()? == *wanted => file,
+            Ok(Some(file)) if file.attributes(&Caller::SYSTEM)? == *wanted => file,
             // Another one, or nobody's any more, which is removed just now.
             Ok(_) | Err(Errno::ENOENT) => continue,
             Err(error) => return Err(error.into()),
@@ -92,7 +92,7 @@ pub fn open(mount: MountId, wanted: &Attributes, flags: u32) -> Result<Option<Op
                 size: Some(0),
                 ..SetAttributes::default()
             };
-            file.set_attributes(&empty)?;
+            file.set_attributes(&Caller::SYSTEM, &empty)?;
         }
         return Ok(Some(Opened::Driven(Box::new(file))));
     }

@@ -1,6 +1,7 @@
 //! A file whose pages are filled on demand: the driver's, its shadow, and how far ahead it is read.
 
 use super::room;
+use culvert::Caller;
 use culvert_cache::{
     evict,
     fill::{self, length_of},
@@ -122,7 +123,7 @@ impl File {
         if hole.is_none() {
             return Ok(Some((at, at + PAGE64)));
         }
-        if at >= self.file.attributes()?.size {
+        if at >= self.file.attributes(&Caller::SYSTEM)?.size {
             return Err(culvert::Error::because(
                 culvert::Errno::EIO,
                 "the file has become shorter",
@@ -189,7 +190,7 @@ impl File {
         }
         let writable = writable??;
         // Another file that got its number must not get what was stored.
-        let identity = records::identity(&writable.attributes().ok()?);
+        let identity = records::identity(&writable.attributes(&Caller::SYSTEM).ok()?);
         let other =
             |said: &records::Said| said.identity != 0 && identity != 0 && said.identity != identity;
         if stored.iter().any(|(_, said)| other(said)) {

@@ -5,7 +5,7 @@ use super::filesystem::Archive;
 use super::format::{NodeRecord, Storage};
 use super::zip;
 use alloc::sync::Arc;
-use culvert::{Attributes, Errno, Error, File, Node, Result, Shared, Sink, Whence};
+use culvert::{Attributes, Caller, Errno, Error, File, Node, Result, Shared, Sink, Whence};
 
 /// A regular file of an archive.
 pub struct ArchiveFile {
@@ -150,7 +150,7 @@ impl File for ArchiveFile {
         }
     }
 
-    fn attributes(&self) -> Result<Attributes> {
+    fn attributes(&self, _: &Caller<'_>) -> Result<Attributes> {
         self.archive.attributes(self.node, &self.record)
     }
 

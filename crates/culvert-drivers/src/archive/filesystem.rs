@@ -243,12 +243,12 @@ impl FileSystem for ArchiveFs {
         ))
     }
 
-    fn attributes(&self, node: Node) -> Result<Attributes> {
+    fn attributes(&self, _: &Caller<'_>, node: Node) -> Result<Attributes> {
         let record = self.0.record(node)?;
         self.0.attributes(node, &record)
     }
 
-    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
+    fn readlink(&self, _: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
         let record = self.0.record(node)?;
         if record.mode & 0o170000 != FileKind::Symlink as u32 {
             return Err(Errno::EINVAL.into());
@@ -277,7 +277,13 @@ impl FileSystem for ArchiveFs {
         }
     }
 
-    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+    fn read_directory(
+        &self,
+        _: &Caller<'_>,
+        dir: Node,
+        from: u64,
+        sink: &mut DirectorySink<'_>,
+    ) -> Result<()> {
         let record = self.0.directory(dir)?;
         for at in from..record.extent {
             let entry = self.0.index.entry(record.place.saturating_add(at))?;
@@ -307,7 +313,7 @@ impl FileSystem for ArchiveFs {
         })
     }
 
-    fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+    fn get_xattr(&self, _: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {
         let mut found = None;
         self.each_xattr(node, &mut |known, value| {
             if known == name {
@@ -317,7 +323,7 @@ impl FileSystem for ArchiveFs {
         found.ok_or_else(|| Errno::ENODATA.into())
     }
 
-    fn list_xattr(&self, node: Node) -> Result<Vec<u8>> {
+    fn list_xattr(&self, _: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
         let mut list = Vec::new();
         self.each_xattr(node, &mut |name, _| {
             list.extend_from_slice(name);

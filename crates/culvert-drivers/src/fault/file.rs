@@ -4,7 +4,7 @@ use super::operation::Operations;
 use super::rules::{Range, Rules, Selected};
 use alloc::{boxed::Box, sync::Arc};
 use core::any::Any;
-use culvert::{Errno, File, FileLayer, Operation, Result, Shared, SharedMut, Sink, Source};
+use culvert::{Caller, Errno, File, FileLayer, Operation, Result, Shared, SharedMut, Sink, Source};
 
 /// A file that rules are about.
 pub struct FaultFile {
@@ -62,7 +62,7 @@ impl FileLayer for FaultFile {
         let operation = Operation::ReadAt;
         // Behind the end there is nothing to fail: a read says so.
         let ended = self.rules.look_at_offsets(self.selected, operation)
-            && offset >= self.inner.attributes()?.size;
+            && offset >= self.inner.attributes(&Caller::SYSTEM)?.size;
         let room = if ended {
             wanted
         } else {
@@ -87,7 +87,7 @@ impl FileLayer for FaultFile {
     fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
         let operation = Operation::Append;
         let offset = match self.rules.look_at_offsets(self.selected, operation) {
-            true => self.inner.attributes()?.size,
+            true => self.inner.attributes(&Caller::SYSTEM)?.size,
             false => 0,
         };
         match self.room(operation, offset, from)? {

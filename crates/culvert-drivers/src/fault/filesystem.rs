@@ -78,7 +78,7 @@ impl Layer for FaultFs {
             Opened::Backed(fd) => {
                 let inode = self
                     .inner
-                    .attributes(node)
+                    .attributes(&Caller::SYSTEM, node)
                     .map_or(node.0, |found| found.inode);
                 let descriptor = unhindered(fd);
                 Box::new(DescriptorFile::new(descriptor, self.keeper, node, inode))
@@ -139,7 +139,7 @@ impl Layer for FaultFs {
         if !self.rules.are_about(LISTING) {
             return self.inner.read_directory_plus(caller, dir, from, sink);
         }
-        self.read_directory(dir, from, &mut |entry| {
+        self.read_directory(caller, dir, from, &mut |entry| {
             let found = self.lookup(caller, dir, entry.name).ok();
             let taken = sink(entry, found);
             if let (false, Some(found)) = (taken, found) {

@@ -187,7 +187,7 @@ fn what_lies_before_a_bad_byte_is_read_and_written() {
     );
     assert_eq!(x.append(&mut &b"F"[..]).unwrap_err().errno(), Errno::EIO);
     assert_eq!(read(&*x, 0, 100).unwrap(), b"01AB");
-    assert_eq!(x.attributes().unwrap().size, 10);
+    assert_eq!(x.attributes(WHO).unwrap().size, 10);
     assert_eq!(read(&*file(&*fs, "y"), 0, 9).unwrap(), b"abc");
 }
 
@@ -208,10 +208,13 @@ fn short_reads_and_writes_move_what_they_say() {
     assert_eq!(read(&*x, 5, 2).unwrap(), b"56");
     assert_eq!(x.write_at(8, &mut &b"ABCDE"[..]).unwrap(), 3);
     assert_eq!(x.append(&mut &b"vwxyz"[..]).unwrap(), (11, 3));
-    x.set_attributes(&SetAttributes {
-        size: Some(20),
-        ..SetAttributes::default()
-    })
+    x.set_attributes(
+        WHO,
+        &SetAttributes {
+            size: Some(20),
+            ..SetAttributes::default()
+        },
+    )
     .unwrap();
     assert_eq!(read(&*x, 9, 10).unwrap(), b"BCv");
     assert_eq!(read(&*x, 15, 10).unwrap(), [0; 3], "holes, too");
@@ -265,11 +268,11 @@ fn every_operation_of_the_file_system_can_fail() {
         ("lookup", |fs, _, _| {
             fs.walk(WHO, fs.root(), b"d/x").map(drop)
         }),
-        ("attributes", |fs, _, x| fs.attributes(x).map(drop)),
+        ("attributes", |fs, _, x| fs.attributes(WHO, x).map(drop)),
         ("access", |fs, _, x| {
             fs.access(WHO, x, culvert::Access::READ)
         }),
-        ("readlink", |fs, _, x| fs.readlink(x).map(drop)),
+        ("readlink", |fs, _, x| fs.readlink(WHO, x).map(drop)),
         ("open", |fs, _, x| {
             fs.open(WHO, x, OpenFlags::READ).map(drop)
         }),
@@ -280,15 +283,17 @@ fn every_operation_of_the_file_system_can_fail() {
             fs.open_directory(WHO, d, OpenFlags::READ).map(drop)
         }),
         ("read_directory", |fs, d, _| {
-            fs.read_directory(d, 0, &mut |_| true)
+            fs.read_directory(WHO, d, 0, &mut |_| true)
         }),
         ("read_directory", |fs, d, _| {
             fs.read_directory_plus(WHO, d, 0, &mut |_, _| true)
         }),
         ("sync_directory", |fs, d, _| fs.sync_directory(d, false)),
         ("statfs", |fs, _, _| fs.statfs().map(drop)),
-        ("get_xattr", |fs, _, x| fs.get_xattr(x, b"user.a").map(drop)),
-        ("list_xattr", |fs, _, x| fs.list_xattr(x).map(drop)),
+        ("get_xattr", |fs, _, x| {
+            fs.get_xattr(WHO, x, b"user.a").map(drop)
+        }),
+        ("list_xattr", |fs, _, x| fs.list_xattr(WHO, x).map(drop)),
         ("set_xattr", |fs, _, x| {
             fs.set_xattr(WHO, x, b"user.a", b"", 0)
         }),
@@ -342,9 +347,10 @@ fn every_operation_of_a_file_can_fail() {
         ("read", |file| read(file, 0, 1).map(drop)),
         ("write", |file| file.write_at(0, &mut &b"x"[..]).map(drop)),
         ("write", |file| file.append(&mut &b"x"[..]).map(drop)),
-        ("attributes", |file| file.attributes().map(drop)),
+        ("attributes", |file| file.attributes(WHO).map(drop)),
         ("set_attributes", |file| {
-            file.set_attributes(&SetAttributes::default()).map(drop)
+            file.set_attributes(WHO, &SetAttributes::default())
+                .map(drop)
         }),
         ("sync", |file| file.sync(true)),
         ("allocate", |file| file.allocate(0, 0, 1)),
@@ -385,7 +391,7 @@ fn a_copy_does_not_pass_rules_by() {
 fn files_that_no_rule_is_about_are_not_wrapped() {
     // Attributes of an open file are not those that the rule would wait for.
     let fs = under("read+path=/d/*+errno=EIO");
-    let attributes: Attributes = file(&*fs, "y").attributes().unwrap();
+    let attributes: Attributes = file(&*fs, "y").attributes(WHO).unwrap();
     assert_eq!(attributes.size, 3);
     assert!(file(&*fs, "y").as_any().is_some());
     assert!(file(&*fs, "d/x").as_any().is_none());

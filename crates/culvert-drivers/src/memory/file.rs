@@ -204,12 +204,12 @@ impl File for MemoryFile {
         self.write(None, from)
     }
 
-    fn attributes(&self) -> Result<Attributes> {
+    fn attributes(&self, _: &Caller<'_>) -> Result<Attributes> {
         let of = self.inode();
         self.core.steady(|| self.core.attributes(&of))
     }
 
-    fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
+    fn set_attributes(&self, _: &Caller<'_>, changes: &SetAttributes) -> Result<Attributes> {
         self.core.set_attributes(self.node, changes, self.keeps)
     }
 

@@ -161,12 +161,12 @@ impl FileSystem for MemoryFs {
         self.core.path_of(node)
     }
 
-    fn attributes(&self, node: Node) -> Result<Attributes> {
+    fn attributes(&self, _: &Caller<'_>, node: Node) -> Result<Attributes> {
         let core = &self.core;
         core.steady(|| core.attributes(&core.node(node)?))
     }
 
-    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
+    fn readlink(&self, _: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
         let core = &self.core;
         core.steady(|| {
             let of = core.node(node)?;
@@ -195,10 +195,13 @@ impl FileSystem for MemoryFs {
         }
         let opened = self.opened(caller, node, flags)?;
         if let (true, Opened::Driven(file)) = (flags.truncate(), &opened) {
-            file.set_attributes(&SetAttributes {
-                size: Some(0),
-                ..SetAttributes::default()
-            })?;
+            file.set_attributes(
+                caller,
+                &SetAttributes {
+                    size: Some(0),
+                    ..SetAttributes::default()
+                },
+            )?;
         }
         Ok(opened)
     }
@@ -216,7 +219,13 @@ impl FileSystem for MemoryFs {
         self.core.is_written(number)
     }
 
-    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+    fn read_directory(
+        &self,
+        _: &Caller<'_>,
+        dir: Node,
+        from: u64,
+        sink: &mut DirectorySink<'_>,
+    ) -> Result<()> {
         self.core.list_names(dir, from, sink)
     }
 
@@ -241,11 +250,11 @@ impl FileSystem for MemoryFs {
         })
     }
 
-    fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+    fn get_xattr(&self, _: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {
         self.core.get_xattr(&self.core.node(node)?, name)
     }
 
-    fn list_xattr(&self, node: Node) -> Result<Vec<u8>> {
+    fn list_xattr(&self, _: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
         self.core.list_xattr(&self.core.node(node)?)
     }
 
@@ -314,7 +323,7 @@ impl FileSystem for MemoryFs {
             };
             match opened {
                 Ok(opened) if flags.truncate() => {
-                    let attributes = self.attributes(entry.attributes.node)?;
+                    let attributes = self.attributes(caller, entry.attributes.node)?;
                     return Ok((Entry { attributes }, opened));
                 }
                 Ok(opened) => return Ok((entry, opened)),

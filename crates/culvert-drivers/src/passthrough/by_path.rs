@@ -89,13 +89,15 @@ impl PathFileSystem for ByPath {
     }
 
     fn attributes(&self, path: &[u8]) -> Result<Attributes> {
-        self.at(path, |node| Ok(identified(self.0.attributes(node)?)))
+        self.at(path, |node| {
+            Ok(identified(self.0.attributes(PROCESS, node)?))
+        })
     }
 
     fn list(&self, path: &[u8]) -> Result<Vec<PathEntry>> {
         self.at(path, |dir| {
             let mut entries = Vec::new();
-            self.0.read_directory(dir, 0, &mut |entry| {
+            self.0.read_directory(PROCESS, dir, 0, &mut |entry| {
                 entries.push(PathEntry {
                     inode: entry.inode,
                     ..PathEntry::new(entry.name, entry.kind)
@@ -116,7 +118,7 @@ impl PathFileSystem for ByPath {
     }
 
     fn readlink(&self, path: &[u8]) -> Result<Vec<u8>> {
-        self.at(path, |node| self.0.readlink(node))
+        self.at(path, |node| self.0.readlink(PROCESS, node))
     }
 
     fn statfs(&self) -> Result<StatFs> {
@@ -128,7 +130,7 @@ impl PathFileSystem for ByPath {
     }
 
     fn handle_attributes(&self, handle: &Self::Handle) -> Option<Result<Attributes>> {
-        Some(handle.attributes().map(identified))
+        Some(handle.attributes(PROCESS).map(identified))
     }
 
     fn keeps_unlinked(&self) -> bool {
@@ -191,7 +193,7 @@ impl PathFileSystem for ByPath {
         handle: &Self::Handle,
         changes: &SetAttributes,
     ) -> Option<Result<()>> {
-        Some(handle.set_attributes(changes).map(drop))
+        Some(handle.set_attributes(PROCESS, changes).map(drop))
     }
 
     fn mkdir(&self, caller: &Caller<'_>, path: &[u8], mode: u32) -> Result<()> {
@@ -243,11 +245,11 @@ impl PathFileSystem for ByPath {
     }
 
     fn get_xattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
-        self.at(path, |node| self.0.get_xattr(node, name))
+        self.at(path, |node| self.0.get_xattr(PROCESS, node, name))
     }
 
     fn list_xattr(&self, path: &[u8]) -> Result<Vec<u8>> {
-        self.at(path, |node| self.0.list_xattr(node))
+        self.at(path, |node| self.0.list_xattr(PROCESS, node))
     }
 
     fn set_xattr(&self, path: &[u8], name: &[u8], value: &[u8], flags: u32) -> Result<()> {

@@ -7,8 +7,8 @@ use alloc::{boxed::Box, vec::Vec};
 use core::any::Any;
 use culvert::sync::Mutex;
 use culvert::{
-    Attributes, Errno, File, Node, Result, SetAttributes, Sink, Source, Whence, read_through,
-    write_through,
+    Attributes, Caller, Errno, File, Node, Result, SetAttributes, Sink, Source, Whence,
+    read_through, write_through,
 };
 use culvert_sys::fd::{self, BorrowedFd, Command};
 use culvert_sys::raw::general as linux;
@@ -170,7 +170,7 @@ impl File for DescriptorFile {
         self.write(None, from)
     }
 
-    fn attributes(&self) -> Result<Attributes> {
+    fn attributes(&self, _: &Caller<'_>) -> Result<Attributes> {
         let attributes = attributes(self.node, &status(self.fd(), None)?)?;
         Ok(Attributes {
             inode: self.inode,
@@ -178,9 +178,9 @@ impl File for DescriptorFile {
         })
     }
 
-    fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
+    fn set_attributes(&self, caller: &Caller<'_>, changes: &SetAttributes) -> Result<Attributes> {
         change(Target::File(self.fd()), changes)?;
-        self.attributes()
+        self.attributes(caller)
     }
 
     fn sync(&self, data_only: bool) -> Result<()> {

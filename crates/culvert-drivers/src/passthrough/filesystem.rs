@@ -196,7 +196,7 @@ impl FileSystem for PassthroughFs {
         }
     }
 
-    fn attributes(&self, node: Node) -> Result<Attributes> {
+    fn attributes(&self, _: &Caller<'_>, node: Node) -> Result<Attributes> {
         let object = self.object(node)?;
         attributes(node, &kernel::status(object.fd(), None)?)
     }
@@ -215,7 +215,7 @@ impl FileSystem for PassthroughFs {
         kernel::access(object.fd(), access.0)
     }
 
-    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
+    fn readlink(&self, _: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
         let object = self.object(node)?;
         match object.kind {
             FileKind::Symlink => kernel::link_target(object.fd()),
@@ -240,7 +240,13 @@ impl FileSystem for PassthroughFs {
         Ok(OpenedDirectory::Backed(opened))
     }
 
-    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+    fn read_directory(
+        &self,
+        _: &Caller<'_>,
+        dir: Node,
+        from: u64,
+        sink: &mut DirectorySink<'_>,
+    ) -> Result<()> {
         let object = self.directory(dir)?;
         self.list(dir, &object, from, sink)
     }
@@ -270,11 +276,11 @@ impl FileSystem for PassthroughFs {
         })
     }
 
-    fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+    fn get_xattr(&self, _: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {
         kernel::xattr(self.object(node)?.fd(), name)
     }
 
-    fn list_xattr(&self, node: Node) -> Result<Vec<u8>> {
+    fn list_xattr(&self, _: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
         kernel::xattr_names(self.object(node)?.fd())
     }
 
@@ -471,7 +477,7 @@ impl FileSystem for PassthroughFs {
         self.kernel_node(node)
     }
 
-    fn identify(&self, fd: i32) -> Result<Entry> {
+    fn identify(&self, _: &Caller<'_>, fd: i32) -> Result<Entry> {
         let fd = BorrowedFd::number(fd);
         let status = kernel::status(fd, None)?;
         if !self.holds(fd)? {
@@ -484,8 +490,8 @@ impl FileSystem for PassthroughFs {
         self.entry(kernel::reopen(fd, kernel::O_PATH)?, None)
     }
 
-    fn adopt(&self, _caller: &Caller<'_>, fd: i32, _flags: OpenFlags) -> Result<(Entry, Opened)> {
-        let entry = self.identify(fd)?;
+    fn adopt(&self, caller: &Caller<'_>, fd: i32, _flags: OpenFlags) -> Result<(Entry, Opened)> {
+        let entry = self.identify(caller, fd)?;
         let node = entry.attributes.node;
         let own = match self.keeper.lends(fd) {
             true => Ok(self.keeper.borrow(fd)),

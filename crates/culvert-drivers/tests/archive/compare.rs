@@ -1,7 +1,7 @@
 //! A mounted archive must be the unpacked one.
 
 use crate::tools::{CALLER, names, read};
-use culvert::{FileKind, FileSystem, Node};
+use culvert::{Caller, FileKind, FileSystem, Node};
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -84,7 +84,11 @@ fn directory(
             time(theirs.mtime(), theirs.mtime_nsec()),
             "{shown}: mtime"
         );
-        assert_eq!(fs.attributes(ours.node).unwrap(), ours, "{shown}");
+        assert_eq!(
+            fs.attributes(&Caller::SYSTEM, ours.node).unwrap(),
+            ours,
+            "{shown}"
+        );
         if keeps.hard_links && !kind.is_dir() {
             assert_eq!(u64::from(ours.links), theirs.nlink(), "{shown}: links");
             let before = inodes.insert(theirs.ino(), ours.inode);
@@ -107,7 +111,11 @@ fn directory(
         } else if kind.is_symlink() {
             let target = fs::read_link(&path).unwrap().into_os_string().into_vec();
             assert_eq!(ours.size, target.len() as u64, "{shown}: size of link");
-            assert_eq!(fs.readlink(ours.node).unwrap(), target, "{shown}: target");
+            assert_eq!(
+                fs.readlink(&Caller::SYSTEM, ours.node).unwrap(),
+                target,
+                "{shown}: target"
+            );
         } else if kind.is_file() {
             assert_eq!(ours.kind, FileKind::Regular);
             assert_eq!(ours.size, theirs.len(), "{shown}: size");

@@ -69,7 +69,7 @@ pub fn explore(archive: Arc<dyn Bytes>, image: Vec<u8>) -> Option<usize> {
 
 fn directory(fs: &ArchiveFs, node: Node, depth: u32, left: &mut usize) {
     let mut entries = Vec::new();
-    let _ = fs.read_directory(node, 0, &mut |entry| {
+    let _ = fs.read_directory(&Caller::SYSTEM, node, 0, &mut |entry| {
         entries.push((entry.name.to_vec(), Node(entry.inode)));
         entries.len() < *left
     });
@@ -79,15 +79,15 @@ fn directory(fs: &ArchiveFs, node: Node, depth: u32, left: &mut usize) {
             return;
         }
         *left -= 1;
-        let _ = (fs.path_of(listed), fs.attributes(listed));
+        let _ = (fs.path_of(listed), fs.attributes(&Caller::SYSTEM, listed));
         let Ok(entry) = fs.lookup(&CALLER, node, &name) else {
             continue;
         };
         let node = entry.attributes.node;
         let _ = (
-            fs.readlink(node),
-            fs.list_xattr(node),
-            fs.get_xattr(node, b"user.a"),
+            fs.readlink(&Caller::SYSTEM, node),
+            fs.list_xattr(&Caller::SYSTEM, node),
+            fs.get_xattr(&Caller::SYSTEM, node, b"user.a"),
         );
         let _ = fs.walk(&CALLER, fs.root(), &[&name[..], b"/x/y"].concat());
         match entry.attributes.kind {
@@ -102,7 +102,7 @@ fn file(fs: &ArchiveFs, node: Node, size: u64) {
     let Ok(Opened::Driven(file)) = fs.open(&CALLER, node, OpenFlags(0)) else {
         return;
     };
-    let _ = file.attributes();
+    let _ = file.attributes(&Caller::SYSTEM);
     for offset in [0, 1, size / 2, size.saturating_sub(1), size, u64::MAX] {
         let mut sink = Discard(100_000);
         if let Ok(count) = file.read_at(offset, &mut sink) {

@@ -1,7 +1,7 @@
 //! Archives that lie.
 
 use crate::tools::{Scratch, node, open, paths, prepare, python, read, sh};
-use culvert::Errno;
+use culvert::{Caller, Errno};
 use std::fs;
 
 /// Python that can write any header: `raw(name, data, size=None, ...)`, `pax(records)`, `number(n)`
@@ -221,7 +221,7 @@ fn a_huge_hole_is_only_a_hole() {
         made("write(pax(GNU__sparse__size=2**62, GNU__sparse__map='0,1'), raw('s', b'x'))");
     let (fs, _) = open(&scratch.path("t.tar"), &[]).unwrap();
     let s = node(&*fs, b"s").unwrap();
-    assert_eq!(fs.attributes(s).unwrap().size, 1 << 62);
+    assert_eq!(fs.attributes(&Caller::SYSTEM, s).unwrap().size, 1 << 62);
     let culvert::Opened::Driven(file) = fs
         .open(&crate::tools::CALLER, s, culvert::OpenFlags(0))
         .unwrap()

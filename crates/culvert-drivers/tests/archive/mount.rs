@@ -269,7 +269,8 @@ fn owners_and_umask() {
     let archive = scratch.path("t.tar");
     let attributes = |options: &[(&str, &str)]| {
         let (fs, _) = open(&archive, options).unwrap();
-        fs.attributes(node(&*fs, b"d/n").unwrap()).unwrap()
+        fs.attributes(&Caller::SYSTEM, node(&*fs, b"d/n").unwrap())
+            .unwrap()
     };
     let archived = attributes(&[("uid", "archive"), ("gid", "archive")]);
     assert_eq!(
@@ -344,13 +345,17 @@ fn looking_up() {
     let link = walk(b"d/l/more").unwrap();
     assert_eq!(link.consumed, 3);
     assert_eq!(
-        fs.readlink(link.entry.unwrap().attributes.node).unwrap(),
+        fs.readlink(&Caller::SYSTEM, link.entry.unwrap().attributes.node)
+            .unwrap(),
         b"n"
     );
     assert_eq!(link.parent, node(&*fs, b"d").unwrap());
     let f = node(&*fs, b"d/e/f").unwrap();
     assert_eq!(fs.path_of(f).unwrap(), b"d/e/f");
-    assert_eq!(fs.readlink(f).unwrap_err().errno(), Errno::EINVAL);
+    assert_eq!(
+        fs.readlink(&Caller::SYSTEM, f).unwrap_err().errno(),
+        Errno::EINVAL
+    );
     let d = node(&*fs, b"d").unwrap();
     assert_eq!(
         fs.open(&CALLER, d, OpenFlags(0)).err().unwrap().errno(),
@@ -369,7 +374,7 @@ fn looking_up() {
     loop {
         let before = names.len();
         let mut taken = false;
-        fs.read_directory(d, from, &mut |entry| {
+        fs.read_directory(&Caller::SYSTEM, d, from, &mut |entry| {
             if taken {
                 return false;
             }
@@ -386,7 +391,10 @@ fn looking_up() {
     assert_eq!(names, [&b"e"[..], b"l", b"n"]);
     let statfs = fs.statfs().unwrap();
     assert!(statfs.read_only && statfs.files == 6 && statfs.name_max == 255);
-    assert!(fs.attributes(culvert::Node(0)).is_err() && fs.attributes(culvert::Node(7)).is_err());
+    assert!(
+        fs.attributes(&Caller::SYSTEM, culvert::Node(0)).is_err()
+            && fs.attributes(&Caller::SYSTEM, culvert::Node(7)).is_err()
+    );
 }
 
 #[test]

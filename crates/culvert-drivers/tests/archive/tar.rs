@@ -2,7 +2,7 @@
 
 use crate::compare::{Keeps, same};
 use crate::tools::{Scratch, node, open, paths, python, read, sh};
-use culvert::{OpenFlags, Opened, Whence};
+use culvert::{Caller, OpenFlags, Opened, Whence};
 use std::fs;
 
 /// A tree with everything that a format may keep. Names short enough for v7.
@@ -137,7 +137,11 @@ echo after > zafter
         assert_eq!(file.seek(4096, Whence::Hole).unwrap(), 8192, "{name}");
         assert_eq!(file.seek(5000, Whence::Data).unwrap(), 5000, "{name}");
         assert!(file.seek(100 * 65536, Whence::Data).is_err(), "{name}");
-        assert_eq!(file.attributes().unwrap().blocks, 100 * 8, "{name}");
+        assert_eq!(
+            file.attributes(&Caller::SYSTEM).unwrap().blocks,
+            100 * 8,
+            "{name}"
+        );
     }
 }
 
@@ -176,15 +180,26 @@ with tarfile.open('t.tar', 'w', format=tarfile.PAX_FORMAT) as t:
     );
     let (fs, _) = open(&scratch.path("t.tar"), &[]).unwrap();
     let f = node(&*fs, b"f").unwrap();
-    assert_eq!(fs.get_xattr(f, b"user.colour").unwrap(), b"blue\ngreen");
-    assert_eq!(fs.get_xattr(f, b"user.empty").unwrap(), b"");
-    assert_eq!(fs.list_xattr(f).unwrap(), b"user.colour\0user.empty\0");
     assert_eq!(
-        fs.get_xattr(f, b"user.none").unwrap_err().errno(),
+        fs.get_xattr(&Caller::SYSTEM, f, b"user.colour").unwrap(),
+        b"blue\ngreen"
+    );
+    assert_eq!(
+        fs.get_xattr(&Caller::SYSTEM, f, b"user.empty").unwrap(),
+        b""
+    );
+    assert_eq!(
+        fs.list_xattr(&Caller::SYSTEM, f).unwrap(),
+        b"user.colour\0user.empty\0"
+    );
+    assert_eq!(
+        fs.get_xattr(&Caller::SYSTEM, f, b"user.none")
+            .unwrap_err()
+            .errno(),
         culvert::Errno::ENODATA
     );
     let g = node(&*fs, b"g").unwrap();
-    assert_eq!(fs.list_xattr(g).unwrap(), b"");
+    assert_eq!(fs.list_xattr(&Caller::SYSTEM, g).unwrap(), b"");
 }
 
 #[test]
@@ -202,13 +217,17 @@ for name, format in ('gnu', tarfile.GNU_FORMAT), ('pax', tarfile.PAX_FORMAT):
     );
     for name in ["gnu.tar", "pax.tar"] {
         let (fs, _) = open(&scratch.path(name), &[]).unwrap();
-        let f = fs.attributes(node(&*fs, b"f").unwrap()).unwrap();
+        let f = fs
+            .attributes(&Caller::SYSTEM, node(&*fs, b"f").unwrap())
+            .unwrap();
         assert_eq!(
             (f.uid, f.gid, f.mtime.seconds),
             (3_000_000_000, 2_999_999_999, -5),
             "{name}"
         );
-        let g = fs.attributes(node(&*fs, b"g").unwrap()).unwrap();
+        let g = fs
+            .attributes(&Caller::SYSTEM, node(&*fs, b"g").unwrap())
+            .unwrap();
         assert_eq!(g.uid, if name == "pax.tar" { 7 } else { 5 }, "{name}");
     }
 }
@@ -260,9 +279,15 @@ with tarfile.open('t.tar', 'w') as t:
             "{path}"
         );
     }
-    let links = |path: &[u8]| fs.attributes(node(&*fs, path).unwrap()).unwrap().links;
+    let links = |path: &[u8]| {
+        fs.attributes(&Caller::SYSTEM, node(&*fs, path).unwrap())
+            .unwrap()
+            .links
+    };
     assert_eq!((links(b"h1"), links(b"h2"), links(b"a")), (1, 1, 1));
-    let imp = fs.attributes(node(&*fs, b"imp").unwrap()).unwrap();
+    let imp = fs
+        .attributes(&Caller::SYSTEM, node(&*fs, b"imp").unwrap())
+        .unwrap();
     assert_eq!(imp.permissions, 0o711);
     assert_eq!(prepared.warnings.total, 1);
     assert_eq!(prepared.warnings.first[0].member, b"full");
@@ -313,7 +338,10 @@ open('t.tar', 'wb').write(b)
     let (fs, prepared) = open(&scratch.path("t.tar"), &[]).unwrap();
     assert_eq!(paths(&*fs), ["dir/", "last", "link", "old/", "old/f"]);
     assert_eq!(prepared.warnings.total, 0, "{:?}", prepared.warnings.first);
-    let attributes = |path: &[u8]| fs.attributes(node(&*fs, path).unwrap()).unwrap();
+    let attributes = |path: &[u8]| {
+        fs.attributes(&Caller::SYSTEM, node(&*fs, path).unwrap())
+            .unwrap()
+    };
     assert_eq!(attributes(b"link").inode, attributes(b"old/f").inode);
     assert_eq!(attributes(b"link").links, 2);
 }

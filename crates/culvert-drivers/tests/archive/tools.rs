@@ -144,7 +144,7 @@ pub fn read(fs: &dyn FileSystem, node: Node, piece: usize) -> Result<Vec<u8>> {
 /// Names in a directory, in its order.
 pub fn names(fs: &dyn FileSystem, directory: Node) -> Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
-    fs.read_directory(directory, 0, &mut |entry| {
+    fs.read_directory(&Caller::SYSTEM, directory, 0, &mut |entry| {
         names.push(entry.name.to_vec());
         true
     })?;

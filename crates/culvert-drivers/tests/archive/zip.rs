@@ -2,7 +2,7 @@
 
 use crate::compare::{Keeps, same};
 use crate::tools::{CALLER, Scratch, node, open, paths, prepare, python, read, sh};
-use culvert::{Errno, OpenFlags};
+use culvert::{Caller, Errno, OpenFlags};
 use std::fs;
 
 const KEEPS: Keeps = Keeps {
@@ -114,7 +114,10 @@ with zipfile.ZipFile('empty.zip', 'w'): pass
     );
     assert_eq!(prepared.warnings.total, 1);
     assert_eq!(prepared.warnings.first[0].member, b"x/../../up");
-    let attributes = |path: &str| fs.attributes(node(&*fs, path.as_bytes()).unwrap()).unwrap();
+    let attributes = |path: &str| {
+        fs.attributes(&Caller::SYSTEM, node(&*fs, path.as_bytes()).unwrap())
+            .unwrap()
+    };
     assert_eq!(attributes("plain").mode(), 0o100600);
     assert_eq!(attributes("readonly").mode(), 0o100444);
     assert_eq!(attributes("umlaut-ä").mtime.seconds, 1_582_979_696);

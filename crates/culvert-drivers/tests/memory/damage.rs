@@ -2,13 +2,13 @@
 
 use crate::{random::Random, tools::Run, worker};
 use culvert::{
-    File, FileKind, FileSystem, Node, OpenFlags, Opened, SetAttributes, testing::caller,
+    Caller, File, FileKind, FileSystem, Node, OpenFlags, Opened, SetAttributes, testing::caller,
 };
 use std::fs;
 
 fn explore(made: &dyn FileSystem, dir: Node, depth: u32, left: &mut u32) {
     let mut names = Vec::new();
-    let _ = made.read_directory(dir, 0, &mut |entry| {
+    let _ = made.read_directory(&Caller::SYSTEM, dir, 0, &mut |entry| {
         names.push(entry.name.to_vec());
         names.len() < 500
     });
@@ -21,11 +21,14 @@ fn explore(made: &dyn FileSystem, dir: Node, depth: u32, left: &mut u32) {
             continue;
         };
         let node = found.attributes.node;
-        let _ = (made.readlink(node), made.list_xattr(node));
+        let _ = (
+            made.readlink(&Caller::SYSTEM, node),
+            made.list_xattr(&Caller::SYSTEM, node),
+        );
         if (*left).is_multiple_of(50) {
             let _ = made.path_of(node);
         }
-        let _ = made.get_xattr(node, b"user.a");
+        let _ = made.get_xattr(&Caller::SYSTEM, node, b"user.a");
         match found.attributes.kind {
             FileKind::Directory if depth < 6 => explore(made, node, depth + 1, left),
             FileKind::Regular => {
@@ -50,10 +53,13 @@ fn use_file(file: &dyn File) {
     let _ = file.seek(0, culvert::Whence::Hole);
     let _ = file.seek(0, culvert::Whence::Data);
     let _ = file.allocate(3, 0, 50_000);
-    let _ = file.set_attributes(&SetAttributes {
-        size: Some(100),
-        ..SetAttributes::default()
-    });
+    let _ = file.set_attributes(
+        &Caller::SYSTEM,
+        &SetAttributes {
+            size: Some(100),
+            ..SetAttributes::default()
+        },
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Full: by the limits of the mount, and by the place that it lies in.
 
 use crate::{processes::remove_all, tools::Run};
-use culvert::{Errno, FileSystem, OpenFlags, Opened, testing::caller};
+use culvert::{Caller, Errno, FileSystem, OpenFlags, Opened, testing::caller};
 use std::process::Command;
 
 /// Fills the file system with files, then tries everything that needs room.
@@ -103,13 +103,18 @@ fn what_a_removed_directory_is_given_is_not_lost() {
     };
     let gone = removed(b"gone");
     fs.set_xattr(&me, gone, b"user.a", &value, 0).unwrap();
-    assert_eq!(fs.get_xattr(gone, b"user.a").unwrap(), value);
+    assert_eq!(
+        fs.get_xattr(&Caller::SYSTEM, gone, b"user.a").unwrap(),
+        value
+    );
     run.assert_consistent(&mount);
     // Numbers come again when a thousand others are free.
     for _ in 0..1100 {
         removed(b"another");
     }
-    let free = fs.get_xattr(gone, b"user.a").map_err(|error| error.errno());
+    let free = fs
+        .get_xattr(&Caller::SYSTEM, gone, b"user.a")
+        .map_err(|error| error.errno());
     assert_eq!(free, Err(Errno::ESTALE));
     drop(fs);
     run.assert_consistent(&mount);
@@ -160,7 +165,7 @@ fn a_directory_holds_a_hundred_thousand_names() {
             };
         }
         let mut count = 0;
-        fs.read_directory(dir, 0, &mut |_| {
+        fs.read_directory(&Caller::SYSTEM, dir, 0, &mut |_| {
             count += 1;
             true
         })

@@ -1,7 +1,7 @@
 //! Files that are mapped: what they cost, who keeps them, and what recovery finds.
 
 use crate::tools::{Mapped, Run};
-use culvert::{Errno, File, FileSystem, OpenFlags, Opened, SetAttributes, testing::caller};
+use culvert::{Caller, Errno, File, FileSystem, OpenFlags, Opened, SetAttributes, testing::caller};
 use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::PathBuf,
@@ -31,7 +31,7 @@ fn cut(file: &dyn File, size: u64) {
         size: Some(size),
         ..SetAttributes::default()
     };
-    file.set_attributes(&changes).unwrap();
+    file.set_attributes(&Caller::SYSTEM, &changes).unwrap();
 }
 
 fn free(fs: &dyn FileSystem) -> u64 {
@@ -61,7 +61,7 @@ fn it_costs_what_it_did_and_is_given_back_when_nobody_maps_it_any_more() {
         pages() + 1000 < in_image,
         "the image has given its pages back"
     );
-    assert_eq!(file.attributes().unwrap().blocks, 4 * 2048);
+    assert_eq!(file.attributes(&Caller::SYSTEM).unwrap().blocks, 4 * 2048);
     run.assert_consistent(&mount);
     fs.unlink(&caller(), fs.root(), b"file").unwrap();
     drop(file);
@@ -76,7 +76,10 @@ fn it_costs_what_it_did_and_is_given_back_when_nobody_maps_it_any_more() {
     );
     // What was given back is used again.
     let file = create(&*fs, b"file", &vec![8; 12 * MIB]);
-    assert_eq!(file.attributes().unwrap().size as usize, 12 * MIB);
+    assert_eq!(
+        file.attributes(&Caller::SYSTEM).unwrap().size as usize,
+        12 * MIB
+    );
     drop(file);
     run.assert_consistent(&mount);
 }
@@ -110,7 +113,7 @@ fn it_is_full_where_it_is_full() {
         other.write_at(0, &mut &bytes[..]).map_err(errno),
         Err(Errno::ENOSPC)
     );
-    assert_eq!(file.attributes().unwrap().size, at);
+    assert_eq!(file.attributes(&Caller::SYSTEM).unwrap().size, at);
     run.assert_consistent(&mount);
     // Holes that cannot be filled are not mapped for stores; those of a very large file are.
     cut(&*other, 4 * MIB as u64);
@@ -123,7 +126,7 @@ fn it_is_full_where_it_is_full() {
     cut(&*other, 4 * MIB as u64);
     let mapped = Mapped::new(&*other, 4 * MIB, true).unwrap();
     mapped.store(4 * MIB - 1, b"x");
-    assert_eq!(other.attributes().unwrap().blocks, 4 * 2048);
+    assert_eq!(other.attributes(&Caller::SYSTEM).unwrap().blocks, 4 * 2048);
     drop((file, other, mapped));
     run.assert_consistent(&mount);
 }
@@ -177,7 +180,11 @@ fn names_of_attributes_are_what_the_kernel_takes() {
     assert_eq!(set(b"other.name"), Err(Errno::EOPNOTSUPP));
     assert_eq!(set(&name(256)), Err(Errno::ERANGE));
     assert_eq!(set(&name(255)), Ok(()));
-    assert_eq!(fs.get_xattr(fs.root(), &name(255)).unwrap(), b"value");
+    assert_eq!(
+        fs.get_xattr(&Caller::SYSTEM, fs.root(), &name(255))
+            .unwrap(),
+        b"value"
+    );
 }
 
 #[test]
@@ -196,10 +203,10 @@ fn who_had_it_open_before_sees_what_is_stored() {
     assert_eq!(&bytes, b"astoreda");
     before.write_at(9998, &mut &b"longer"[..]).unwrap();
     assert_eq!(mapped.bytes(9997..10_000), b"alo");
-    assert_eq!(file.attributes().unwrap().size, 10_004);
+    assert_eq!(file.attributes(&Caller::SYSTEM).unwrap().size, 10_004);
     assert_eq!(before.append(&mut &b"!"[..]).unwrap(), (10_004, 1));
     assert_eq!(file.seek(0, culvert::Whence::Hole).unwrap(), 10_005);
-    let later = before.attributes().unwrap().mtime.seconds + 100;
+    let later = before.attributes(&Caller::SYSTEM).unwrap().mtime.seconds + 100;
     let changes = SetAttributes {
         mtime: Some(culvert::Timespec {
             seconds: later,
@@ -207,8 +214,11 @@ fn who_had_it_open_before_sees_what_is_stored() {
         }),
         ..SetAttributes::default()
     };
-    before.set_attributes(&changes).unwrap();
-    assert_eq!(file.attributes().unwrap().mtime.seconds, later);
+    before.set_attributes(&Caller::SYSTEM, &changes).unwrap();
+    assert_eq!(
+        file.attributes(&Caller::SYSTEM).unwrap().mtime.seconds,
+        later
+    );
 }
 
 #[test]
@@ -217,7 +227,7 @@ fn a_missing_file_is_an_error_and_one_too_many_is_removed() {
     let (mount, fs) = run.fresh(&[]);
     let file = create(&*fs, b"file", b"content");
     drop(Mapped::new(&*file, 7, false).unwrap());
-    let node = file.attributes().unwrap().node;
+    let node = file.attributes(&Caller::SYSTEM).unwrap().node;
     drop(file);
     let directory = files_of(&mount.source);
     let own = std::fs::read_dir(&directory)
@@ -234,7 +244,7 @@ fn a_missing_file_is_an_error_and_one_too_many_is_removed() {
     let error = file.read_at(0, &mut &mut [0; 7][..]).unwrap_err();
     assert_eq!(error.errno(), Errno::EIO);
     assert!(error.cause().unwrap().to_string().contains("missing"));
-    assert_eq!(file.attributes().unwrap().size, 7);
+    assert_eq!(file.attributes(&Caller::SYSTEM).unwrap().size, 7);
     drop(file);
     assert!(
         !culvert_drivers::memory::testing::check(&mount.source)

@@ -5,7 +5,9 @@ use crate::{
     tools::{Mapped, Run},
     worker,
 };
-use culvert::{File, FileSystem, OpenFlags, Opened, RenameFlags, SetAttributes, testing::caller};
+use culvert::{
+    Caller, File, FileSystem, OpenFlags, Opened, RenameFlags, SetAttributes, testing::caller,
+};
 
 fn driven(opened: Opened) -> Box<dyn File> {
     match opened {
@@ -115,7 +117,9 @@ fn change(fs: &dyn FileSystem, random: &mut Random) {
                 match kind {
                     14 => {
                         let stores = random.below(2) == 0;
-                        let size = file.attributes().map_or(0, |found| found.size);
+                        let size = file
+                            .attributes(&Caller::SYSTEM)
+                            .map_or(0, |found| found.size);
                         let mapped = Mapped::new(&**file, size.max(1) as usize, stores);
                         if let Ok(mapped) = &mapped
                             && random.below(4) == 0
@@ -135,7 +139,7 @@ fn change(fs: &dyn FileSystem, random: &mut Random) {
                             size,
                             ..SetAttributes::default()
                         };
-                        let _ = file.set_attributes(&changes);
+                        let _ = file.set_attributes(&Caller::SYSTEM, &changes);
                     }
                     _ => {
                         let mode = [0, 1, 3, 0x10][random.below(4) as usize];
@@ -195,7 +199,7 @@ fn killed_processes_leave_a_consistent_file_system() {
 /// Removes all below a directory.
 pub fn remove_all(fs: &dyn FileSystem, dir: culvert::Node) {
     let mut names = Vec::new();
-    let _ = fs.read_directory(dir, 0, &mut |entry| {
+    let _ = fs.read_directory(&Caller::SYSTEM, dir, 0, &mut |entry| {
         names.push((entry.name.to_vec(), entry.kind));
         true
     });

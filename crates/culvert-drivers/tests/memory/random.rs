@@ -3,8 +3,8 @@
 
 use crate::tools::{Mapped, Run};
 use culvert::{
-    Attributes, Errno, File, FileKind, FileSystem, Node, OpenFlags, Opened, RenameFlags, Result,
-    SetAttributes, Whence,
+    Attributes, Caller, Errno, File, FileKind, FileSystem, Node, OpenFlags, Opened, RenameFlags,
+    Result, SetAttributes, Whence,
     testing::{Memory, caller},
 };
 
@@ -66,7 +66,7 @@ fn driven(opened: Opened) -> Box<dyn File> {
 }
 
 fn content(file: &dyn File) -> Vec<u8> {
-    let size = file.attributes().unwrap().size as usize;
+    let size = file.attributes(&Caller::SYSTEM).unwrap().size as usize;
     let mut bytes = vec![1; size];
     let got = file.read_at(0, &mut bytes.as_mut_slice()).unwrap();
     assert_eq!(got, size);
@@ -185,7 +185,7 @@ impl World<'_> {
     fn compare(&self, mine: Node, other: Node) {
         let listing = |fs: &dyn FileSystem, node| {
             let mut names = Vec::new();
-            fs.read_directory(node, 0, &mut |entry| {
+            fs.read_directory(&Caller::SYSTEM, node, 0, &mut |entry| {
                 names.push((entry.name.to_vec(), entry.kind as u32));
                 true
             })
@@ -205,12 +205,17 @@ impl World<'_> {
                 .attributes;
             assert_eq!(summary(&mine), summary(&other), "{}", name.escape_ascii());
             let xattrs = |fs: &dyn FileSystem, node| {
-                let names = fs.list_xattr(node).unwrap();
+                let names = fs.list_xattr(&Caller::SYSTEM, node).unwrap();
                 let names = names
                     .split(|&byte| byte == 0)
                     .filter(|name| !name.is_empty());
                 let mut all: Vec<_> = names
-                    .map(|name| (name.to_vec(), fs.get_xattr(node, name).unwrap()))
+                    .map(|name| {
+                        (
+                            name.to_vec(),
+                            fs.get_xattr(&Caller::SYSTEM, node, name).unwrap(),
+                        )
+                    })
                     .collect();
                 all.sort();
                 all
@@ -219,8 +224,8 @@ impl World<'_> {
             match mine.kind {
                 FileKind::Directory => self.compare(mine.node, other.node),
                 FileKind::Symlink => assert_eq!(
-                    self.fs.0.readlink(mine.node).unwrap(),
-                    self.fs.1.readlink(other.node).unwrap()
+                    self.fs.0.readlink(&Caller::SYSTEM, mine.node).unwrap(),
+                    self.fs.1.readlink(&Caller::SYSTEM, other.node).unwrap()
                 ),
                 FileKind::Regular => {
                     let read = |fs: &dyn FileSystem, node| {
@@ -250,7 +255,7 @@ fn io(Pair(mine, other): &Pair<Box<dyn File>>, random: &mut Random) {
     match random.below(15) {
         12 => {
             // Half of them are looked at, half are stored to.
-            let size = mine.attributes().unwrap().size as usize;
+            let size = mine.attributes(&Caller::SYSTEM).unwrap().size as usize;
             let bytes = vec![5; (length as usize).min(size.saturating_sub(offset as usize))];
             let mapped = Mapped::new(&**mine, size.max(1), length % 2 == 0).unwrap();
             if length % 2 == 0 && !bytes.is_empty() {
@@ -278,7 +283,8 @@ fn io(Pair(mine, other): &Pair<Box<dyn File>>, random: &mut Random) {
                 size,
                 ..SetAttributes::default()
             };
-            file.set_attributes(&changes).map(|found| found.size)
+            file.set_attributes(&Caller::SYSTEM, &changes)
+                .map(|found| found.size)
         }),
         6 => both("punch", &|file| {
             file.allocate(3, offset, length).map(|()| 0)
@@ -313,8 +319,8 @@ fn io(Pair(mine, other): &Pair<Box<dyn File>>, random: &mut Random) {
         }
         _ => {
             assert_eq!(
-                summary(&mine.attributes().unwrap()),
-                summary(&other.attributes().unwrap())
+                summary(&mine.attributes(&Caller::SYSTEM).unwrap()),
+                summary(&other.attributes(&Caller::SYSTEM).unwrap())
             );
             assert!(content(&**mine) == content(&**other));
         }

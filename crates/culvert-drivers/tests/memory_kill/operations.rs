@@ -145,7 +145,7 @@ fn moved(fs: Fs<'_>) {
 
 /// Maps a file, and with `stores` changes some bytes of it.
 fn map(file: &dyn File, stores: bool) {
-    let length = file.attributes().unwrap().size as usize;
+    let length = file.attributes(&Caller::SYSTEM).unwrap().size as usize;
     let mut mapped = Err(Errno::EIO);
     let has_one = file.with_kernel_file((0, length as u64), stores, &mut |fd| {
         let protection = if stores { 3 } else { 1 };
@@ -246,12 +246,12 @@ operations! {
     "write-new-block" true usual opened |_fs, b| { b.files[1].write_at(4096, &mut &b"next block"[..]).unwrap(); }
     "write-into-hole" true usual opened |_fs, b| { b.files[2].write_at(12_000, &mut &b"middle"[..]).unwrap(); }
     "append" true usual opened |_fs, b| { b.files[1].append(&mut &b" appended"[..]).unwrap(); }
-    "truncate-down" true usual opened |_fs, b| { b.files[0].set_attributes(&size(5000)).unwrap(); }
-    "truncate-to-nothing" true usual opened |_fs, b| { b.files[0].set_attributes(&size(0)).unwrap(); }
-    "truncate-up" true usual opened |_fs, b| { b.files[1].set_attributes(&size(50_000)).unwrap(); }
+    "truncate-down" true usual opened |_fs, b| { b.files[0].set_attributes(&Caller::SYSTEM, &size(5000)).unwrap(); }
+    "truncate-to-nothing" true usual opened |_fs, b| { b.files[0].set_attributes(&Caller::SYSTEM, &size(0)).unwrap(); }
+    "truncate-up" true usual opened |_fs, b| { b.files[1].set_attributes(&Caller::SYSTEM, &size(50_000)).unwrap(); }
     "truncate-down-and-up" true usual opened |_fs, b|
-        { b.files[1].set_attributes(&size(3)).unwrap(); }
-        { b.files[1].set_attributes(&size(13)).unwrap(); }
+        { b.files[1].set_attributes(&Caller::SYSTEM, &size(3)).unwrap(); }
+        { b.files[1].set_attributes(&Caller::SYSTEM, &size(13)).unwrap(); }
     "allocate" true usual opened |_fs, b| { b.files[2].allocate(0, 8192, 40_000).unwrap() }
     "allocate-keep-size" false usual opened |_fs, b| { b.files[1].allocate(1, 0, 20_000).unwrap() }
     "punch-hole" true usual opened |_fs, b| { b.files[0].allocate(3, 4000, 9000).unwrap() }
@@ -271,8 +271,8 @@ operations! {
     "mapped-write-behind-the-end" true moved opened |_fs, b| { b.files[1].write_at(5000, &mut &b" and more"[..]).unwrap(); }
     "mapped-write-into-hole" true moved opened |_fs, b| { b.files[2].write_at(12_000, &mut &b"middle"[..]).unwrap(); }
     "mapped-append" true moved opened |_fs, b| { b.files[1].append(&mut &b" appended"[..]).unwrap(); }
-    "mapped-truncate-down" true moved opened |_fs, b| { b.files[0].set_attributes(&size(5000)).unwrap(); }
-    "mapped-truncate-up" true moved opened |_fs, b| { b.files[1].set_attributes(&size(50_000)).unwrap(); }
+    "mapped-truncate-down" true moved opened |_fs, b| { b.files[0].set_attributes(&Caller::SYSTEM, &size(5000)).unwrap(); }
+    "mapped-truncate-up" true moved opened |_fs, b| { b.files[1].set_attributes(&Caller::SYSTEM, &size(50_000)).unwrap(); }
     "mapped-allocate" true moved opened |_fs, b| { b.files[2].allocate(0, 8192, 40_000).unwrap() }
     "mapped-punch-hole" true moved opened |_fs, b| { b.files[0].allocate(3, 4000, 9000).unwrap() }
     "mapped-zero-range" true moved opened |_fs, b| { b.files[0].allocate(16, 4000, 9000).unwrap() }

@@ -1,7 +1,7 @@
 //! What a file system shows, as a value that can be compared.
 
 use culvert::testing::caller;
-use culvert::{File, FileKind, FileSystem, Node, OpenFlags, Opened, Result};
+use culvert::{Caller, File, FileKind, FileSystem, Node, OpenFlags, Opened, Result};
 use std::collections::BTreeMap;
 
 /// Everything about one name but times and numbers.
@@ -38,19 +38,22 @@ fn show(
     seen: &mut BTreeMap<u64, String>,
 ) -> Result<()> {
     let who = &caller();
-    let attributes = fs.attributes(node)?;
+    let attributes = fs.attributes(&Caller::SYSTEM, node)?;
     let content = match attributes.kind {
         FileKind::Regular => match fs.open(who, node, OpenFlags::READ)? {
             Opened::Driven(file) => bytes(&*file, attributes.size)?,
             Opened::Backed(_) => unreachable!("memory is driven"),
         },
-        FileKind::Symlink => fs.readlink(node)?,
+        FileKind::Symlink => fs.readlink(&Caller::SYSTEM, node)?,
         _ => Vec::new(),
     };
     let mut xattrs = BTreeMap::new();
-    for name in fs.list_xattr(node)?.split(|&byte| byte == 0) {
+    for name in fs
+        .list_xattr(&Caller::SYSTEM, node)?
+        .split(|&byte| byte == 0)
+    {
         if !name.is_empty() {
-            xattrs.insert(name.to_vec(), fs.get_xattr(node, name)?);
+            xattrs.insert(name.to_vec(), fs.get_xattr(&Caller::SYSTEM, node, name)?);
         }
     }
     let same_as = seen.entry(attributes.inode).or_insert(path.clone()).clone();
@@ -71,7 +74,7 @@ fn show(
     tree.insert(path.clone(), shown);
     if attributes.kind == FileKind::Directory {
         let mut names = Vec::new();
-        fs.read_directory(node, 0, &mut |entry| {
+        fs.read_directory(&Caller::SYSTEM, node, 0, &mut |entry| {
             names.push(entry.name.to_vec());
             true
         })?;

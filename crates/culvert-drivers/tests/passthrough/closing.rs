@@ -2,7 +2,7 @@
 //! handle or by its name.
 
 use crate::tools::{PLACES, Scratch, caller, find, mount, root};
-use culvert::{Errno, FileSystem, Node, OpenFlags, Opened, RenameFlags};
+use culvert::{Caller, Errno, FileSystem, Node, OpenFlags, Opened, RenameFlags};
 use culvert_drivers::Environment;
 use culvert_sys::raw::general::CAP_DAC_READ_SEARCH;
 use culvert_sys::{nr, syscall};
@@ -111,7 +111,7 @@ fn few_descriptors_are_enough_for_many_nodes() {
         // The root, by which handles are opened too, and one that was too new to be closed.
         assert!(held(scratch) <= LIMIT + 3, "{}", held(scratch));
         for (name, node) in nodes.iter().rev() {
-            let found = driver.attributes(*node).unwrap();
+            let found = driver.attributes(&Caller::SYSTEM, *node).unwrap();
             let native = fs::metadata(scratch.0.join(name)).unwrap();
             assert_eq!((found.inode, found.size), (native.ino(), native.len()));
             let (directory, file) = name.rsplit_once('/').unwrap();
@@ -153,7 +153,10 @@ fn what_loses_its_name_is_kept_open() {
         all_but(driver, &["a/1", "a/2", "a/4"]);
         for (gone, links) in [("a/1", 0), ("d/2", 0), ("a/3", 1), ("a/4", 1), ("a/2", 1)] {
             assert_eq!(
-                driver.attributes(node(gone)).unwrap().links,
+                driver
+                    .attributes(&Caller::SYSTEM, node(gone))
+                    .unwrap()
+                    .links,
                 links,
                 "{gone}"
             );
@@ -227,13 +230,13 @@ fn what_others_have_done_is_not_mistaken() {
             assert_ne!(old, new);
             assert_eq!(text(driver, new), "new\n");
             // Gone; or open all the time.
-            match driver.attributes(old) {
+            match driver.attributes(&Caller::SYSTEM, old) {
                 Ok(found) => assert_eq!(found.links, 0),
                 Err(error) => assert_eq!(error.errno(), Errno::ESTALE),
             }
         }
         let moved = node("a/b/c/7");
-        match driver.attributes(moved) {
+        match driver.attributes(&Caller::SYSTEM, moved) {
             Ok(_) => {}
             Err(error) => assert!(by_names && error.errno() == Errno::ESTALE),
         }

@@ -1,7 +1,7 @@
 //! What files of the kernel can do, by driver calls.
 
 use crate::tools::{Scratch, caller, find};
-use culvert::{Errno, File, FileSystem, OpenFlags, Opened, SetAttributes, Whence};
+use culvert::{Caller, Errno, File, FileSystem, OpenFlags, Opened, SetAttributes, Whence};
 use std::{
     fs,
     os::fd::AsRawFd,
@@ -88,7 +88,7 @@ fn holes_are_found_made_and_kept() {
     file.allocate(PUNCH_KEEP, 2 << 20, 1 << 20).unwrap();
     assert_eq!(fs::metadata(scratch.0.join("f")).unwrap().blocks(), 0);
     file.allocate(0, 0, 8 << 20).unwrap();
-    assert_eq!(file.attributes().unwrap().size, 8 << 20);
+    assert_eq!(file.attributes(&Caller::SYSTEM).unwrap().size, 8 << 20);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn an_inherited_descriptor_goes_on_as_it_is() {
     let adopted = driver.adopt(&caller(), inherited.as_raw_fd(), flags);
     let (entry, opened) = adopted.unwrap();
     let file = driven(opened);
-    assert_eq!(file.attributes().unwrap().links, 0);
+    assert_eq!(file.attributes(&Caller::SYSTEM).unwrap().links, 0);
     assert_eq!(entry.attributes.size, 3);
     assert_eq!(read(&*file, 1, 10), b"bc");
     drop(file);
@@ -187,7 +187,7 @@ fn acls_are_the_kernels() {
     let name = b"system.posix_acl_access";
     let (ours, native) = (find(&*driver, "ours").node, find(&*driver, "native").node);
     scratch.sh("setfacl -m u:34:r native");
-    let value = driver.get_xattr(native, name).unwrap();
+    let value = driver.get_xattr(&Caller::SYSTEM, native, name).unwrap();
     driver.set_xattr(&who, ours, name, &value, 0).unwrap();
     assert!(acl("ours").contains("user:34:r"));
     driver.remove_xattr(&who, ours, name).unwrap();

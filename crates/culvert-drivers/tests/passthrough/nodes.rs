@@ -1,7 +1,7 @@
 //! Nodes: what they are, while others rename and remove what they name.
 
 use crate::tools::{Scratch, caller, find, mount, open, root};
-use culvert::{Errno, FileSystem, Node};
+use culvert::{Caller, Errno, FileSystem, Node};
 use culvert_drivers::Environment;
 use culvert_sys::{nr, syscall};
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, thread};
@@ -52,7 +52,7 @@ fn what_is_removed_stays_what_it_was() {
     let marked = find(&*driver, "d/f (deleted)").node;
     assert_eq!(path(&*driver, marked), "d/f (deleted)");
     scratch.sh("rmdir d/e; rm d/f");
-    assert_eq!(driver.attributes(f).unwrap().links, 0);
+    assert_eq!(driver.attributes(&Caller::SYSTEM, f).unwrap().links, 0);
     assert_eq!(errno(driver.path_of(f)), Some(Errno::ENOENT));
     assert_eq!(
         errno(driver.mkdir(&caller(), e, b"x", 0o700)),
@@ -102,13 +102,19 @@ fn another_process_finds_a_node_by_its_number() {
     let (first, second) = (scratch.open(&[]), scratch.open(&[]));
     for name in ["a/b/c", "a/b/c/f", "x"] {
         let known = find(&*first, name);
-        assert_eq!(second.attributes(known.node).unwrap(), known);
+        assert_eq!(
+            second.attributes(&Caller::SYSTEM, known.node).unwrap(),
+            known
+        );
         assert_eq!(path(&*second, known.node), name);
     }
     let gone = find(&*first, "a/b/gone").node;
     fs::remove_file(scratch.0.join("a/b/gone")).unwrap();
-    assert_eq!(errno(second.attributes(gone)), Some(Errno::ESTALE));
-    assert_eq!(first.attributes(gone).unwrap().links, 0);
+    assert_eq!(
+        errno(second.attributes(&Caller::SYSTEM, gone)),
+        Some(Errno::ESTALE)
+    );
+    assert_eq!(first.attributes(&Caller::SYSTEM, gone).unwrap().links, 0);
 }
 
 /// What may be read but not searched is listed all the same (path_resolution(7)).
@@ -123,7 +129,9 @@ fn a_directory_without_search_permission_is_listed() {
         names.push(entry.name.to_vec());
         true
     };
-    driver.read_directory(dir, 0, &mut sink).unwrap();
+    driver
+        .read_directory(&Caller::SYSTEM, dir, 0, &mut sink)
+        .unwrap();
     assert_eq!(names, [b"e"]);
     if !root() {
         assert_eq!(
@@ -189,9 +197,17 @@ fn other_devices_below_have_numbers_of_their_own_as_root() {
                 listed.push((entry.name.to_vec(), entry.inode));
                 true
             };
-            driver.read_directory(dir, 0, &mut sink).unwrap();
+            driver
+                .read_directory(&Caller::SYSTEM, dir, 0, &mut sink)
+                .unwrap();
             assert_eq!(listed, [(b"f".to_vec(), one.inode)]);
-            assert_eq!(scratch.open(&[]).attributes(two.node).unwrap(), two);
+            assert_eq!(
+                scratch
+                    .open(&[])
+                    .attributes(&Caller::SYSTEM, two.node)
+                    .unwrap(),
+                two
+            );
             assert_eq!(driver.parent(dir).unwrap(), driver.root());
             let moved = driver.rename(
                 &caller(),

@@ -332,9 +332,9 @@ impl Description {
     /// fstat.
     pub fn attributes(&self) -> culvert::Result<Attributes> {
         match &self.object {
-            Object::File(file) => self.now(&**file)?.attributes(),
+            Object::File(file) => self.now(&**file)?.attributes(&task::caller()),
             Object::Broken => Err(Errno::EIO.into()),
-            _ => self.file_system()?.attributes(self.node),
+            _ => self.file_system()?.attributes(&task::caller(), self.node),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Descriptors of what stands for a FIFO of a mount.
 
 use crate::description::Description;
-use culvert::FileKind;
+use culvert::{Caller, FileKind};
 use culvert_mounts::References;
 use culvert_run::files::{c_string, kernel_flags};
 use culvert_run::{ShadowName, descriptor_path, node_paths, read_link, stat_path};
@@ -34,7 +34,7 @@ pub fn recognise(fd: i32, found: &stat) -> Option<Description> {
     let noted = c_string([fifo.to_bytes(), PATH].concat());
     let node = node_paths::walk(file_system, &read_link(&noted).ok()?).ok()?;
     let same = file_system
-        .attributes(node)
+        .attributes(&Caller::SYSTEM, node)
         .is_ok_and(|it| it.inode == inode && it.kind == FileKind::Fifo);
     if !same {
         file_system.forget(node, 1);

@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicI32};
-use culvert::{Access, Entry, FileKind, FileSystem, OpenFlags, Opened};
+use culvert::{Access, Caller, Entry, FileKind, FileSystem, OpenFlags, Opened};
 use culvert_intercept::descriptors as classes;
 use culvert_run::files::{dup_high, kernel_flags};
 use culvert_run::task::{self, tables};
@@ -90,7 +90,7 @@ fn is_lost(file_system: &dyn FileSystem, description: &Description) -> bool {
     if !file_system.capabilities().transient_nodes {
         return false;
     }
-    match file_system.attributes(description.node) {
+    match file_system.attributes(&Caller::SYSTEM, description.node) {
         Err(_) => false,
         Ok(found) if found.links == 0 => found.kind == FileKind::Directory,
         Ok(_) => !node_paths::is_found(file_system, description.node),
@@ -152,7 +152,7 @@ pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
 
 /// Whether `fd` is the node of `name`, which `file_system` knows by one reference more then.
 fn knows(file_system: &dyn FileSystem, fd: i32, name: ShadowName) -> bool {
-    let Ok(entry) = file_system.identify(fd) else {
+    let Ok(entry) = file_system.identify(&Caller::SYSTEM, fd) else {
         return false;
     };
     let node = entry.attributes.node;

@@ -4,7 +4,7 @@ use super::slot::Slot;
 use super::{DescriptorTable, fifos, handed, saved};
 use crate::description::{Description, Held, Object};
 use alloc::sync::Arc;
-use culvert::{Errno, FileKind, OpenFlags, Opened};
+use culvert::{Caller, Errno, FileKind, OpenFlags, Opened};
 use culvert_cache::{State, gone, reopen::is_out_of_reach};
 use culvert_intercept::descriptors as classes;
 use culvert_mounts::{MountId, References};
@@ -126,7 +126,7 @@ impl DescriptorTable {
                 false => Err(error),
             })?;
         }
-        let kind = file_system.attributes(name.node)?.kind;
+        let kind = file_system.attributes(&Caller::SYSTEM, name.node)?.kind;
         let mut references = References::new(&culvert_run::get().mounts);
         let object = match kind {
             _ if flags & culvert_run::files::O_PATH != 0 => Object::Path,

@@ -59,7 +59,9 @@ pub fn copy(process: &Process, name: ShadowName) -> Result<CString, Errno> {
         names: NAMES,
         bytes: BYTES,
     };
-    let attributes = file_system.attributes(name.node).map_err(errno)?;
+    let attributes = file_system
+        .attributes(&culvert_run::task::caller(), name.node)
+        .map_err(errno)?;
     let below = look(file_system, &attributes, &mut room, DEPTH)?;
     let run = &process.run;
     make_directory(&run.file("shown"))?;
@@ -104,7 +106,7 @@ fn look(
     let left = room.names;
     let node = directory.node;
     file_system
-        .read_directory(node, 0, &mut |entry| {
+        .read_directory(&culvert_run::task::caller(), node, 0, &mut |entry| {
             names.push((entry.name.to_vec(), entry.kind));
             names.len() <= left
         })
@@ -319,7 +321,9 @@ fn bytes_of(file_system: &dyn FileSystem, attributes: &Attributes) -> Result<Vec
 }
 
 fn write_link(file_system: &dyn FileSystem, path: &CStr, node: Node) -> Result<(), Errno> {
-    let target = file_system.readlink(node).map_err(errno)?;
+    let target = file_system
+        .readlink(&culvert_run::task::caller(), node)
+        .map_err(errno)?;
     if read_link(path).is_ok_and(|old| old == target) {
         return Ok(());
     }

@@ -181,10 +181,15 @@ fn seek_in_copy(name: ShadowName, copied: &OwnedFd, position: u64) -> Result<(),
     let file_system = culvert_cache::looked_at::file_system(name.mount)?;
     let mut rest: Vec<Vec<u8>> = Vec::new();
     file_system
-        .read_directory(name.node, position, &mut |entry| {
-            rest.push(entry.name.to_vec());
-            true
-        })
+        .read_directory(
+            &culvert_run::task::caller(),
+            name.node,
+            position,
+            &mut |entry| {
+                rest.push(entry.name.to_vec());
+                true
+            },
+        )
         .map_err(|error| error.errno())?;
     let listed = positions(copied);
     let read = listed.len().checked_sub(rest.len()).ok_or(Errno::EAGAIN)?;

@@ -22,7 +22,7 @@ pub struct Executable {
 pub fn materialise(process: &Process, path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
     let file_system = culvert_cache::looked_at::file_system(name.mount)?;
     let attributes = file_system
-        .attributes(name.node)
+        .attributes(&culvert_run::task::caller(), name.node)
         .map_err(|error| error.errno())?;
     if attributes.kind != culvert::FileKind::Regular || attributes.permissions & 0o111 == 0 {
         return Err(Errno::EACCES);

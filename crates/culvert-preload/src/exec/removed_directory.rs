@@ -7,6 +7,7 @@
 
 use crate::process::{Here, Process};
 use alloc::{ffi::CString, format};
+use culvert::Caller;
 use culvert_mounts::Place;
 use culvert_run::ShadowName;
 use culvert_sys::fs;
@@ -27,7 +28,7 @@ pub fn replace(process: &Process) -> Option<Moved> {
     if !file_system.capabilities().transient_nodes {
         return None;
     }
-    let attributes = file_system.attributes(node).ok()?;
+    let attributes = file_system.attributes(&Caller::SYSTEM, node).ok()?;
     let name = ShadowName { mount, node };
     if attributes.links != 0 {
         culvert_run::node_paths::note(name);

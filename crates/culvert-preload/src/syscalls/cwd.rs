@@ -75,7 +75,7 @@ pub fn fchdir(process: &Process, call: &mut Call) -> Answer {
     }
     let driver = culvert_cache::looked_at::file_system(mount)?;
     let attributes = driver
-        .attributes(driver.root())
+        .attributes(&culvert_run::task::caller(), driver.root())
         .map_err(|error| error.errno())?;
     enter(process, mount, &attributes, Keeper::nothing())
 }

@@ -6,7 +6,7 @@ use crate::answer::Answer;
 use crate::description::{Held, Object, kernel_seek, may_read, may_write, report};
 use crate::watch::Event;
 use alloc::vec;
-use culvert::{Errno, FileKind};
+use culvert::{Caller, Errno, FileKind};
 use culvert_cache::change::{self, Change, Place};
 use culvert_cache::looked_at;
 use culvert_intercept::wait;
@@ -307,7 +307,7 @@ fn copy_inside(from: &End<'_>, to: &End<'_>, wanted: &mut usize) -> Result<Optio
     looked_at::before(&**source).map_err(|error| report(source, "copy_file_range", &error))?;
     let size = source
         .readable()?
-        .attributes()
+        .attributes(&Caller::SYSTEM)
         .map_err(|error| report(source, "copy_file_range", &error))?
         .size;
     let count = count.min(size.saturating_sub(at));

@@ -157,7 +157,7 @@ impl<'a> Making<'a> {
         }
         let file_system = On::Found(found).to_be_changed()?;
         let parent = file_system
-            .attributes(found.parent)
+            .attributes(&culvert_run::task::caller(), found.parent)
             .map_err(|error| error.errno())?;
         allowed(file_system, &parent, WRITE_AND_SEARCH)?;
         Ok(Self {

@@ -1,13 +1,13 @@
 //! Requests that every file has (ioctl(2)).
 
 use crate::description::{Held, may_read, may_write, report};
-use culvert::{Errno, FileKind};
+use culvert::{Caller, Errno, FileKind};
 use culvert_sys::raw::general::O_APPEND;
 
 /// FIONREAD: what is left to be read behind the offset of `fd`.
 pub fn bytes_left(held: &Held, fd: i32) -> Result<i32, Errno> {
     let file = held.file().map_err(|_| Errno::ENOTTY)?;
-    let attributes = file.attributes();
+    let attributes = file.attributes(&Caller::SYSTEM);
     let size = attributes
         .map_err(|error| report(held, "ioctl", &error))?
         .size;

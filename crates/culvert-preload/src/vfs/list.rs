@@ -4,7 +4,7 @@ use super::mount_points::{self, Put};
 use crate::description::{Held, Object, report};
 use crate::process::Process;
 use crate::watch::Event;
-use culvert::{DirectoryEntry, Errno, FileKind, FileSystem};
+use culvert::{Caller, DirectoryEntry, Errno, FileKind, FileSystem};
 
 /// `.` and `..` come before the driver's entries, whose positions are moved by two.
 const OWN_ENTRIES: u64 = 2;
@@ -45,7 +45,7 @@ fn all(
             _ => (b"..", file_system.parent(held.node).unwrap_or(held.node)),
         };
         let inode = file_system
-            .attributes(node)
+            .attributes(&Caller::SYSTEM, node)
             .map_or(node.0, |attributes| attributes.inode);
         let entry = DirectoryEntry {
             inode,
@@ -67,7 +67,9 @@ fn all(
         };
         let listed = match &held.listing {
             Some(listing) => listing.read(from, &mut sink),
-            None => file_system.read_directory(held.node, from, &mut sink),
+            None => {
+                file_system.read_directory(&culvert_run::task::caller(), held.node, from, &mut sink)
+            }
         };
         listed.map_err(|error| match report(held, "getdents64", &error) {
             // Removed, and its number given to another (`iterate_dir`, fs/readdir.c).

@@ -11,7 +11,7 @@ use super::targets::parent_of;
 use crate::process::Process;
 use alloc::vec::Vec;
 use core::ffi::CStr;
-use culvert::{DirectoryEntry, Errno, FileKind, Node};
+use culvert::{Caller, DirectoryEntry, Errno, FileKind, Node};
 use culvert_mounts::MountId;
 use culvert_run::{files::c_string, memory::Path};
 
@@ -78,7 +78,7 @@ pub fn put(process: &Process, mounts: &[MountId], offset: &mut u64, put: &mut Pu
     for (number, &mount) in mounts.iter().enumerate().take(MOST).skip(done) {
         let root = culvert_cache::looked_at::file_system(mount).and_then(|driver| {
             driver
-                .attributes(driver.root())
+                .attributes(&Caller::SYSTEM, driver.root())
                 .map_err(|error| error.errno())
         });
         let entry = DirectoryEntry {

@@ -38,7 +38,7 @@ impl On<'_> {
             Self::Found(found) => existing(found).copied(),
             Self::Held(held) => described(held),
             Self::Node(mount, node) => culvert_cache::looked_at::file_system(mount)?
-                .attributes(node)
+                .attributes(&culvert_run::task::caller(), node)
                 .map_err(|error| error.errno()),
         }
     }

@@ -16,7 +16,7 @@ pub fn target(on: On<'_>, otherwise: Errno) -> Result<Vec<u8>, Errno> {
         return Err(otherwise);
     }
     on.file_system()?
-        .readlink(attributes.node)
+        .readlink(&culvert_run::task::caller(), attributes.node)
         .map_err(|error| error.errno())
 }
 

@@ -25,7 +25,7 @@ pub fn may_remove(found: &Inside<'_>, file_system: &dyn FileSystem) -> Result<()
     }
     let caller = culvert_run::task::caller();
     let parent = file_system
-        .attributes(found.parent)
+        .attributes(&caller, found.parent)
         .map_err(|error| error.errno())?;
     allowed(file_system, &parent, 3)?;
     if parent.permissions & 0o1000 != 0 && !caller.is_owner(parent.uid) {

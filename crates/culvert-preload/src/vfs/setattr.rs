@@ -70,13 +70,13 @@ pub fn change(process: &Process, on: On<'_>, wanted: Result<Wanted, Errno>) -> A
     let set = || {
         let of_node = || file_system.set_attributes(&caller, name.node, changes);
         let changed = match (on, gone) {
-            (_, Some(gone)) => gone.set_attributes(changes),
+            (_, Some(gone)) => gone.set_attributes(&caller, changes),
             // Drivers that know nodes by their names reach a file without one by the open file.
             (On::Held(held), None) if attributes.links == 0 => {
                 of_node().or_else(|error| match error.errno() {
                     Errno::ESTALE | Errno::ENOENT => {
                         judge()?;
-                        held.file()?.set_attributes(changes)
+                        held.file()?.set_attributes(&caller, changes)
                     }
                     _ => Err(error),
                 })

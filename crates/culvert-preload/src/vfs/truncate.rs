@@ -8,7 +8,7 @@ use crate::answer::Answer;
 use crate::description::{Held, Object, report};
 use crate::process::Process;
 use crate::watch::Event;
-use culvert::{Errno, FileKind, SetAttributes};
+use culvert::{Caller, Errno, FileKind, SetAttributes};
 use culvert_cache::change::{Place, before, before_giving};
 use culvert_mounts::resolver::Inside;
 use culvert_run::task::limits;
@@ -43,14 +43,15 @@ pub fn by_descriptor(held: &Held, length: i64) -> Result<(), Errno> {
     let failed = |error| report(held, "ftruncate", &error);
     let file = held.writable().map_err(refused)?;
     if limits::file_size() != u64::MAX {
-        let attributes = file.attributes().map_err(failed)?;
+        let attributes = file.attributes(&Caller::SYSTEM).map_err(failed)?;
         limits::may_grow_to(attributes.size, length)?;
     }
     let _lock = held.lock_node();
     // Under the lock nothing becomes of it any more.
     let file = held.writable().map_err(refused)?;
     let change = before_giving(&**held, Place::Unknown).map_err(failed)?;
-    file.set_attributes(&to(length)).map_err(failed)?;
+    file.set_attributes(&culvert_run::task::caller(), &to(length))
+        .map_err(failed)?;
     if let Some(change) = change {
         change.after((length, length)).map_err(failed)?;
     }
@@ -76,7 +77,7 @@ pub fn allocate(held: &Held, mode: u32, offset: usize, length: usize) -> Result<
     let end = end.ok_or(Errno::EFBIG)? as u64;
     let failed = |error| report(held, "fallocate", &error);
     if limits::file_size() != u64::MAX && mode & FALLOC_FL_KEEP_SIZE == 0 {
-        let attributes = file.attributes().map_err(failed)?;
+        let attributes = file.attributes(&Caller::SYSTEM).map_err(failed)?;
         limits::may_grow_to(attributes.size, end)?;
     }
     // What is moved may have been stored and not written back.

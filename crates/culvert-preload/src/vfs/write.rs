@@ -6,7 +6,7 @@ use crate::answer::Answer;
 use crate::description::{Held, report};
 use crate::watch::Event;
 use alloc::vec::Vec;
-use culvert::{Errno, File, Source};
+use culvert::{Caller, Errno, File, Source};
 use culvert_cache::change::{self, Change, Place};
 use culvert_run::memory::{Span, UserSource};
 use culvert_run::task::limits;
@@ -114,7 +114,7 @@ fn put(
             u64::MAX => spans,
             _ => first(
                 spans,
-                room(file.attributes().map_err(failed)?.size)?,
+                room(file.attributes(&Caller::SYSTEM).map_err(failed)?.size)?,
                 &mut kept,
             ),
         };

@@ -52,7 +52,7 @@ fn permitted(
         };
     }
     let attributes = file_system
-        .attributes(node)
+        .attributes(&caller, node)
         .map_err(|error| error.errno())?;
     let sticky = attributes.mode() & 0o1000 != 0;
     let owner = caller.is_owner(attributes.uid);
@@ -82,7 +82,9 @@ fn permitted_on_gone(gone: &GoneFile, name: &[u8], writes: bool) -> Result<(), E
         false if writes => return Err(Errno::EOPNOTSUPP),
         false => return Err(Errno::ENODATA),
     }
-    let attributes = gone.attributes().map_err(|error| error.errno())?;
+    let attributes = gone
+        .attributes(&culvert_run::task::caller())
+        .map_err(|error| error.errno())?;
     let wanted = if writes { 2 } else { 4 };
     match permits(&culvert_run::task::caller(), &attributes, wanted) {
         true => Ok(()),
@@ -102,7 +104,9 @@ pub fn list(on: On<'_>) -> Result<Vec<u8>, Errno> {
         let names = names.filter(|name| name.starts_with(b"user."));
         return Ok(names.flatten().copied().collect());
     }
-    let names = on.file_system()?.list_xattr(on.name()?.node);
+    let names = on
+        .file_system()?
+        .list_xattr(&culvert_run::task::caller(), on.name()?.node);
     names.map(visible).map_err(|error| error.errno())
 }
 
@@ -118,7 +122,7 @@ pub fn get(on: On<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
     }
     permitted(file_system, node, name, false)?;
     file_system
-        .get_xattr(node, name)
+        .get_xattr(&culvert_run::task::caller(), node, name)
         .map_err(|error| error.errno())
 }
 

@@ -143,7 +143,7 @@ pub(crate) fn holds_much(name: ShadowName) -> Result<bool, Errno> {
     let file_system = culvert_run::get().mounts.file_system(name.mount)?;
     let mut names = 0;
     file_system
-        .read_directory(name.node, 0, &mut |_| {
+        .read_directory(&culvert_run::task::caller(), name.node, 0, &mut |_| {
             names += 1;
             names <= MUCH
         })
@@ -161,7 +161,7 @@ fn fill(name: ShadowName, mirror: &CStr) -> Result<(), Errno> {
     let file_system = culvert_run::get().mounts.file_system(name.mount)?;
     let mut failed = Ok(());
     file_system
-        .read_directory(name.node, 0, &mut |entry| {
+        .read_directory(&culvert_run::task::caller(), name.node, 0, &mut |entry| {
             failed = make_entry(
                 &below(mirror, entry.name),
                 entry.kind == FileKind::Directory,

@@ -101,7 +101,7 @@ pub fn linked(
 
 /// Whether `node` has no name any more.
 fn is_gone(file_system: &dyn FileSystem, node: Node) -> bool {
-    match file_system.attributes(node) {
+    match file_system.attributes(&culvert_run::task::caller(), node) {
         Ok(attributes) => attributes.links == 0,
         Err(error) => matches!(error.errno(), Errno::ENOENT | Errno::ESTALE),
     }

@@ -4,7 +4,6 @@ use super::{DONE, Outcome};
 use crate::{
     capabilities::CACHE_DIR,
     handover::{Open, Reopen},
-    identity::SERVER,
     opened::OpenDirectory,
     session::{Context, Session},
 };
@@ -84,7 +83,10 @@ impl Session {
     /// Whether the kernel may keep the listing of `dir` that it has: it looks itself for changes
     /// made through the mount.
     fn kept_listing(&self, dir: Node) -> u32 {
-        let (found, valid) = (self.filesystem.attributes(dir), self.validity_of(dir));
+        let (found, valid) = (
+            self.filesystem.attributes(&Caller::SYSTEM, dir),
+            self.validity_of(dir),
+        );
         match found.is_ok_and(|found| self.cache_retention.open_directory(dir, &found, valid)) {
             true => OpenOut::KEEP_CACHE,
             false => 0,
@@ -105,10 +107,13 @@ impl Session {
                 continue;
             }
             let inode = match at {
-                0 => self.filesystem.attributes(dir)?.inode,
+                0 => self.filesystem.attributes(&Caller::SYSTEM, dir)?.inode,
                 // Of a directory that was removed there is none.
                 _ => match self.filesystem.parent(dir) {
-                    Ok(parent) => self.filesystem.attributes(parent).map_or(0, |a| a.inode),
+                    Ok(parent) => self
+                        .filesystem
+                        .attributes(&Caller::SYSTEM, parent)
+                        .map_or(0, |a| a.inode),
                     Err(_) => 0,
                 },
             };
@@ -136,6 +141,7 @@ impl Session {
         if self.acts {
             context.identity.server()?;
         }
+        let caller = self.caller(context, None)?;
         let size = out.len().min(read.size as usize);
         let mut writer = DirectoryWriter::new(&mut out[..size]);
         if self.dots(dir, read.offset, |entry| writer.add(entry))? {
@@ -145,7 +151,9 @@ impl Session {
                 Some(OpenDirectory {
                     driven: Some(directory),
                 }) => directory.read(from, &mut sink),
-                _ => self.filesystem.read_directory(dir, from, &mut sink),
+                _ => self
+                    .filesystem
+                    .read_directory(&caller, dir, from, &mut sink),
             }?;
         }
         let length = writer.length();
@@ -165,7 +173,7 @@ impl Session {
             // As above; who may use the names the kernel checks at each.
             true => {
                 context.identity.server()?;
-                SERVER
+                Caller::SYSTEM
             }
             false => self.caller(context, None)?,
         };

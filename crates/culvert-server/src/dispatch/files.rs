@@ -7,11 +7,12 @@ use super::{
 use crate::{
     capabilities::KEEP_CACHE,
     handover::{Open, Reopen},
-    identity::SERVER,
     opened::{OpenFile, file_in},
     session::{Context, Session},
 };
-use culvert::{Caching, Entry, Errno, Error, File, Node, OpenFlags, Opened, Result, Whence};
+use culvert::{
+    Caching, Caller, Entry, Errno, Error, File, Node, OpenFlags, Opened, Result, Whence,
+};
 use culvert_sys::BorrowedFd;
 use culvert_wire::{
     Answer, Data, InitFlags,
@@ -48,7 +49,7 @@ impl Session {
             return self.file(node, number);
         }
         self.zero_open.get(node, || {
-            let opened = self.filesystem.open(&SERVER, node, OpenFlags(0))?;
+            let opened = self.filesystem.open(&Caller::SYSTEM, node, OpenFlags(0))?;
             Ok(OpenFile {
                 file: file_in(opened, node),
                 node,
@@ -172,7 +173,7 @@ impl Session {
             Caching::UntilChanged if made || !keeps => 0,
             Caching::UntilChanged if ours => OpenOut::KEEP_CACHE,
             Caching::UntilChanged => {
-                let found = file.attributes();
+                let found = file.attributes(&Caller::SYSTEM);
                 let advice =
                     found.map(|found| self.cache_retention.open(node, &found, flags.write()));
                 often_read = advice.as_ref().is_ok_and(|advice| advice.often_read);
@@ -377,7 +378,7 @@ impl Session {
         reach(lseek.offset).map_err(|_| Errno::ENXIO)?;
         let open = self.file_of(node, lseek.fh)?;
         let offset = if self.mapped_writers.may_be_in_holes(node) {
-            let size = open.file.attributes()?.size;
+            let size = open.file.attributes(&Caller::SYSTEM)?.size;
             match whence {
                 _ if lseek.offset >= size => return Err(Errno::ENXIO.into()),
                 Whence::Hole => size,

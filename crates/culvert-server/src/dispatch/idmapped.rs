@@ -5,10 +5,10 @@
 
 use crate::{
     groups,
-    identity::{NOBODY, SERVER},
+    identity::NOBODY,
     session::{Context, Session},
 };
-use culvert::{Node, Result, SetAttributes};
+use culvert::{Caller, Node, Result, SetAttributes};
 use culvert_wire::{InitFlags, structures::InHeader};
 
 /// `FUSE_INVALID_UIDGID`.
@@ -58,7 +58,8 @@ impl Session {
             UNNAMED | 0 => {
                 let changes = self.without_set_id(node, SetAttributes::default())?;
                 if changes.permissions.is_some() {
-                    self.filesystem.set_attributes(&SERVER, node, &changes)?;
+                    self.filesystem
+                        .set_attributes(&Caller::SYSTEM, node, &changes)?;
                 }
                 Ok(())
             }
@@ -96,7 +97,10 @@ impl Session {
 
     /// `changes` of `node`, with set-user-ID and set-group-ID taken off.
     fn without_set_id(&self, node: Node, changes: SetAttributes) -> Result<SetAttributes> {
-        let now = self.filesystem.attributes(node)?.permissions;
+        let now = self
+            .filesystem
+            .attributes(&Caller::SYSTEM, node)?
+            .permissions;
         // `setattr_should_drop_suidgid`, fs/attr.c: without the right to execute, set-group-ID
         // means something else.
         let gone = match now & 0o010 {
@@ -122,7 +126,10 @@ impl Session {
         let Some(wanted) = changes.permissions.filter(|_| self.acts && !taken_off_here) else {
             return Ok(());
         };
-        let now = self.filesystem.attributes(node)?.permissions;
+        let now = self
+            .filesystem
+            .attributes(&Caller::SYSTEM, node)?
+            .permissions;
         match wanted != now
             && [0o4000, 0o2000, 0o6000].contains(&(now & !wanted))
             && wanted & !now == 0

@@ -6,11 +6,10 @@
 
 use super::Outcome;
 use crate::{
-    identity::SERVER,
     opened::file_in,
     session::{Context, Session},
 };
-use culvert::{Errno, Node, OpenFlags, Opened, OpenedDirectory, Result};
+use culvert::{Caller, Errno, Node, OpenFlags, Opened, OpenedDirectory, Result};
 use culvert_wire::{
     Answer, Data,
     structures::{IoctlIn, IoctlOut},
@@ -70,7 +69,7 @@ impl Session {
         }
         let opened = self
             .filesystem
-            .open_directory(&SERVER, node, OpenFlags(0))?;
+            .open_directory(&Caller::SYSTEM, node, OpenFlags(0))?;
         self.act_for(context)?;
         match opened {
             OpenedDirectory::Backed(fd) => {

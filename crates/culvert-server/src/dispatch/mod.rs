@@ -106,11 +106,11 @@ impl Session {
             Operation::Lookup { name } => self.lookup(context, node, name.bytes()),
             Operation::Getattr { getattr } => {
                 let file = (getattr.getattr_flags & 1 != 0).then_some(getattr.fh);
-                self.getattr(node, file)
+                self.getattr(context, node, file)
             }
             Operation::Statx { statx } => {
                 let file = (statx.getattr_flags & 1 != 0).then_some(statx.fh);
-                let found = self.attributes(node, file)?;
+                let found = self.attributes(&self.caller(context, None)?, node, file)?;
                 let basic = self.attr_out(&found);
                 Ok(Answer::Statx {
                     statx: StatxOut {
@@ -123,7 +123,7 @@ impl Session {
             }
             Operation::Setattr { setattr } => self.setattr(context, node, setattr),
             Operation::Readlink {} => {
-                let target = fs.readlink(node)?;
+                let target = fs.readlink(&self.caller(context, None)?, node)?;
                 put(&target, out)
             }
             Operation::Symlink { name, target } => {
@@ -165,10 +165,10 @@ impl Session {
                 value,
             } => self.setxattr(context, node, setxattr, name.bytes(), value.0),
             Operation::Getxattr { getxattr, name } => {
-                self.getxattr(node, name.bytes(), getxattr.size, out)
+                self.getxattr(context, node, (name.bytes(), getxattr.size), out)
             }
             Operation::Listxattr { listxattr } => {
-                self.listxattr(context.header.uid, node, listxattr.size, out)
+                self.listxattr(context, node, listxattr.size, out)
             }
             Operation::Removexattr { name } => self.removexattr(context, node, name.bytes()),
             Operation::Opendir { open } => self.opendir(context, node, open),
@@ -233,15 +233,25 @@ impl Session {
     }
 
     /// Attributes of an open file, or of the node.
-    fn attributes(&self, node: Node, file: Option<u64>) -> Result<culvert::Attributes> {
+    fn attributes(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        file: Option<u64>,
+    ) -> Result<culvert::Attributes> {
         match file.and_then(|file| self.file_if_open(node, file)) {
-            Some(open) => open.file.attributes(),
-            None => self.filesystem.attributes(node),
+            Some(open) => open.file.attributes(caller),
+            None => self.filesystem.attributes(caller, node),
         }
     }
 
-    fn getattr(&self, node: Node, file: Option<u64>) -> Outcome<'static> {
-        let found = self.attributes(node, file)?;
+    fn getattr(
+        &self,
+        context: &mut Context<'_>,
+        node: Node,
+        file: Option<u64>,
+    ) -> Outcome<'static> {
+        let found = self.attributes(&self.caller(context, None)?, node, file)?;
         Ok(self.attributes_answer(&found))
     }
 

@@ -77,7 +77,8 @@ impl Session {
         let open = (asked.valid & SetattrIn::FH != 0).then(|| self.file_if_open(node, asked.fh));
         if let Some(open) = open.flatten() {
             let mode = changes.permissions.unwrap_or(0);
-            match groups::with_mode(mode, || open.file.set_attributes(changes)) {
+            let caller = self.caller(context, None)?;
+            match groups::with_mode(mode, || open.file.set_attributes(&caller, changes)) {
                 Err(error) if error.errno() == Errno::ENOSYS => {}
                 answer => return answer,
             }
@@ -96,7 +97,7 @@ impl Session {
             // The kernel has allowed it, and may only have meant that a write takes set-user-ID
             // (`file_modified`).
             Err(error) if changes.is_empty() && error.errno() == Errno::EPERM => {
-                self.attributes(node, None)
+                self.attributes(&caller, node, None)
             }
             found => found,
         }

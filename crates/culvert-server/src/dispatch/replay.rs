@@ -10,7 +10,6 @@
 use super::{Outcome, names::Renaming};
 use crate::{
     handover::{Evidence, RequestSlot},
-    identity::SERVER,
     opened::file_in,
     session::{Context, Session},
 };
@@ -114,7 +113,7 @@ impl Session {
                 let Some(open) = self.file_if_open(node, fallocate.fh) else {
                     return Ok(None);
                 };
-                let size = open.file.attributes()?.size;
+                let size = open.file.attributes(&Caller::SYSTEM)?.size;
                 settle(SIZE, size, &|before| before != size)
             }
             Operation::Setxattr {
@@ -122,14 +121,19 @@ impl Session {
                 name,
                 value,
             } if setxattr.flags & CREATE != 0 => {
-                let found = self.filesystem.get_xattr(node, name.bytes()).ok();
+                let found = self
+                    .filesystem
+                    .get_xattr(&Caller::SYSTEM, node, name.bytes())
+                    .ok();
                 let is_it = found.as_deref() == Some(value.0);
                 settle(ATTRIBUTE, u64::from(found.is_some()), &|before| {
                     before == 0 && is_it
                 })
             }
             Operation::Removexattr { name } => {
-                let found = self.filesystem.get_xattr(node, name.bytes());
+                let found = self
+                    .filesystem
+                    .get_xattr(&Caller::SYSTEM, node, name.bytes());
                 let is_gone = matches!(&found, Err(error) if error.errno() == Errno::ENODATA);
                 settle(ATTRIBUTE, u64::from(found.is_ok()), &|before| {
                     before == 1 && is_gone
@@ -154,7 +158,12 @@ impl Session {
             Operation::Mkdir { .. } => kind == FileKind::Directory,
             Operation::Symlink { target, .. } => {
                 kind == FileKind::Symlink
-                    && self.filesystem.readlink(node).ok().as_deref() == Some(target.bytes())
+                    && self
+                        .filesystem
+                        .readlink(&Caller::SYSTEM, node)
+                        .ok()
+                        .as_deref()
+                        == Some(target.bytes())
             }
             Operation::Mknod { mknod, .. } => {
                 FileKind::of_mode(mknod.mode).unwrap_or(FileKind::Regular) == kind
@@ -254,7 +263,7 @@ impl Session {
         let Some(open) = self.file_if_open(node, write.fh) else {
             return Ok(0);
         };
-        let size = open.file.attributes()?.size;
+        let size = open.file.attributes(&Caller::SYSTEM)?.size;
         let evidence = context.evidence.take();
         let Some(before) = evidence.filter(|before| before.kind == SIZE) else {
             slot.note(Evidence {
@@ -291,7 +300,9 @@ impl Session {
         if self.acts {
             context.identity.server()?;
         }
-        let opened = self.filesystem.open(&SERVER, node, OpenFlags::READ)?;
+        let opened = self
+            .filesystem
+            .open(&Caller::SYSTEM, node, OpenFlags::READ)?;
         let file = file_in(opened, node);
         let mut done = 0;
         while done < into.len() {

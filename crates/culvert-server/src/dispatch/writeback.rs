@@ -12,11 +12,10 @@
 
 use super::files::APPEND;
 use crate::{
-    identity::SERVER,
     opened::file_in,
     session::{Context, Session},
 };
-use culvert::{Attributes, Errno, Node, OpenFlags, Opened, Result, SetAttributes};
+use culvert::{Attributes, Caller, Errno, Node, OpenFlags, Opened, Result, SetAttributes};
 use culvert_wire::{
     InitFlags,
     structures::{SetattrIn, WriteIn},
@@ -71,7 +70,7 @@ impl Session {
                 if killed && self.acts {
                     context.identity.lose_set_id()?;
                 }
-                if let Ok(opened) = self.filesystem.open(&SERVER, node, cached) {
+                if let Ok(opened) = self.filesystem.open(&Caller::SYSTEM, node, cached) {
                     return Ok((opened, cached));
                 }
                 self.act_for(context)?;
@@ -102,7 +101,9 @@ impl Session {
             return match self.change(context, node, asked, &changes) {
                 // Nobody sets the times of what may only be appended to: it has those of its
                 // writes.
-                Err(error) if error.errno() == Errno::EPERM => self.attributes(node, None),
+                Err(error) if error.errno() == Errno::EPERM => {
+                    self.attributes(&self.caller(context, None)?, node, None)
+                }
                 answer => answer,
             };
         }

@@ -51,27 +51,29 @@ impl Session {
 
     pub(super) fn getxattr<'o>(
         &self,
+        context: &mut Context<'_>,
         node: Node,
-        name: &[u8],
-        size: u32,
+        (name, size): (&[u8], u32),
         out: &'o mut [u8],
     ) -> Outcome<'o> {
         self.check_xattrs()?;
-        sized(&self.filesystem.get_xattr(node, name)?, size, out)
+        let caller = self.caller(context, None)?;
+        sized(&self.filesystem.get_xattr(&caller, node, name)?, size, out)
     }
 
     pub(super) fn listxattr<'o>(
         &self,
-        uid: u32,
+        context: &mut Context<'_>,
         node: Node,
         size: u32,
         out: &'o mut [u8],
     ) -> Outcome<'o> {
         self.check_xattrs()?;
-        let mut names = self.filesystem.list_xattr(node)?;
+        let caller = self.caller(context, None)?;
+        let mut names = self.filesystem.list_xattr(&caller, node)?;
         // The server may see them (CAP_SYS_ADMIN stays with it), the caller may not
         // (`simple_xattr_list`, fs/xattr.c).
-        if uid != 0 {
+        if context.header.uid != 0 {
             let shown = |name: &&[u8]| !name.starts_with(b"trusted.");
             names = names
                 .split_inclusive(|&byte| byte == 0)

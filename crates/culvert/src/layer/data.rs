@@ -1,7 +1,8 @@
 //! Layers that change what files hold: encryption, compression of blocks, checksums.
 
 use crate::{
-    Attributes, Errno, File, FileLayer, Result, SetAttributes, Sink, Source, Whence, sync::Mutex,
+    Attributes, Caller, Errno, File, FileLayer, Result, SetAttributes, Sink, Source, Whence,
+    sync::Mutex,
 };
 use alloc::sync::Arc;
 use core::any::Any;
@@ -38,8 +39,8 @@ pub trait DataLayer: Send + Sync {
 
     /// As [`File::attributes`], with the size of this layer's bytes; that of the inner file by
     /// default.
-    fn attributes(&self) -> Result<Attributes> {
-        self.inner().attributes()
+    fn attributes(&self, caller: &Caller<'_>) -> Result<Attributes> {
+        self.inner().attributes(caller)
     }
 
     /// Cuts the file to `size` bytes of this layer, which is not larger than what it has.
@@ -48,7 +49,9 @@ pub trait DataLayer: Send + Sync {
             size: Some(size),
             ..SetAttributes::default()
         };
-        self.inner().set_attributes(&changes).map(drop)
+        self.inner()
+            .set_attributes(&Caller::SYSTEM, &changes)
+            .map(drop)
     }
 }
 
@@ -95,9 +98,9 @@ impl<L: DataLayer> FileLayer for DataFile<L> {
         if from.remaining() == 0 {
             return Ok(0);
         }
-        if offset > self.layer.attributes()?.size {
+        if offset > self.layer.attributes(&Caller::SYSTEM)?.size {
             let _growing = self.growing.lock();
-            self.fill(self.layer.attributes()?.size, offset)?;
+            self.fill(self.layer.attributes(&Caller::SYSTEM)?.size, offset)?;
             return self.layer.write_at(offset, from);
         }
         self.layer.write_at(offset, from)
@@ -105,18 +108,18 @@ impl<L: DataLayer> FileLayer for DataFile<L> {
 
     fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
         let _growing = self.growing.lock();
-        let end = self.layer.attributes()?.size;
+        let end = self.layer.attributes(&Caller::SYSTEM)?.size;
         Ok((end, self.layer.write_at(end, from)?))
     }
 
-    fn attributes(&self) -> Result<Attributes> {
-        self.layer.attributes()
+    fn attributes(&self, caller: &Caller<'_>) -> Result<Attributes> {
+        self.layer.attributes(caller)
     }
 
-    fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
+    fn set_attributes(&self, caller: &Caller<'_>, changes: &SetAttributes) -> Result<Attributes> {
         if let Some(size) = changes.size {
             let _growing = self.growing.lock();
-            let end = self.layer.attributes()?.size;
+            let end = self.layer.attributes(&Caller::SYSTEM)?.size;
             match size > end {
                 true => self.fill(end, size)?,
                 false => self.layer.cut(size)?,
@@ -128,13 +131,13 @@ impl<L: DataLayer> FileLayer for DataFile<L> {
         };
         // No change at all is a chown(2) with -1 twice.
         if changes.size.is_none() || rest != SetAttributes::default() {
-            self.layer.inner().set_attributes(&rest)?;
+            self.layer.inner().set_attributes(caller, &rest)?;
         }
-        self.layer.attributes()
+        self.layer.attributes(caller)
     }
 
     fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
-        let size = self.layer.attributes()?.size;
+        let size = self.layer.attributes(&Caller::SYSTEM)?.size;
         match whence {
             _ if offset >= size => Err(Errno::ENXIO.into()),
             Whence::Data => Ok(offset),

@@ -68,11 +68,11 @@ impl Layer for Turning {
         changes: &SetAttributes,
     ) -> Result<Attributes> {
         let grown = changes.size.is_some_and(|size| {
-            let known = self.inner.attributes(node);
+            let known = self.inner.attributes(&Caller::SYSTEM, node);
             known.is_ok_and(|known| size > known.size)
         });
         if grown && let Opened::Driven(file) = self.open(caller, node, OpenFlags::WRITE)? {
-            return file.set_attributes(changes);
+            return file.set_attributes(&Caller::SYSTEM, changes);
         }
         self.inner.set_attributes(caller, node, changes)
     }
@@ -118,7 +118,7 @@ fn no_operation_passes_bytes_by_the_layer() {
         size: Some(size),
         ..SetAttributes::default()
     };
-    file.set_attributes(&size(20)).unwrap();
+    file.set_attributes(&Caller::SYSTEM, &size(20)).unwrap();
     fs.set_attributes(WHO, node, &size(30)).unwrap();
     let mut want = b"onetwo\0\0\0\0far".to_vec();
     want.resize(30, 0);

@@ -36,7 +36,7 @@ impl FileLayer for Wrapped {
     fn inner(&self) -> &Self::Inner {
         &*self.0
     }
-    fn seen(&self, attributes: Attributes) -> Attributes {
+    fn seen(&self, _: &Caller<'_>, attributes: Attributes) -> Attributes {
         closed(attributes)
     }
 }
@@ -53,7 +53,7 @@ impl Layer for Careful {
     fn inner(&self) -> &Self::Inner {
         &*self.inner
     }
-    fn seen(&self, attributes: Attributes) -> Attributes {
+    fn seen(&self, _: &Caller<'_>, attributes: Attributes) -> Attributes {
         closed(attributes)
     }
     fn opened(&self, _: Node, _: OpenFlags, opened: Opened) -> Opened {
@@ -66,7 +66,7 @@ impl Layer for Careful {
     fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
         match name.starts_with(b".") {
             true => Err(Errno::ENOENT.into()),
-            false => Ok(self.seen_entry(self.inner().lookup(caller, dir, name)?)),
+            false => Ok(self.seen_entry(caller, self.inner().lookup(caller, dir, name)?)),
         }
     }
 }
@@ -87,7 +87,7 @@ fn careful() -> Layered<Careful> {
 
 fn permissions(opened: Opened) -> u32 {
     match opened {
-        Opened::Driven(file) => file.attributes().unwrap().permissions,
+        Opened::Driven(file) => file.attributes(WHO).unwrap().permissions,
         Opened::Backed(_) => unreachable!("memory is driven"),
     }
 }
@@ -114,7 +114,7 @@ fn attributes_are_changed_wherever_they_are_seen() {
     let walked = fs.walk(WHO, fs.root(), b"d/y").unwrap();
     let seen = walked.entry.unwrap().attributes;
     assert_eq!(seen.permissions, 0o600);
-    assert_eq!(fs.attributes(seen.node).unwrap().permissions, 0o600);
+    assert_eq!(fs.attributes(WHO, seen.node).unwrap().permissions, 0o600);
     let stranger = Caller {
         uid: 5,
         gid: 5,
@@ -220,9 +220,9 @@ fn refusals(fs: &dyn FileSystem) -> Vec<&'static str> {
     let flags = OpenFlags(2);
     note("create", fs.create(WHO, root, b"new", flags, 0o600).err());
     note("lookup", fs.lookup(WHO, root, b"new").err());
-    note("attributes", fs.attributes(root).err());
+    note("attributes", fs.attributes(WHO, root).err());
     note("access", fs.access(WHO, root, Access(4)).err());
-    note("readlink", fs.readlink(root).err());
+    note("readlink", fs.readlink(WHO, root).err());
     note("open", fs.open(WHO, root, flags).err());
     note("restore", fs.restore(WHO, root, flags, b"").err());
     note(
@@ -231,12 +231,12 @@ fn refusals(fs: &dyn FileSystem) -> Vec<&'static str> {
     );
     note(
         "read_directory",
-        fs.read_directory(root, 0, &mut |_| true).err(),
+        fs.read_directory(WHO, root, 0, &mut |_| true).err(),
     );
     note("sync_directory", fs.sync_directory(root, false).err());
     note("statfs", fs.statfs().err());
-    note("get_xattr", fs.get_xattr(root, b"user.x").err());
-    note("list_xattr", fs.list_xattr(root).err());
+    note("get_xattr", fs.get_xattr(WHO, root, b"user.x").err());
+    note("list_xattr", fs.list_xattr(WHO, root).err());
     note(
         "set_xattr",
         fs.set_xattr(WHO, root, b"user.x", b"", 0).err(),
@@ -280,10 +280,10 @@ fn file_refusals(file: &dyn File) -> Vec<&'static str> {
     note("read_at", file.read_at(0, &mut &mut [0; 4][..]).err());
     note("write_at", file.write_at(0, &mut &b"four"[..]).err());
     note("append", file.append(&mut &b"four"[..]).err());
-    note("attributes", file.attributes().err());
+    note("attributes", file.attributes(WHO).err());
     note(
         "set_attributes",
-        file.set_attributes(&SetAttributes::default()).err(),
+        file.set_attributes(WHO, &SetAttributes::default()).err(),
     );
     note("sync", file.sync(false).err());
     note("allocate", file.allocate(0, 0, 1).err());
@@ -316,5 +316,73 @@ fn around_stands_around_every_operation() {
         let others = found.iter().filter(|other| **other != name);
         let others: Vec<_> = others.filter(|other| **other != "access").collect();
         assert!(others.is_empty(), "{name} refuses {others:?}");
+    }
+}
+
+/// Shows every file as the caller's own.
+struct Owned(Memory);
+
+struct OwnedFile(Box<dyn File>);
+
+fn owned(caller: &Caller<'_>, attributes: Attributes) -> Attributes {
+    Attributes {
+        uid: caller.uid,
+        ..attributes
+    }
+}
+
+impl FileLayer for OwnedFile {
+    type Inner = dyn File;
+    fn inner(&self) -> &Self::Inner {
+        &*self.0
+    }
+    fn seen(&self, caller: &Caller<'_>, attributes: Attributes) -> Attributes {
+        owned(caller, attributes)
+    }
+}
+
+impl Layer for Owned {
+    type Inner = Memory;
+    fn inner(&self) -> &Memory {
+        &self.0
+    }
+    fn seen(&self, caller: &Caller<'_>, attributes: Attributes) -> Attributes {
+        owned(caller, attributes)
+    }
+    fn opened(&self, _: Node, _: OpenFlags, opened: Opened) -> Opened {
+        match opened {
+            Opened::Driven(file) => Opened::Driven(Box::new(LayeredFile(OwnedFile(file)))),
+            backed => backed,
+        }
+    }
+}
+
+#[test]
+fn each_caller_has_an_answer_of_its_own() {
+    let memory = Memory::new();
+    fill(&memory, &Tree::new().file("f", "")).unwrap();
+    let fs = Layered(Owned(memory));
+    let found = fs.lookup(WHO, fs.root(), b"f").unwrap().attributes;
+    let Opened::Driven(file) = fs.open(WHO, found.node, OpenFlags::READ).unwrap() else {
+        unreachable!("memory is driven")
+    };
+    for uid in [7, 8, 7] {
+        let user = &Caller { uid, ..*WHO };
+        let mut listed = std::vec![];
+        fs.read_directory_plus(user, fs.root(), 0, &mut |_, entry| {
+            listed.push(entry.unwrap().attributes.uid);
+            true
+        })
+        .unwrap();
+        let walked = fs.walk(user, fs.root(), b"f").unwrap().entry.unwrap();
+        let nothing = SetAttributes::default();
+        let seen = [
+            walked.attributes.uid,
+            fs.attributes(user, found.node).unwrap().uid,
+            file.attributes(user).unwrap().uid,
+            file.set_attributes(user, &nothing).unwrap().uid,
+            listed[0],
+        ];
+        assert_eq!(seen, [uid; 5]);
     }
 }

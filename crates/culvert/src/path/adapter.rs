@@ -76,7 +76,7 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         }
     }
 
-    fn attributes(&self, node: Node) -> Result<Attributes> {
+    fn attributes(&self, _: &Caller<'_>, node: Node) -> Result<Attributes> {
         self.0.attributes(node)
     }
 
@@ -85,11 +85,16 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
             true => self
                 .0
                 .with_path(node, |path| self.0.driver.access(caller, path, access)),
-            false => derived::access(caller, &self.attributes(node)?, access, self.capabilities()),
+            false => derived::access(
+                caller,
+                &self.attributes(caller, node)?,
+                access,
+                self.capabilities(),
+            ),
         }
     }
 
-    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
+    fn readlink(&self, _: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
         match self.0.table.lock().get(node)?.kind {
             FileKind::Symlink => {}
             _ => return Err(Errno::EINVAL.into()),
@@ -126,7 +131,13 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         Ok(OpenedDirectory::Driven(Box::new(snapshot)))
     }
 
-    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+    fn read_directory(
+        &self,
+        _: &Caller<'_>,
+        dir: Node,
+        from: u64,
+        sink: &mut DirectorySink<'_>,
+    ) -> Result<()> {
         for (position, entry) in self.0.list(dir)? {
             let entry = DirectoryEntry {
                 inode: entry.inode,
@@ -145,12 +156,12 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         self.0.driver.statfs()
     }
 
-    fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+    fn get_xattr(&self, _: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {
         self.0
             .with_path(node, |path| self.0.driver.get_xattr(path, name))
     }
 
-    fn list_xattr(&self, node: Node) -> Result<Vec<u8>> {
+    fn list_xattr(&self, _: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
         self.0
             .with_path(node, |path| self.0.driver.list_xattr(path))
     }

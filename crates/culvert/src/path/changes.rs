@@ -142,14 +142,6 @@ impl<T: PathFileSystem> AdapterState<T> {
     /// A description of `node` is closed. With the last one a hidden file goes.
     pub(super) fn closed(&self, node: Node) {
         // Removing a hidden file is our own doing, whoever closes it.
-        const NOBODY: &Caller<'static> = &Caller {
-            uid: 0,
-            gid: 0,
-            groups: &[],
-            pid: 0,
-            umask: 0,
-            rights: None,
-        };
         {
             let mut table = self.table.lock();
             let Ok(known) = table.get_mut(node) else {
@@ -173,7 +165,7 @@ impl<T: PathFileSystem> AdapterState<T> {
         };
         let last = self.driver.attributes(&path).ok();
         // What cannot be removed now stays under its hidden name; there is nobody to tell.
-        let _ = self.driver.unlink(NOBODY, &path);
+        let _ = self.driver.unlink(&Caller::SYSTEM, &path);
         self.table.lock().unbind(dir, &name, last);
     }
 

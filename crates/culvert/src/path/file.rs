@@ -2,8 +2,8 @@
 
 use super::{PathEntry, PathFileSystem, state::AdapterState};
 use crate::{
-    Attributes, Caching, Directory, DirectoryEntry, DirectorySink, Errno, File, Node, Opened,
-    Result, SetAttributes, Sink, Source, Whence, read_through, sync::Mutex, write_through,
+    Attributes, Caching, Caller, Directory, DirectoryEntry, DirectorySink, Errno, File, Node,
+    Opened, Result, SetAttributes, Sink, Source, Whence, read_through, sync::Mutex, write_through,
 };
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 
@@ -63,26 +63,26 @@ impl<T: PathFileSystem> File for PathFile<T> {
         let _appending = self.shared.appending.lock();
         let mut bytes = vec![0; from.remaining()];
         let count = from.take(&mut bytes)?;
-        let end = self.attributes()?.size;
+        let end = self.attributes(&Caller::SYSTEM)?.size;
         self.shared
             .driver
             .append(self.handle()?, end, &bytes[..count])
     }
 
-    fn attributes(&self) -> Result<Attributes> {
+    fn attributes(&self, _: &Caller<'_>) -> Result<Attributes> {
         let Some(own) = self.shared.driver.handle_attributes(self.handle()?) else {
             return self.shared.attributes(self.node);
         };
         self.shared.own_attributes(self.node, own?)
     }
 
-    fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
+    fn set_attributes(&self, caller: &Caller<'_>, changes: &SetAttributes) -> Result<Attributes> {
         match self
             .shared
             .driver
             .set_handle_attributes(self.handle()?, changes)
         {
-            Some(done) => done.and_then(|()| self.attributes()),
+            Some(done) => done.and_then(|()| self.attributes(caller)),
             None => self.shared.change(None, self.node, changes),
         }
     }
@@ -93,7 +93,7 @@ impl<T: PathFileSystem> File for PathFile<T> {
     }
 
     fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
-        let size = self.attributes()?.size;
+        let size = self.attributes(&Caller::SYSTEM)?.size;
         if offset >= size {
             return Err(Errno::ENXIO.into());
         }

@@ -56,7 +56,7 @@ impl Layer for Broken {
         &self.memory
     }
 
-    fn seen(&self, mut attributes: Attributes) -> Attributes {
+    fn seen(&self, _: &Caller<'_>, mut attributes: Attributes) -> Attributes {
         if self.has("attributes") && attributes.kind == FileKind::Regular {
             attributes.links += 7;
         }
@@ -71,7 +71,7 @@ impl Layer for Broken {
             return opened;
         };
         let end = inner
-            .attributes()
+            .attributes(&Caller::SYSTEM)
             .map(|attributes| attributes.size)
             .unwrap_or(0);
         Opened::Driven(Box::new(LayeredFile(BrokenFile {
@@ -97,7 +97,7 @@ impl Layer for Broken {
         };
         let found = self.memory.lookup(caller, dir, name);
         let found = self.confused("not-a-directory", found, Errno::ENOTDIR, Errno::ENOENT)?;
-        Ok(self.seen_entry(found))
+        Ok(self.seen_entry(caller, found))
     }
 
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
@@ -122,10 +122,10 @@ impl Layer for Broken {
         })
     }
 
-    fn attributes(&self, node: Node) -> Result<Attributes> {
-        let found = self.memory.attributes(node);
+    fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes> {
+        let found = self.memory.attributes(caller, node);
         let found = self.confused("stale-nodes", found, Errno::ESTALE, Errno::ENOENT)?;
-        let mut found = self.seen(found);
+        let mut found = self.seen(caller, found);
         if self.has("attributes-agree") {
             found.ctime.seconds += 1;
         }
@@ -135,8 +135,8 @@ impl Layer for Broken {
         Ok(found)
     }
 
-    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
-        let mut target = self.memory.readlink(node)?;
+    fn readlink(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
+        let mut target = self.memory.readlink(caller, node)?;
         if self.has("readlink") {
             target.push(0);
         }
@@ -161,7 +161,13 @@ impl Layer for Broken {
         })
     }
 
-    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+    fn read_directory(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        from: u64,
+        sink: &mut DirectorySink<'_>,
+    ) -> Result<()> {
         let mut index = 0;
         let start = match self.flaw {
             "restart" if from != 0 => from + 1,
@@ -177,24 +183,25 @@ impl Layer for Broken {
                 name: b".",
             });
         }
-        self.memory.read_directory(dir, start, &mut |mut entry| {
-            index += 1;
-            match self.flaw {
-                "listing" if entry.name == b"one" => return true,
-                "positions" => entry.next |= 1 << 63,
-                "listing-agrees" => entry.inode += 1,
-                "every-entry-once" if entry.name == b"one" => drop(sink(entry)),
-                // An index into what is there now, as a driver without positions would have it.
-                "listing-meanwhile" if index <= from => return true,
-                "listing-meanwhile" => entry.next = index,
-                _ => {}
-            }
-            let taken = sink(entry);
-            if !taken && self.has("refused-stops") {
-                sink(entry);
-            }
-            taken
-        })
+        self.memory
+            .read_directory(caller, dir, start, &mut |mut entry| {
+                index += 1;
+                match self.flaw {
+                    "listing" if entry.name == b"one" => return true,
+                    "positions" => entry.next |= 1 << 63,
+                    "listing-agrees" => entry.inode += 1,
+                    "every-entry-once" if entry.name == b"one" => drop(sink(entry)),
+                    // An index into what is there now, as a driver without positions would have it.
+                    "listing-meanwhile" if index <= from => return true,
+                    "listing-meanwhile" => entry.next = index,
+                    _ => {}
+                }
+                let taken = sink(entry);
+                if !taken && self.has("refused-stops") {
+                    sink(entry);
+                }
+                taken
+            })
     }
 
     fn read_directory_plus(
@@ -204,7 +211,7 @@ impl Layer for Broken {
         from: u64,
         sink: &mut DirectoryPlusSink<'_>,
     ) -> Result<()> {
-        self.read_directory(dir, from, &mut |entry| {
+        self.read_directory(caller, dir, from, &mut |entry| {
             let name = if self.has("listing-plus") {
                 b"one"
             } else {
@@ -222,8 +229,8 @@ impl Layer for Broken {
         Ok(statfs)
     }
 
-    fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
-        let value = self.memory.get_xattr(node, name);
+    fn get_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+        let value = self.memory.get_xattr(caller, node, name);
         self.confused("xattrs", value, Errno::ENODATA, Errno::ENOENT)
     }
 
@@ -234,7 +241,7 @@ impl Layer for Broken {
         changes: &SetAttributes,
     ) -> Result<Attributes> {
         let mut changes = *changes;
-        let before = self.memory.attributes(node)?;
+        let before = self.memory.attributes(caller, node)?;
         match self.flaw {
             "times" => changes.mtime = None,
             "chmod" => changes.permissions = changes.permissions.map(|p| p & 0o777),
@@ -245,7 +252,7 @@ impl Layer for Broken {
             "truncate" => changes.size = changes.size.map(|size| size.min(before.size)),
             _ => {}
         }
-        Ok(self.seen(self.memory.set_attributes(caller, node, &changes)?))
+        Ok(self.seen(caller, self.memory.set_attributes(caller, node, &changes)?))
     }
 
     fn create(
@@ -272,7 +279,7 @@ impl Layer for Broken {
         let made = self.confused("removed-directory", made, Errno::ENOENT, Errno::ESTALE);
         let (entry, opened) = self.confused("not-a-directory", made, Errno::ENOTDIR, Errno::EIO)?;
         Ok((
-            self.seen_entry(entry),
+            self.seen_entry(&caller, entry),
             self.opened(entry.attributes.node, flags, opened),
         ))
     }

@@ -272,11 +272,11 @@ impl FileSystem for Telling {
         Ok(self.state().inode(node)?.name.clone().into_bytes())
     }
 
-    fn attributes(&self, node: Node) -> Result<Attributes> {
+    fn attributes(&self, _: &Caller<'_>, node: Node) -> Result<Attributes> {
         self.count("attributes", node).attributes(node)
     }
 
-    fn readlink(&self, _: Node) -> Result<Vec<u8>> {
+    fn readlink(&self, _: &Caller<'_>, _: Node) -> Result<Vec<u8>> {
         Err(Errno::EINVAL.into())
     }
 
@@ -292,7 +292,13 @@ impl FileSystem for Telling {
         })))
     }
 
-    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+    fn read_directory(
+        &self,
+        _: &Caller<'_>,
+        dir: Node,
+        from: u64,
+        sink: &mut DirectorySink<'_>,
+    ) -> Result<()> {
         let state = self.count("list", dir);
         let all = state.inodes.iter();
         let listed: Vec<_> = all
@@ -351,8 +357,8 @@ impl File for OpenFile {
         }
     }
 
-    fn attributes(&self) -> Result<Attributes> {
-        self.filesystem.attributes(self.node)
+    fn attributes(&self, _: &Caller<'_>) -> Result<Attributes> {
+        self.filesystem.attributes(&Caller::SYSTEM, self.node)
     }
 
     fn poll(&self, waker: Option<&Waker>) -> Result<Readiness> {

@@ -206,16 +206,22 @@ impl FileSystem for Tree {
     fn path_of(&self, node: Node) -> Result<Vec<u8>> {
         Ok(self.path(node).into_bytes())
     }
-    fn attributes(&self, node: Node) -> Result<Attributes> {
+    fn attributes(&self, _: &Caller<'_>, node: Node) -> Result<Attributes> {
         Ok(self.entry(node.0).attributes)
     }
-    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
+    fn readlink(&self, _: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
         Ok(self.file(node.0).target.clone())
     }
     fn open(&self, _: &Caller<'_>, _: Node, _: OpenFlags) -> Result<Opened> {
         Err(Errno::ENOSYS.into())
     }
-    fn read_directory(&self, _: Node, _: u64, _: &mut DirectorySink<'_>) -> Result<()> {
+    fn read_directory(
+        &self,
+        _: &Caller<'_>,
+        _: Node,
+        _: u64,
+        _: &mut DirectorySink<'_>,
+    ) -> Result<()> {
         Err(Errno::ENOSYS.into())
     }
     fn statfs(&self) -> Result<StatFs> {

@@ -38,16 +38,22 @@ impl FileSystem for Instantly {
     fn path_of(&self, _: Node) -> Result<Vec<u8>> {
         Ok(Vec::new())
     }
-    fn attributes(&self, _: Node) -> Result<Attributes> {
+    fn attributes(&self, _: &Caller<'_>, _: Node) -> Result<Attributes> {
         Ok(self.0.attributes)
     }
-    fn readlink(&self, _: Node) -> Result<Vec<u8>> {
+    fn readlink(&self, _: &Caller<'_>, _: Node) -> Result<Vec<u8>> {
         Ok(Vec::new())
     }
     fn open(&self, _: &Caller<'_>, _: Node, _: OpenFlags) -> Result<Opened> {
         Err(culvert::Errno::ENOSYS.into())
     }
-    fn read_directory(&self, _: Node, _: u64, _: &mut DirectorySink<'_>) -> Result<()> {
+    fn read_directory(
+        &self,
+        _: &Caller<'_>,
+        _: Node,
+        _: u64,
+        _: &mut DirectorySink<'_>,
+    ) -> Result<()> {
         Ok(())
     }
     fn statfs(&self) -> Result<StatFs> {
@@ -97,7 +103,7 @@ fn speed() {
             }
         }
     }
-    let entry = Tree::new("f").attributes(Node(2)).unwrap();
+    let entry = Tree::new("f").attributes(&Caller::SYSTEM, Node(2)).unwrap();
     let entry = Entry { attributes: entry };
     let mut table = MountTable::new();
     let open = Box::new(move || Ok(Box::new(Instantly(entry)) as Box<_>));

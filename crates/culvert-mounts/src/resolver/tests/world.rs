@@ -30,17 +30,23 @@ impl FileSystem for Shared {
     fn path_of(&self, node: Node) -> Result<Vec<u8>> {
         self.0.path_of(node)
     }
-    fn attributes(&self, node: Node) -> Result<Attributes> {
-        self.0.attributes(node)
+    fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes> {
+        self.0.attributes(caller, node)
     }
-    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
-        FileSystem::readlink(&*self.0, node)
+    fn readlink(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
+        FileSystem::readlink(&*self.0, caller, node)
     }
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
         self.0.open(caller, node, flags)
     }
-    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
-        self.0.read_directory(dir, from, sink)
+    fn read_directory(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        from: u64,
+        sink: &mut DirectorySink<'_>,
+    ) -> Result<()> {
+        self.0.read_directory(caller, dir, from, sink)
     }
     fn statfs(&self) -> Result<StatFs> {
         self.0.statfs()

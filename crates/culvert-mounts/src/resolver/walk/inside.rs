@@ -101,7 +101,8 @@ impl<'p> Walker<'_, 'p> {
         let driver = self.table.driver(mount)?;
         let node = entry.attributes.node;
         let target = if link {
-            self.count_link().and_then(|()| driver.readlink(node))
+            self.count_link()
+                .and_then(|()| driver.readlink(self.caller, node))
         } else {
             Ok(Vec::new())
         };
@@ -157,7 +158,9 @@ impl<'p> Walker<'_, 'p> {
             None if driver.capabilities().checks_permissions => {
                 driver.access(self.caller, dir, Access::EXECUTE)
             }
-            None => self.caller.may(Access::EXECUTE, &driver.attributes(dir)?),
+            None => self
+                .caller
+                .may(Access::EXECUTE, &driver.attributes(self.caller, dir)?),
         }
     }
 }

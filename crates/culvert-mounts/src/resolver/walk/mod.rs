@@ -183,7 +183,7 @@ impl<'p> Walker<'_, 'p> {
                 if slash && self.step.creates() && self.last == Last::MountPoint {
                     return Err(Errno::EISDIR.into());
                 }
-                let attributes = self.table.driver(mount)?.attributes(node)?;
+                let attributes = self.table.driver(mount)?.attributes(self.caller, node)?;
                 Ok(Resolved::Inside(Inside {
                     mount,
                     parent: node,

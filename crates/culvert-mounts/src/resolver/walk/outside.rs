@@ -90,7 +90,7 @@ impl<'p> Walker<'_, 'p> {
             }
             Magic::File { mount, node, hold } => {
                 let table = self.table;
-                let attributes = || table.driver(mount)?.attributes(node);
+                let attributes = || table.driver(mount)?.attributes(self.caller, node);
                 self.jump_to_file(mount, attributes, hold, next.slash)
             }
             Magic::Gone { mount, attributes } => {

@@ -162,7 +162,7 @@ fn what_is_open_below_a_renamed_directory_follows() {
     // Another takes the old place: the open directory must not mean it.
     adapter.mkdir(WHO, ROOT, b"d", 0o755).unwrap();
     assert_eq!(adapter.path_of(node).unwrap(), b"e/f");
-    assert_eq!(file.attributes().unwrap().node, node);
+    assert_eq!(file.attributes(&Caller::SYSTEM).unwrap().node, node);
     opened(&adapter, dir, b"beside");
     assert!(scratch.0.join("e/beside").exists());
 }
@@ -181,7 +181,7 @@ fn a_hidden_file_is_removed_at_the_last_close_and_seen_by_nobody() {
     assert_eq!(found.unwrap_err().errno(), Errno::ENOENT);
     let mut listed = 0;
     adapter
-        .read_directory(ROOT, 0, &mut |_| {
+        .read_directory(&Caller::SYSTEM, ROOT, 0, &mut |_| {
             listed += 1;
             true
         })
@@ -190,7 +190,10 @@ fn a_hidden_file_is_removed_at_the_last_close_and_seen_by_nobody() {
     let mut bytes = [0; 4];
     assert_eq!(file.read_at(0, &mut &mut bytes[..]).unwrap(), 4);
     adapter.forget(node, 1);
-    assert_eq!((&bytes, file.attributes().unwrap().links), (b"kept", 0));
+    assert_eq!(
+        (&bytes, file.attributes(&Caller::SYSTEM).unwrap().links),
+        (b"kept", 0)
+    );
     drop(file);
     assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 0);
     assert_eq!(adapter.0.table.lock().len(), 1);
@@ -206,7 +209,7 @@ fn a_file_replaced_behind_our_back_is_another_node() {
     let found = adapter.lookup(WHO, ROOT, b"f").unwrap().attributes;
     assert_ne!(found.node, node);
     assert_eq!(found.size, 3);
-    assert_eq!(file.attributes().unwrap().links, 0);
+    assert_eq!(file.attributes(&Caller::SYSTEM).unwrap().links, 0);
 }
 
 #[test]
@@ -260,7 +263,7 @@ fn renames_and_reads_by_path_do_not_meet() {
                 for _ in 0..500 {
                     let found = adapter.lookup(WHO, dir, b"f").unwrap();
                     adapter.forget(found.attributes.node, 1);
-                    adapter.attributes(dir).unwrap();
+                    adapter.attributes(&Caller::SYSTEM, dir).unwrap();
                 }
             });
         }
@@ -310,15 +313,18 @@ fn what_another_process_moved_is_not_taken_for_what_it_put_there() {
         .unwrap();
     fill(&other, &Tree::new().directory("d").file("d/f", "new")).unwrap();
     let stale = |error: crate::Error| assert_eq!(error.errno(), Errno::ESTALE);
-    stale(one.attributes(dir).unwrap_err());
+    stale(one.attributes(&Caller::SYSTEM, dir).unwrap_err());
     stale(one.lookup(WHO, dir, b"f").unwrap_err());
     match one.create(WHO, dir, b"n", OpenFlags(2), 0o600) {
         Err(error) => stale(error),
         Ok(_) => panic!("a file was made elsewhere"),
     }
     stale(one.unlink(WHO, dir, b"f").unwrap_err());
-    stale(one.attributes(file).unwrap_err());
-    stale(one.read_directory(dir, 0, &mut |_| true).unwrap_err());
+    stale(one.attributes(&Caller::SYSTEM, file).unwrap_err());
+    stale(
+        one.read_directory(&Caller::SYSTEM, dir, 0, &mut |_| true)
+            .unwrap_err(),
+    );
     match one.open(WHO, file, OpenFlags::READ) {
         Err(error) => stale(error),
         Ok(_) => panic!("another file was opened"),
@@ -326,7 +332,10 @@ fn what_another_process_moved_is_not_taken_for_what_it_put_there() {
     // Found again where it is now.
     let moved = one.walk(WHO, ROOT, b"moved/f").unwrap();
     assert_eq!(moved.entry.unwrap().attributes.node, file);
-    assert!(one.attributes(dir).is_ok() && one.open(WHO, file, OpenFlags::READ).is_ok());
+    assert!(
+        one.attributes(&Caller::SYSTEM, dir).is_ok()
+            && one.open(WHO, file, OpenFlags::READ).is_ok()
+    );
 }
 
 #[test]
@@ -339,7 +348,7 @@ fn a_file_that_loses_one_of_its_names_has_the_others() {
     let node = adapter.lookup(WHO, ROOT, b"a").unwrap().attributes.node;
     adapter.hold(node).unwrap();
     adapter.unlink(WHO, ROOT, b"a").unwrap();
-    assert_eq!(adapter.attributes(node).unwrap().links, 1);
+    assert_eq!(adapter.attributes(&Caller::SYSTEM, node).unwrap().links, 1);
     adapter.release(node);
 }
 

@@ -4,7 +4,7 @@ use super::{
     SharedState,
     state::{Content, State},
 };
-use crate::{Attributes, Errno, File, Node, Result, SetAttributes, Sink, Source, Whence};
+use crate::{Attributes, Caller, Errno, File, Node, Result, SetAttributes, Sink, Source, Whence};
 use std::{any::Any, sync::MutexGuard, vec::Vec};
 
 pub(super) struct MemoryFile {
@@ -46,11 +46,11 @@ impl File for MemoryFile {
         self.state().write(self.node, None, from, self.superuser)
     }
 
-    fn attributes(&self) -> Result<Attributes> {
+    fn attributes(&self, _: &Caller<'_>) -> Result<Attributes> {
         self.state().attributes(self.node)
     }
 
-    fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
+    fn set_attributes(&self, _: &Caller<'_>, changes: &SetAttributes) -> Result<Attributes> {
         self.state()
             .change(self.node, changes, true, self.superuser)
     }

@@ -13,7 +13,13 @@ fn nodes_live_while_named_referenced_or_open() {
     assert_eq!(memory.nodes(), 2);
     drop(opened);
     assert_eq!(memory.nodes(), 1);
-    assert_eq!(memory.attributes(node).unwrap_err().errno(), Errno::ESTALE);
+    assert_eq!(
+        memory
+            .attributes(&Caller::SYSTEM, node)
+            .unwrap_err()
+            .errno(),
+        Errno::ESTALE
+    );
 }
 
 #[test]

@@ -14,7 +14,9 @@ pub(super) fn check(kit: &Kit<'_>, report: &mut Report) {
         match report.works("open", &found.place, opened) {
             Some(Opened::Driven(file)) => {
                 driven(report, &found, &*file, &want);
-                if let Some(attributes) = report.works("open", &found.place, file.attributes()) {
+                if let Some(attributes) =
+                    report.works("open", &found.place, file.attributes(&caller()))
+                {
                     let said = (attributes.node, attributes.size, attributes.kind);
                     let is = (found.node, want.len() as u64, FileKind::Regular);
                     report.equal(
@@ -178,7 +180,7 @@ fn seeks(report: &mut Report, found: &Found<'_>, file: &dyn File, want: &[u8]) {
 
 pub(super) fn check_links(kit: &Kit<'_>, report: &mut Report) {
     for found in kit.found() {
-        let target = kit.driver.readlink(found.node);
+        let target = kit.driver.readlink(&caller(), found.node);
         match found.expected.kind {
             FileKind::Symlink => {
                 if let Some(target) = report.works("readlink", &found.place, target) {
@@ -219,9 +221,9 @@ pub(super) fn check_xattrs(kit: &Kit<'_>, report: &mut Report) {
         let place = &found.place;
         let absent = kit
             .driver
-            .get_xattr(found.node, b"user.culvert-has-no-such");
+            .get_xattr(&caller(), found.node, b"user.culvert-has-no-such");
         report.refused("xattrs", place, absent, none);
-        let list = kit.driver.list_xattr(found.node);
+        let list = kit.driver.list_xattr(&caller(), found.node);
         let Some(list) = report.works("xattrs", place, list) else {
             continue;
         };
@@ -234,7 +236,7 @@ pub(super) fn check_xattrs(kit: &Kit<'_>, report: &mut Report) {
             .collect();
         names.sort();
         for name in &names {
-            let value = kit.driver.get_xattr(found.node, name);
+            let value = kit.driver.get_xattr(&caller(), found.node, name);
             report.works(
                 "xattrs",
                 &format!("{place}: {}", name.escape_ascii()),
@@ -248,7 +250,7 @@ pub(super) fn check_xattrs(kit: &Kit<'_>, report: &mut Report) {
         report.equal("xattrs", &format!("{place}: names"), names, want);
         for (name, want) in expected {
             let place = format!("{place}: {}", name.escape_ascii());
-            let got = kit.driver.get_xattr(found.node, name);
+            let got = kit.driver.get_xattr(&caller(), found.node, name);
             if let Some(got) = report.works("xattrs", &place, got) {
                 report.equal("xattrs", &place, &got, want);
             }

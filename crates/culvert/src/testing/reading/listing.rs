@@ -27,14 +27,15 @@ impl Listed {
 /// had refused.
 fn list(kit: &Kit<'_>, dir: Node, from: u64, room: usize) -> Result<(Vec<Listed>, bool)> {
     let (mut listed, mut refused, mut insisted) = (Vec::new(), false, false);
-    kit.driver.read_directory(dir, from, &mut |entry| {
-        insisted |= refused;
-        refused = listed.len() >= room;
-        if !refused {
-            listed.push(Listed::of(&entry));
-        }
-        !refused
-    })?;
+    kit.driver
+        .read_directory(&caller(), dir, from, &mut |entry| {
+            insisted |= refused;
+            refused = listed.len() >= room;
+            if !refused {
+                listed.push(Listed::of(&entry));
+            }
+            !refused
+        })?;
     Ok((listed, insisted))
 }
 

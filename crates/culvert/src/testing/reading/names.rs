@@ -30,7 +30,7 @@ fn root(kit: &Kit<'_>, report: &mut Report) {
     if let Some(found) = report.works(
         "root",
         "attributes of the root",
-        kit.driver.attributes(root),
+        kit.driver.attributes(&caller(), root),
     ) {
         report.equal("root", "the root's kind", found.kind, FileKind::Directory);
         report.equal("root", "the root's node", found.node, root);
@@ -107,9 +107,11 @@ fn comparable(attributes: &Attributes) -> Attributes {
 fn attributes(kit: &Kit<'_>, report: &mut Report) {
     for found in kit.found() {
         let (place, got, want) = (&found.place, &found.entry.attributes, found.expected);
-        if let Some(again) =
-            report.works("attributes-agree", place, kit.driver.attributes(found.node))
-        {
+        if let Some(again) = report.works(
+            "attributes-agree",
+            place,
+            kit.driver.attributes(&caller(), found.node),
+        ) {
             report.equal(
                 "attributes-agree",
                 place,

@@ -41,7 +41,7 @@ fn wrong_kinds(kit: &Kit<'_>, report: &mut Report) {
                 parent,
                 Errno::ENOTDIR,
             );
-            let list = driver.read_directory(node, 0, &mut |_| true);
+            let list = driver.read_directory(&caller(), node, 0, &mut |_| true);
             report.refused(
                 "not-a-directory",
                 &format!("listing of {place}"),
@@ -71,16 +71,19 @@ fn stale_nodes(kit: &Kit<'_>, report: &mut Report) {
             let place = format!("{what} of node {}, which was never given", node.0);
             report.refused("stale-nodes", &place, result, Errno::ESTALE);
         };
-        stale("attributes", driver.attributes(node).map(drop));
+        stale("attributes", driver.attributes(&caller(), node).map(drop));
         stale("lookup", driver.lookup(&caller(), node, b"x").map(drop));
         stale("parent", driver.parent(node).map(drop));
         stale("path_of", driver.path_of(node).map(drop));
-        stale("readlink", driver.readlink(node).map(drop));
+        stale("readlink", driver.readlink(&caller(), node).map(drop));
         stale(
             "open",
             driver.open(&caller(), node, OpenFlags::READ).map(drop),
         );
-        stale("listing", driver.read_directory(node, 0, &mut |_| true));
+        stale(
+            "listing",
+            driver.read_directory(&caller(), node, 0, &mut |_| true),
+        );
         driver.forget(node, 1);
     }
 }
@@ -91,10 +94,13 @@ fn read_only(kit: &Kit<'_>, report: &mut Report) {
     let (driver, who, root) = (kit.driver, &caller(), kit.driver.root());
     let state = || -> Vec<Option<Attributes>> {
         let attributes = |node| {
-            driver.attributes(node).ok().map(|attributes| Attributes {
-                atime: Default::default(),
-                ..attributes
-            })
+            driver
+                .attributes(&caller(), node)
+                .ok()
+                .map(|attributes| Attributes {
+                    atime: Default::default(),
+                    ..attributes
+                })
         };
         let found = kit.found().map(|found| found.node);
         found.chain([root]).map(attributes).collect()

@@ -45,7 +45,7 @@ pub(super) fn check(kit: &Kit<'_>, report: &mut Report) {
                             _ => say(format!("{place}: another node")),
                         }
                         let mut count = 0;
-                        let listed = driver.read_directory(dir, 0, &mut |_| {
+                        let listed = driver.read_directory(&caller(), dir, 0, &mut |_| {
                             count += 1;
                             true
                         });

@@ -1,5 +1,6 @@
 //! An open file, whoever serves it.
 
+use super::super::caller;
 use crate::{Errno, Error, File, Opened, Result, SetAttributes, testing::sinks};
 use std::{boxed::Box, fs, os::unix::fs::FileExt, vec, vec::Vec};
 
@@ -44,7 +45,7 @@ impl Handle {
     pub(super) fn size(&self) -> Result<u64> {
         match self {
             Self::Backed(file) => Ok(file.metadata().map_err(errno)?.len()),
-            Self::Driven(file) => Ok(file.attributes()?.size),
+            Self::Driven(file) => Ok(file.attributes(&caller())?.size),
         }
     }
 
@@ -52,7 +53,7 @@ impl Handle {
         use std::os::unix::fs::MetadataExt;
         match self {
             Self::Backed(file) => Ok(file.metadata().map_err(errno)?.nlink()),
-            Self::Driven(file) => Ok(file.attributes()?.links.into()),
+            Self::Driven(file) => Ok(file.attributes(&caller())?.links.into()),
         }
     }
 
@@ -63,7 +64,7 @@ impl Handle {
         };
         match self {
             Self::Backed(file) => file.set_len(size).map_err(errno),
-            Self::Driven(file) => file.set_attributes(&changes).map(drop),
+            Self::Driven(file) => file.set_attributes(&caller(), &changes).map(drop),
         }
     }
 

@@ -58,7 +58,7 @@ pub(super) fn links(kit: &Kit<'_>, report: &mut Report) {
             (is.kind, is.size),
             (FileKind::Symlink, 15),
         );
-        let target = kit.driver.readlink(is.node).ok();
+        let target = kit.driver.readlink(&caller(), is.node).ok();
         report.equal(
             "symlinks",
             "target",

@@ -99,15 +99,16 @@ impl Kit<'_> {
     }
 
     fn attributes(&self, node: Node) -> Result<Attributes> {
-        self.driver.attributes(node)
+        self.driver.attributes(&caller(), node)
     }
 
     fn listing(&self, dir: Node) -> Result<Vec<Vec<u8>>> {
         let mut names = Vec::new();
-        self.driver.read_directory(dir, 0, &mut |entry| {
-            names.push(entry.name.to_vec());
-            true
-        })?;
+        self.driver
+            .read_directory(&caller(), dir, 0, &mut |entry| {
+                names.push(entry.name.to_vec());
+                true
+            })?;
         names.sort();
         Ok(names)
     }

@@ -37,13 +37,15 @@ fn listing_meanwhile(kit: &Kit<'_>, report: &mut Report) {
     let (mut seen, mut from, mut round) = (HashMap::<Vec<u8>, usize>::new(), 0, 0);
     loop {
         let mut part = Vec::new();
-        let listed = kit.driver.read_directory(dir, from, &mut |entry| {
-            let room = part.len() < 5;
-            if room {
-                part.push((entry.next, entry.name.to_vec()));
-            }
-            room
-        });
+        let listed = kit
+            .driver
+            .read_directory(&caller(), dir, from, &mut |entry| {
+                let room = part.len() < 5;
+                if room {
+                    part.push((entry.next, entry.name.to_vec()));
+                }
+                room
+            });
         report.works("listing-meanwhile", "listing", listed);
         let Some((next, _)) = part.last() else { break };
         from = *next;
