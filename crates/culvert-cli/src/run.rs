@@ -8,6 +8,7 @@ use crate::{
     mounts, prepare,
     program::{self, Environment},
     run_directory::{self, RunDirectory},
+    stored_images,
     umask::OwnerRights,
     verdict::{self, Kind, Refusal, Verdict},
 };
@@ -92,6 +93,7 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
     let matters = !added.is_empty() || !inherited.mounts.is_empty();
     let ignored = (file_size_signal::Ignored::new(), OwnerRights::new());
     let directory = run_directory::create()?;
+    stored_images::rehearse(&directory.path);
     let outcome = serve(&directory, added, &inherited, run.private)
         .and_then(|()| match run.page_memory {
             Some(bytes) => directory.write_page_memory(bytes),

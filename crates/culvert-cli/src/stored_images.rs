@@ -4,6 +4,8 @@
 //! A store is removed while programs run its code: their mappings keep the files. What a store
 //! loses is made again by whoever misses it.
 
+use culvert_intercept::images;
+use culvert_run::filters;
 use std::{
     fs,
     os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
@@ -65,6 +67,55 @@ pub fn begin(base: &Path) {
     let made = fs::DirBuilder::new().mode(0o700).create(base.join(NAME));
     if made.is_ok() {
         tidy(base);
+    }
+}
+
+/// Finds out, in a run that is begun under seccomp filters, whether images can be made under them:
+/// in a child, as one of the filters may end it. The run directory `run` says it to its programs.
+pub fn rehearse(run: &Path) {
+    if !culvert_sys::process::is_filtered() {
+        return;
+    }
+    let Some(count) = filters::count() else {
+        return;
+    };
+    let scratch = run.join("rehearsal");
+    if fs::DirBuilder::new().mode(0o700).create(&scratch).is_err() {
+        return;
+    }
+    if in_child(|| images::rehearse(scratch.as_os_str().as_bytes().to_vec().leak()).is_ok()) {
+        // Who does not find it makes none.
+        let _ = fs::write(run.join(filters::FILE), count.to_string());
+    }
+    let _ = fs::remove_dir_all(&scratch);
+}
+
+/// Whether `attempt` succeeds in a child, which leaves no signal behind and no core.
+fn in_child(attempt: impl FnOnce() -> bool) -> bool {
+    use culvert_sys::{nr, process, syscall};
+    const WALL: usize = 0x4000_0000;
+    // SAFETY: as fork(2), without a signal at the end. This process has one thread.
+    match unsafe { syscall::call(nr::CLONE, [0; 6]) } {
+        Err(_) => false,
+        Ok(0) => {
+            let none = rustix::process::Rlimit {
+                current: Some(0),
+                maximum: Some(0),
+            };
+            let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+            process::exit_group(i32::from(!attempt()))
+        }
+        Ok(child) => {
+            let mut status = 0_i32;
+            let place = &raw mut status as usize;
+            loop {
+                // SAFETY: the kernel writes the status.
+                match unsafe { syscall::call(nr::WAIT4, [child, place, WALL, 0]) } {
+                    Err(culvert_sys::Errno::EINTR) => {}
+                    waited => return waited == Ok(child) && status == 0,
+                }
+            }
+        }
     }
 }
 

@@ -67,6 +67,7 @@ fn main() {
         patch: true,
         cache_directories: &[],
         images: None,
+        may_make_images: || true,
         log: |line| eprintln!("{}", String::from_utf8_lossy(line)),
     };
     // SAFETY: the only thread.

@@ -39,6 +39,9 @@ pub struct Config {
     pub cache_directories: &'static [&'static [u8]],
     /// Where images of rewritten code are kept, an absolute path; none: code is patched in place.
     pub images: Option<&'static [u8]>,
+    /// Whether images may be made now: no seccomp filter is in force that could end the program for
+    /// a call that this takes.
+    pub may_make_images: fn() -> bool,
     /// Takes one line, without a line break, about something that is not as it should be.
     pub log: fn(&[u8]),
 }
@@ -63,6 +66,7 @@ static CONFIG: Installed = Installed(UnsafeCell::new(Config {
     patch: false,
     cache_directories: &[],
     images: None,
+    may_make_images: || false,
     log: |_| (),
 }));
 

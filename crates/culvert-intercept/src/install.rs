@@ -80,6 +80,7 @@ fn begin_images(directory: &[u8]) {
         directory: directory.leak(),
         site_tables: config().cache_directories,
         interest: |number| patch::wanted_number(interest::of, number),
+        may_make: config().may_make_images,
     };
     let settings = settings();
     images::begin(

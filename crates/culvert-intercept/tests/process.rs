@@ -87,6 +87,7 @@ fn start() {
         patch: true,
         cache_directories: &[],
         images: None,
+        may_make_images: || true,
         log: |_| (),
     };
     // SAFETY: the only thread, at its start.
@@ -378,6 +379,7 @@ fn a_fork_goes_on_while_a_thread_waits_inside_a_hook() {
         patch: true,
         cache_directories: &[],
         images: None,
+        may_make_images: || true,
         log: |_| (),
     };
     // SAFETY: the only thread.

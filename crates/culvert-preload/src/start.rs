@@ -403,6 +403,7 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>, fresh: bool) -> Result<(
         patch: process::get().flags & NO_PATCH == 0,
         cache_directories: Box::leak(Box::new([&*process::get().run.site_tables().leak()])),
         images: Some(process::get().run.images().leak()),
+        may_make_images: || process::get().run.may_make_images(),
         log: |line| culvert_sys::log!("{}", String::from_utf8_lossy(line)),
     };
     // SAFETY: the caller's promise.

@@ -11,7 +11,7 @@ const FLOORS: [(&str, &[&str]); 4] = [
         &[
             "files",
             "task",
-            "memory",
+            "memory filters",
             "adopted mappings node_paths posix_locks",
             "internal",
             "holders node_locks",

@@ -38,6 +38,7 @@
 //!     pager               the pager's socket; pager.lock is locked (flock) while there is one
 //!     pid-namespace       a link whose text names the PID namespace of the run: a pager is made in
 //!                         no other
+//!     filters             under how many seccomp filters images can be made (filters.rs)
 //!     told                empty: the user was told that a program does not see the mounts
 //!                         (notice.rs)
 //!     mappings            which processes map which nodes so that they can be written
@@ -57,6 +58,7 @@ extern crate std;
 
 mod adopted;
 pub mod files;
+pub mod filters;
 pub mod holders;
 pub mod internal;
 mod joining;

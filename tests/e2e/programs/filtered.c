@@ -1,5 +1,5 @@
 /* filtered NUMBER COMMAND...: executes the command under a seccomp filter that answers system call
- * NUMBER with EPERM. */
+ * NUMBER with EPERM; -NUMBER ends who makes the call. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 int main(int count, char **words) {
+    int number = count > 1 ? atoi(words[1]) : 0;
+    unsigned refused = number < 0 ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)atoi(words[1]), 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)abs(number), 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, refused),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {sizeof filter / sizeof *filter, filter};

@@ -80,15 +80,19 @@ fn from_images(mappings: &[u8], directory: &Path) -> bool {
 
 /// Why nothing is mapped from images in `base`, as far as that can be seen from here.
 fn why_in_place(base: &Path) -> String {
-    let place = shown(base);
-    let Ok(system) = rustix::fs::statvfs(base) else {
+    let place = base.join(IMAGES);
+    let (system, place) = (rustix::fs::statvfs(&place), shown(&place));
+    let Ok(system) = system else {
         return "in place".to_owned();
     };
     let noexec = rustix::fs::StatVfsMountFlags::NOEXEC;
     match system.f_bavail.saturating_mul(system.f_frsize) {
         _ if system.f_flag.contains(noexec) => format!("in place: {place} is mounted noexec"),
+        _ if culvert_sys::process::is_filtered() => {
+            "in place: a seccomp filter is in force".to_owned()
+        }
         room if room < ROOM => format!("in place: {place} has {} MiB free", room >> 20),
-        _ => format!("in place: no image is mapped from {place}/{IMAGES}"),
+        _ => format!("in place: no image is mapped from {place}"),
     }
 }
 

@@ -239,6 +239,7 @@ fn main() {
         patch: true,
         cache_directories: &[],
         images: None,
+        may_make_images: || true,
         log: |line| {
             if std::env::var_os("COUNT_LOG").is_some() {
                 eprintln!("count: {}", String::from_utf8_lossy(line));

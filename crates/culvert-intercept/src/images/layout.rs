@@ -80,7 +80,7 @@ impl Key {
 
 /// Where the parts of an image go: what is known of one before it is opened.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes of the object in memory, whole pages; it begins at link-time address 0.
     pub span: u64,

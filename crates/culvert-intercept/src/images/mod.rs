@@ -27,7 +27,7 @@ pub use index::{Kind, is_full};
 pub use layout::Key;
 pub use started::Started;
 use store::Opened;
-pub use store::{Store, fingerprint};
+pub use store::{Store, fingerprint, rehearse};
 
 /// What stubs are told of this process, in the order of [`crate::stub::Slots`].
 pub type SlotWords = [usize; 3];

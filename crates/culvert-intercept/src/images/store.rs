@@ -33,6 +33,8 @@ pub struct Store {
     pub site_tables: &'static [&'static [u8]],
     /// Which numbers are interesting.
     pub interest: fn(i32) -> Option<Interest>,
+    /// Whether images may be made now ([`crate::Config::may_make_images`]).
+    pub may_make: fn() -> bool,
 }
 
 /// An image that is open.
@@ -79,7 +81,7 @@ impl Store {
     /// Makes the image of the object that is open in `file`, if it can have one, and remembers what
     /// there is to know of it.
     pub fn make(&self, file: BorrowedFd<'_>) -> Result<Kind, Reason> {
-        let (found, key) = settled(file)?;
+        let (found, key) = self.settled(file)?;
         // Where nothing can be written, nothing is looked for.
         let new = self.unnamed().map_err(|_| "the store cannot be written")?;
         let writer = Writer::open(self.directory).map_err(|_| "the index cannot be written")?;
@@ -113,10 +115,24 @@ impl Store {
     /// Remembers that the program that is open in `file` has no image, but what it has of system
     /// calls.
     pub fn remember_program(&self, file: BorrowedFd<'_>, kind: Kind) -> Result<Kind, Reason> {
-        let (_, key) = settled(file)?;
+        let (_, key) = self.settled(file)?;
         self.unnamed().map_err(|_| "the store cannot be written")?;
         let writer = Writer::open(self.directory).map_err(|_| "the index cannot be written")?;
         remember(writer, &key, kind)
+    }
+
+    /// The file that is open in `file`, if something may be remembered of it.
+    fn settled(&self, file: BorrowedFd<'_>) -> Result<(fs::Stat, Key), Reason> {
+        let found = fs::fstat(file).map_err(|_| "it cannot be looked at")?;
+        let key = Key::of(&found);
+        // To use an image takes no other calls than to patch in place.
+        if !(self.may_make)() {
+            return Err("a seccomp filter is in force");
+        }
+        if !may_be_remembered(file, &key) {
+            return Err("its time of change does not tell whether it has changed");
+        }
+        Ok((found, key))
     }
 
     /// The sites that are to be rewritten.
@@ -211,19 +227,33 @@ impl Store {
     }
 }
 
-/// The file that is open in `file`, if something may be remembered of it.
-fn settled(file: BorrowedFd<'_>) -> Result<(fs::Stat, Key), Reason> {
-    let found = fs::fstat(file).map_err(|_| "it cannot be looked at")?;
-    let key = Key::of(&found);
-    // A filter that was inherited may end a program for a call that it does not know. To use an
-    // image takes no other calls than to patch in place.
-    if process::is_filtered() {
-        return Err("a seccomp filter is in force");
-    }
-    if !may_be_remembered(file, &key) {
-        return Err("its time of change does not tell whether it has changed");
-    }
-    Ok((found, key))
+/// Makes all calls that making an image takes, in the empty directory `scratch`: under a seccomp
+/// filter one of them may fail, or end the process. What it makes is removed with the directory.
+pub fn rehearse(scratch: &'static [u8]) -> Result<(), Errno> {
+    let new = index::unnamed(scratch, 0o400)?;
+    let writer = Writer::open(scratch)?;
+    let key = Key::of(&fs::fstat(&new)?);
+    let planned = Planned {
+        layout: layout::Layout::default(),
+        build_id: Vec::new(),
+        changes: Vec::new(),
+        tail: Vec::from(b"tail"),
+    };
+    let bytes = b"bytes";
+    let _ = may_be_remembered(new.as_fd(), &key);
+    let _ = may_write(0);
+    fs::pwrite(&new, bytes, 0)?;
+    fs::sync_file_range(&new, 0, 0, WRITE_AND_WAIT)?;
+    drop(Bytes::of(new.as_fd(), bytes.len() as u64).ok_or(Errno::EACCES)?);
+    let store = Store {
+        directory: scratch,
+        site_tables: &[],
+        interest: |_| None,
+        may_make: || true,
+    };
+    let file = index::unnamed(scratch, 0o400)?;
+    store.write(writer, file, &key, new.as_fd(), bytes, &planned)?;
+    fs::unlink(&CString::new([scratch, b"/index"].concat()).map_err(|_| Errno::EINVAL)?)
 }
 
 /// Whether a file may have so many bytes: beyond them a write would be SIGXFSZ.

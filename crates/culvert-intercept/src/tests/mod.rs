@@ -95,6 +95,7 @@ fn start_as(fresh: bool, patch: bool) {
         patch,
         cache_directories: &[],
         images: None,
+        may_make_images: || true,
         log: |_| (),
     };
     // SAFETY: once, in a process of its own.
