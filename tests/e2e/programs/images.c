@@ -6,6 +6,7 @@
  * loop LIBRARY F   opens and closes LIBRARY 300 times; its probe() opens F
  * wait LIBRARY F   says "ready", waits for a line, then opens LIBRARY, forks and executes
  * traced           a breakpoint that a debugger has put into ld.so stays
+ * busy             calls libc's random() for a quarter of a second
  * attack FILE      what a process that may write nothing can do to FILE
  */
 #define _GNU_SOURCE
@@ -21,6 +22,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef LANDLOCK_ACCESS_FS_TRUNCATE
@@ -194,6 +196,12 @@ int main(int count, char **words) {
     if (!strcmp(what, "wait")) return waiting(words[2], words[3]);
     if (!strcmp(what, "nothing")) return 0;
     if (!strcmp(what, "traced")) return traced(words[0]);
+    if (!strcmp(what, "busy")) {
+        clock_t end = clock() + CLOCKS_PER_SEC / 4;
+        while (clock() < end)
+            for (int i = 0; i < 100000; i++) random();
+        return 0;
+    }
     if (!strcmp(what, "attack")) return attack(words[2]);
     return 2;
 }

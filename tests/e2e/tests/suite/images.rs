@@ -1,21 +1,35 @@
 //! Images of rewritten code: what processes share, and what harms nobody.
 
-use culvert_e2e::{Case, User, as_each_user, world};
+use culvert_e2e::{Case, User, as_each_user, installed, not_tested, world};
 
 const BEGIN: &str = script!(part "images/begin.sh");
 
-/// What `script` says, in a mount namespace with a /dev/shm of its own.
+/// Compares what `script` says, in a mount namespace with a /dev/shm of its own.
 #[track_caller]
 fn says(case: Case, script: &str, expected: &str) {
     if world().only_native {
         return;
     }
-    let program = case.program("images");
+    let (text, report) = run(case, script);
+    match text.strip_prefix("not tested: ") {
+        Some(why) => not_tested(why.trim_end()),
+        None => assert_eq!(text, expected, "{report}"),
+    }
+}
+
+/// What it says, and the report.
+fn run(case: Case, script: &str) -> (String, String) {
+    let (program, filtered) = (case.program("images"), case.program("filtered"));
+    let limits = case.program("limits");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/images.c");
     let library = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/images_library.c");
     let culvert = world().culvert.to_str().expect("plain").to_owned();
     let case = case
         .variable("CULVERT", culvert)
         .variable("IMAGES", program)
+        .variable("FILTERED", filtered)
+        .variable("LIMITS", limits)
+        .variable("SOURCE", source)
         .variable("LIBRARY", library);
     let alone: &[&str] = match world().is_root() && case.user() == User::Me {
         true => &["unshare", "-m"],
@@ -24,7 +38,7 @@ fn says(case: Case, script: &str, expected: &str) {
     let script = format!("{BEGIN}{script}");
     let words = [alone, &["bash", "-c", &script]].concat();
     let done = case.alone(&words);
-    assert_eq!(done.text(), expected, "{}", done.report());
+    (done.text(), done.report())
 }
 
 as_each_user! {
@@ -47,6 +61,18 @@ as_each_user! {
     a_library_is_opened_again_and_again |case| says(case,
         script!("images/a_library_is_opened_again_and_again.sh"),
         &"1000, no more mappings\n".repeat(2));
+
+    filters_of_a_container |case| says(case,
+        script!("images/filters_of_a_container.sh"),
+        "1000\nmade\nprivate code: libc 0 kB, ld.so 0 kB\n1000\nnone\n1000\nnone\n1000\nnone\n");
+
+    memory_that_is_written_is_never_executed |case| says(case,
+        script!("images/memory_that_is_written_is_never_executed.sh"),
+        "limit mdwe\nprivate code: libc 0 kB, ld.so 0 kB\nlimit mdwe\n1000\nlimit mdwe\n1000\n");
+
+    a_noexec_store_is_told_of |case| says(case,
+        script!("images/a_noexec_store_is_told_of.sh"),
+        "private code: libc some, ld.so some\nprivate code: libc some, ld.so some\nin place: it is mounted noexec\n");
 
     an_image_is_an_object |case| says(case,
         script!("images/an_image_is_an_object.sh"),
@@ -86,4 +112,40 @@ fn breakpoints_stay() {
     let case = Case::new("images-breakpoints", User::Me);
     let program = case.program("images");
     case.good(&format!("{program} clean > /dev/null; {program} traced"));
+}
+
+/// Their breakpoints, backtraces, and processes that they attach to.
+#[test]
+fn debuggers_find_functions() {
+    if !installed("gdb") {
+        return;
+    }
+    let symbols = "probe in section .text of libp.so\n in main (\n\
+                   printf in section .text of libc.so.6\n in main (\nexited normally\n";
+    says(
+        Case::new("images-debuggers", User::Me),
+        script!("images/debuggers_find_functions.sh"),
+        &format!("1000\n{symbols}ready\n1000\nfile\n"),
+    );
+}
+
+#[test]
+fn profilers_find_functions() {
+    if !installed("perf") {
+        return;
+    }
+    says(
+        Case::new("images-profilers", User::Me),
+        script!("images/profilers_find_functions.sh"),
+        "random\nrandom\n",
+    );
+}
+
+#[test]
+fn sanitizers_share_code() {
+    says(
+        Case::new("images-sanitizers", User::Me),
+        script!("images/sanitizers_share_code.sh"),
+        "private code: libc 0 kB, ld.so 0 kB\n1000\n",
+    );
 }
