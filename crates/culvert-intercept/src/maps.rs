@@ -177,6 +177,16 @@ pub fn path(start: u64) -> Option<Vec<u8>> {
     lines(here).ok()?.pop()
 }
 
+/// The same without a NUL, of the `text` of maps or smaps.
+pub fn path_in(text: &[u8], start: u64) -> Option<&[u8]> {
+    let begin = alloc::format!("{start:08x}-");
+    let mut lines = text.split(|byte| *byte == b'\n');
+    let line = lines.find(|line| line.starts_with(begin.as_bytes()))?;
+    line.iter()
+        .position(|byte| *byte == b'/')
+        .map(|at| &line[at..])
+}
+
 /// The shared mappings of files that `start..end` touches, and the files' paths (without a NUL) as
 /// the kernel tells them.
 pub fn shared_between(start: u64, end: u64) -> Result<Vec<(Mapping, Vec<u8>)>, Errno> {
@@ -347,6 +357,12 @@ mod tests {
             path(code.start).unwrap().split_last().unwrap().1,
             program.to_str().unwrap().as_bytes()
         );
+        for text in ["/proc/self/maps", "/proc/self/smaps"] {
+            let text = std::fs::read(text).unwrap();
+            let found = path_in(&text, code.start);
+            assert_eq!(found, Some(program.to_str().unwrap().as_bytes()));
+            assert_eq!(path_in(&text, code.start + 1), None);
+        }
         let nothing = View::around(0, 1).unwrap();
         assert!(nothing.complete || nothing.mappings.is_empty());
     }

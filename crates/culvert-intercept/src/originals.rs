@@ -25,11 +25,11 @@ pub struct Original {
     pub path: Vec<u8>,
 }
 
-/// All of this process; none whose other parts are not mapped any more.
-pub fn originals() -> Vec<Original> {
+/// All of this process, whose mappings are those of `text`, that of /proc/self/maps or smaps; none
+/// whose other parts are not mapped any more.
+pub fn originals(text: &[u8]) -> Vec<Original> {
     let known = registry::of_images().filter_map(|code| {
-        let mut path = maps::path(code.bias)?;
-        path.pop(); // the NUL
+        let path = maps::path_in(text, code.bias)?.into();
         Some(Original {
             start: code.start,
             end: code.end,
