@@ -6,6 +6,7 @@
 
 mod arguments;
 mod base;
+mod branches;
 mod completion;
 mod cover;
 mod doctor;

@@ -1,5 +1,6 @@
 //! From the mounts as typed to mounts that can be served: types found, paths absolute and checked.
 
+use crate::branches;
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::{Mount, Request, is_url};
 use culvert_drivers::{Source, binding};
@@ -140,13 +141,18 @@ pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
         request.target = target;
         return Ok(request.into_mount(driver));
     }
-    let sources = std::iter::once(request.source.clone()).chain(more);
-    let branches = sources.map(|source| {
-        let branch = Request::new(None, &source, &target, Vec::new());
-        let branch = branch.map_err(|error| Failure::new(error.to_string()))?;
-        served(branch, target.clone())
-    });
-    let branches: Vec<Mount> = branches.collect::<Result<_, _>>()?;
+    let wrong = |error: culvert::Error| Failure::new(error.to_string());
+    let (mut branches, mut modes) = (Vec::<Mount>::new(), Vec::new());
+    for typed in request.branches().map_err(wrong)? {
+        for source in branches::expanded(&typed.source) {
+            let branch = Request::new(None, &source, &target, Vec::new()).map_err(wrong)?;
+            branches.push(served(branch, target.clone())?);
+            modes.push(typed.how.clone());
+        }
+    }
+    if modes.iter().any(|mode| !mode.is_empty()) {
+        request.options.push(("modes".into(), modes.join(&b':')));
+    }
     let shown: Vec<_> = branches.iter().map(|branch| &branch.source[..]).collect();
     request.source = shown.join(&b':');
     request.target = target;
@@ -382,7 +388,6 @@ mod tests {
             assert!(message.contains(place.0.to_str().unwrap()), "{message}");
         }
         let device = Request {
-            more_sources: Vec::new(),
             source: b"/dev/null".to_vec(),
             ..place.ask("a.tar", "new")
         };

@@ -5,7 +5,7 @@
 //! NAME.OPTION[=VALUE]      option OPTION of the last layer NAME named before
 //! ```
 //!
-//! Every other option is the driver's. So `ro,layer=a,a.x=1,layer=b,layer=a,a.x=2` is a driver with
+//! Every other option is the driver's, also one with a dot that the driver has. So `ro,layer=a,a.x=1,layer=b,layer=a,a.x=2` is a driver with
 //! option `ro`, under layer `a` with `x=1`, under layer `b`, under layer `a` again with `x=2`.
 
 use crate::registry::{self, check_names_of, unknown};
@@ -75,6 +75,8 @@ impl Stack {
         for (name, value) in &mount.options {
             if name == "layer" {
                 stack.layers.push((layer(value)?, Options::new()));
+            } else if registry::has_option(&mount.driver, name) {
+                stack.driver.options.push((name.clone(), value.clone()));
             } else if let Some((prefix, option)) = name.split_once('.') {
                 let mut above = stack.layers.iter_mut();
                 let Some((_, own)) = above.rfind(|(layer, _)| layer.info.name == prefix) else {
@@ -110,7 +112,8 @@ pub fn prepare(
     for (layer, options) in layers {
         let name = layer.info.name;
         travelling.push(("layer".into(), name.into()));
-        for (option, value) in (layer.prepare)(options, environment)? {
+        let prepared = (layer.prepare)(options, environment);
+        for (option, value) in prepared.map_err(|error| within(layer, error))? {
             travelling.push((format!("{name}.{option}"), value));
         }
     }
@@ -132,8 +135,13 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
     layers
         .into_iter()
         .try_fold(lowest, |below, (layer, options)| {
-            (layer.open)(&options, environment, below)
+            let opened = (layer.open)(&options, environment, below);
+            opened.map_err(|error| within(layer, error))
         })
+}
+
+fn within(layer: &Layer, error: Error) -> Error {
+    error.within(&format!("layer {}", layer.info.name))
 }
 
 #[cfg(test)]
@@ -158,6 +166,30 @@ mod tests {
         assert_eq!(plain(&stack.driver.options), ["ro=", "umask=7"]);
         let layers: Vec<_> = stack.layers.iter().map(|(_, own)| plain(own)).collect();
         assert_eq!(layers, [["seed=1"], ["seed=2"]]);
+    }
+
+    #[test]
+    fn an_option_with_a_dot_that_the_driver_has_is_its_own() {
+        let text = b"/a:/b:/c:type=last,layer=fault,fault.which=1,fault.seed=2";
+        let stack = Stack::of(&parse_volume(text).unwrap().into_mount("")).unwrap();
+        let names = |options: &Options| options.iter().map(|(name, _)| name.clone()).collect();
+        let both: [Vec<String>; 2] = [names(&stack.driver.options), names(&stack.layers[0].1)];
+        assert_eq!(both, [["fault.which"], ["seed"]]);
+    }
+
+    #[test]
+    fn errors_name_the_layer() {
+        let mount = parse_volume(b"/:/mnt:layer=fault,fault.seed=x").unwrap();
+        let error = prepare(
+            &mount.into_mount("passthrough"),
+            &Environment::default(),
+            &mut |_| (),
+        );
+        let said = error.unwrap_err().to_string();
+        assert!(
+            said.starts_with("layer fault: option fault.seed=x"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -112,6 +112,11 @@ pub(crate) fn unknown(
     )
 }
 
+/// Whether the driver called `driver` has an option of that `name`.
+pub(crate) fn has_option(driver: &str, name: &str) -> bool {
+    find(driver).is_ok_and(|info| info.options.iter().any(|option| option.name == name))
+}
+
 /// What the driver of `mount` declares; none where there is no such driver.
 pub fn declared(mount: &Mount) -> Option<&'static Declared> {
     declared_by(&mount.driver)
@@ -307,7 +312,11 @@ mod tests {
         info: DriverInfo {
             name: "last",
             summary: "the last of its branches",
-            options: &[],
+            options: &[OptionInfo {
+                name: "fault.which",
+                value: "",
+                summary: "has the name of a layer",
+            }],
         },
         declared: Declared {
             source: Source::Branches,

@@ -107,6 +107,7 @@ Runs COMMAND; in it and all its children SOURCE appears at TARGET. No root, no
                    tar.gz, tar.zst, tar.xz, tar.bz2 or zip); TARGET is an
                    empty directory or does not exist yet; OPTIONS are
                    separated by commas; colons in names are written \\:
+                   A:B:TARGET:type=union makes one tree of several
       --mount type=TYPE,source=SOURCE,target=TARGET[,OPTION[=VALUE]]...
                    the same, spelled out
       --page-memory SIZE
@@ -438,6 +439,32 @@ mod tests {
         assert_eq!(mount.request.source, b"/a");
         assert_eq!(mount.request.more_sources, [b"/b"]);
         assert!(mount.rights.no_exec && mount.restart && mount.request.options.is_empty());
+    }
+
+    #[test]
+    fn a_list_of_branches_is_the_same_for_every_command() {
+        let of = |text: &str| match parse(words(text)).unwrap() {
+            Command::Mount(mount) => mount.request,
+            Command::Run(run) => run.mounts.into_iter().next().expect("one"),
+            other => panic!("{other:?}"),
+        };
+        let wanted = of("mount -t union /a=RW:/b=RO /mnt").branches().unwrap();
+        assert_eq!(
+            (&*wanted[1].source, &*wanted[1].how),
+            (&b"/b"[..], &b"RO"[..])
+        );
+        for text in [
+            "mount -o type=union /a=RW:/b=RO /mnt",
+            "mount -v /a=RW:/b=RO:/mnt:type=union",
+            "mount --mount type=union,source=/a=RW:/b=RO,target=/mnt",
+            "run -v /a=RW:/b=RO:/mnt:type=union x",
+            "run --mount source=/a=RW,source=/b=RO,type=union,target=/mnt x",
+        ] {
+            let request = of(text);
+            assert_eq!(request.driver.as_deref(), Some("union"), "{text}");
+            assert_eq!(request.branches().unwrap(), wanted, "{text}");
+            assert!(request.options.is_empty(), "{text}");
+        }
     }
 
     #[test]

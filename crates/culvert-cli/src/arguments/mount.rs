@@ -24,7 +24,8 @@ Returns when the mount can be used: 0, or 125 with the reason. Users other than
 root need fusermount3 (package fuse3).
 
   -t TYPE          the file system; found from SOURCE when left out
-                   (culvert drivers lists them)
+                   (culvert drivers lists them); SOURCE of a union is a list,
+                   A=RW:B=RO
   -o OPTIONS       of the file system, separated by commas; and allow_other,
                    suid, dev (root only: set-user-ID programs and devices),
                    valid=SECONDS, absent=SECONDS (how long what others change,
@@ -35,8 +36,7 @@ root need fusermount3 (package fuse3).
                    not answered in time)
       --mount FIELDS
                    source, target and options spelled out, as `culvert run`
-                   takes them: also several sources, source=A,source=B, of
-                   types that make one file system of them
+                   takes them
   -f, --foreground stay in the foreground, messages on standard error
       --allow-other
                    other users may use the mount: with their own rights if root
@@ -140,6 +140,9 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
             continue;
         }
         match name.as_str() {
+            "type" if request.driver.is_none() => {
+                request.driver = Some(shown(OsStr::from_bytes(&value)));
+            }
             "valid" => settings.valid = Some(seconds(&name, &value)?),
             "absent" => settings.absent = Some(seconds(&name, &value)?),
             "with" | "without" => {

@@ -25,6 +25,7 @@ use alloc::{boxed::Box, format, string::ToString, vec::Vec};
 use counters::Counters;
 use culvert::{Error, FileSystem, Layered, Result, mount::Options};
 use filesystem::FaultFs;
+pub use glob::matches;
 use rule::Rule;
 use rules::Rules;
 
@@ -131,7 +132,7 @@ pub fn open(
     let counters = match parsed.count {
         Count::Process | Count::Run => Counters::own(parsed.rules.len()),
         Count::File(path) => Counters::shared(&path, parsed.rules.len())
-            .map_err(|errno| Error::from(errno).within("the counters of layer fault"))?,
+            .map_err(|errno| Error::from(errno).within("the counters"))?,
     };
     let rules = Rules::new(parsed.rules, parsed.seed, counters, environment.interrupted);
     Ok(Box::new(Layered(FaultFs::new(

@@ -14,6 +14,10 @@
 //! than a guess. `--mount` also takes docker's CSV quoting: a field that starts with `"` runs to
 //! the next single `"`, `""` being one quote; inside, everything else is literal.
 //!
+//! **Lists.** Where the type makes one file system of several, a source is a list, the same in all
+//! three: `SOURCE[=HOW]`, separated by colons ([`Request::branches`]). Before a colon or `=` in a
+//! name stands a backslash. `-v` takes a list where its OPTIONS name the type.
+//!
 //! Sources, targets and option values are bytes, not UTF-8.
 //!
 //! ```
@@ -79,6 +83,17 @@ pub struct Request {
     pub options: Options,
     /// Further sources, for a driver that makes one file system of several.
     pub more_sources: Vec<Vec<u8>>,
+    /// All sources as typed, escapes in them: see [`Request::branches`].
+    pub typed: Vec<Vec<u8>>,
+}
+
+/// One branch of a mount as the user asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// What to serve, not empty: a path as typed, or what a driver knows by its name.
+    pub source: Vec<u8>,
+    /// What stands after `=`, for the driver that the branch is one of (`RO`, `RW,4G`).
+    pub how: Vec<u8>,
 }
 
 impl Request {
@@ -97,7 +112,19 @@ impl Request {
             target: checked_path("target", target)?,
             options,
             more_sources: Vec::new(),
+            typed: Vec::from([source.to_vec()]),
         })
+    }
+
+    /// The branches that the sources name, read as lists: for a driver that makes one file system
+    /// of several. `EINVAL` with the reason: a bad escape, an empty branch, two `=` in one, or a
+    /// name after `memory:`.
+    pub fn branches(&self) -> Result<Vec<Branch>> {
+        let each = self.typed.iter().map(|list| {
+            let found = parse::branches(list);
+            found.map_err(|error| error.within(&format!("source {}", shown(list))))
+        });
+        Ok(each.collect::<Result<Vec<_>>>()?.concat())
     }
 
     /// The value of option `name`, the last one when given twice; empty for a bare name.

@@ -1,13 +1,14 @@
 //! From the words of a command line to a [`Request`].
 
-use super::{Options, Request, checked_path, driver_name, invalid, option_name, shown};
+use super::{Branch, Options, Request, checked_path, driver_name, invalid, option_name, shown};
 use crate::{Error, Result};
 use alloc::{format, string::ToString, vec::Vec};
 
 /// Parses docker's `-v SOURCE:TARGET[:OPTIONS]`; the driver is left to be found from the source.
 ///
 /// `EINVAL` with the reason: a field missing or too many, a bad escape, a bad option. A colon in a
-/// name is written `\:`.
+/// name is written `\:`. With `type=T` among OPTIONS, what stands before TARGET may be several
+/// sources.
 pub fn parse_volume(text: &[u8]) -> Result<Request> {
     volume(text).map_err(|error| error.within(&shown(text)))
 }
@@ -19,6 +20,13 @@ fn volume(text: &[u8]) -> Result<Request> {
         ));
     }
     let fields = split(text, b':')?;
+    if let [sources @ .., target, options] = &fields[..]
+        && split(options, b',')?
+            .iter()
+            .any(|one| one.starts_with(b"type="))
+    {
+        return typed_volume(sources, target, options);
+    }
     let named = |field: &[u8]| field.contains(&b'/');
     let (source, target, options) = match fields[..] {
         [source, target] => (source, target, &b""[..]),
@@ -34,7 +42,7 @@ fn volume(text: &[u8]) -> Result<Request> {
         [_] => return Err(invalid("no target (want SOURCE:TARGET[:OPTIONS])")),
         _ => {
             return Err(invalid(
-                "more than three fields (want SOURCE:TARGET[:OPTIONS]; a colon in a name is written \\:)",
+                "more than three fields (want SOURCE:TARGET[:OPTIONS]; a colon in a name is written \\:; several sources want type=T among OPTIONS)",
             ));
         }
     };
@@ -44,7 +52,85 @@ fn volume(text: &[u8]) -> Result<Request> {
         target: checked_path("target", &unescape(target)?)?,
         options: options_of(options)?,
         more_sources: Vec::new(),
+        typed: Vec::from([source.to_vec()]),
     })
+}
+
+/// `SOURCE[:SOURCE]...:TARGET:OPTIONS`, where the type is among OPTIONS.
+fn typed_volume(sources: &[&[u8]], target: &[u8], options: &[u8]) -> Result<Request> {
+    let (mut driver, mut rest) = (None, Options::new());
+    for (name, value) in options_of(options)? {
+        match name.as_str() {
+            "type" => once(&mut driver, "type", driver_name(&value)?)?,
+            _ => rest.push((name, value)),
+        }
+    }
+    if sources.is_empty() {
+        return Err(invalid("no source (want SOURCE:TARGET:type=T)"));
+    }
+    let typed = sources.join(&b':');
+    let sources = elements(&typed)?;
+    let mut names = sources
+        .iter()
+        .map(|source| checked_path("source", &unescape(source)?));
+    Ok(Request {
+        driver,
+        source: names
+            .next()
+            .ok_or_else(|| invalid("the source is empty"))??,
+        target: checked_path("target", &unescape(target)?)?,
+        options: rest,
+        more_sources: names.collect::<Result<_>>()?,
+        typed: sources.into_iter().map(<[u8]>::to_vec).collect(),
+    })
+}
+
+/// The branches in `text`, a list with escapes in it: `SOURCE[=HOW]`, separated by colons.
+pub(super) fn branches(text: &[u8]) -> Result<Vec<Branch>> {
+    elements(text)?.into_iter().map(branch).collect()
+}
+
+fn branch(text: &[u8]) -> Result<Branch> {
+    let fields = split(text, b'=')?;
+    let how = match fields[..] {
+        [_] => Vec::new(),
+        [_, how] => unescape(how)?,
+        _ => {
+            return Err(invalid(format!(
+                "branch {} has two = (one in a name is written \\=)",
+                shown(text)
+            )));
+        }
+    };
+    Ok(Branch {
+        source: checked_path("branch", &unescape(fields[0])?)?,
+        how,
+    })
+}
+
+/// The elements of a list, escapes in them. `memory:` has a colon of its own, after which what is
+/// no path could be its name, or another branch.
+fn elements(text: &[u8]) -> Result<Vec<&[u8]>> {
+    let mut found = Vec::<&[u8]>::new();
+    let mut after_memory = false;
+    for field in split(text, b':')? {
+        if after_memory && field.is_empty() {
+            after_memory = false;
+            continue;
+        }
+        if after_memory && !field.contains(&b'/') {
+            let name = shown(field);
+            return Err(invalid(format!(
+                "after memory: {name} may be its name or a branch (write memory\\:NAME or ./NAME)"
+            )));
+        }
+        if field.is_empty() {
+            return Err(invalid("an empty branch (a colon too many)"));
+        }
+        after_memory = field == b"memory";
+        found.push(field);
+    }
+    Ok(found)
 }
 
 /// Whether `text` begins as URLs do (RFC 3986): a scheme, and `://`.
@@ -82,8 +168,9 @@ fn options_of(text: &[u8]) -> Result<Options> {
 ///
 /// `src` means source; `dst` and `destination` mean target; `readonly` and `ro`, bare or with
 /// `true`, `1`, `false`, `0`, become `ro` or `rw`; every other name is an option of the driver.
-/// Without `type`, the driver is left to be found from the source. Further sources follow the first
-/// one, `source=A,source=B`, for a type that takes several. `EINVAL` with the reason: source (which
+/// Without `type`, the driver is left to be found from the source. For a type that takes several,
+/// `source=A:B`, or further sources that follow the first one, `source=A,source=B`; a quoted field
+/// is one source. `EINVAL` with the reason: source (which
 /// type `memory` does not need) or target missing, target or type given twice, a bad name, an
 /// unclosed quote, a bad escape.
 pub fn parse_mount(text: &[u8]) -> Result<Request> {
@@ -92,14 +179,17 @@ pub fn parse_mount(text: &[u8]) -> Result<Request> {
 
 fn mount(text: &[u8]) -> Result<Request> {
     let (mut driver, mut sources, mut target) = (None, Vec::new(), None);
-    let mut options = Vec::new();
-    for Field { name, value } in fields(text)? {
+    let (mut options, mut typed) = (Vec::new(), Vec::new());
+    for Field { name, value, raw } in fields(text)? {
         let wanted = |value: Option<Vec<u8>>| {
             value.ok_or_else(|| invalid(format!("{} needs a value", shown(&name))))
         };
         match &*name {
             b"type" => once(&mut driver, "type", driver_name(&wanted(value)?)?)?,
-            b"source" | b"src" => sources.push(checked_path("source", &wanted(value)?)?),
+            b"source" | b"src" => {
+                sources.push(checked_path("source", &wanted(value)?)?);
+                typed.push(raw);
+            }
             b"target" | b"dst" | b"destination" => {
                 let path = checked_path("target", &wanted(value)?)?;
                 once(&mut target, "target", path)?;
@@ -116,6 +206,7 @@ fn mount(text: &[u8]) -> Result<Request> {
             (None, _) => return Err(missing("source")),
         },
         more_sources: sources.collect(),
+        typed,
         driver,
         target: target.ok_or_else(|| missing("target"))?,
         options,
@@ -212,6 +303,8 @@ fn unescape(text: &[u8]) -> Result<Vec<u8>> {
 struct Field {
     name: Vec<u8>,
     value: Option<Vec<u8>>,
+    /// The value with escapes in it; those of a quoted one are made for it.
+    raw: Vec<u8>,
 }
 
 /// The fields of a CSV record as docker reads it (RFC 4180, Go's encoding/csv), with backslash
@@ -219,9 +312,10 @@ struct Field {
 fn fields(mut rest: &[u8]) -> Result<Vec<Field>> {
     let mut fields = Vec::new();
     loop {
-        let (bytes, name_end, used) = match rest.first() {
-            Some(b'"') => quoted(rest)?,
-            _ => plain(rest)?,
+        let is_quoted = rest.first() == Some(&b'"');
+        let (bytes, name_end, used) = match is_quoted {
+            true => quoted(rest)?,
+            false => plain(rest)?,
         };
         if bytes.is_empty() {
             return Err(invalid("an empty field (a comma too many)"));
@@ -230,10 +324,16 @@ fn fields(mut rest: &[u8]) -> Result<Vec<Field>> {
             Some(end) => Field {
                 name: bytes[..end].to_vec(),
                 value: Some(bytes[end + 1..].to_vec()),
+                // Names that mean anything hold no backslash, so that `end` is the same in both.
+                raw: match is_quoted {
+                    true => escape(&bytes[end + 1..]),
+                    false => rest.get(end + 1..used).unwrap_or_default().to_vec(),
+                },
             },
             None => Field {
                 name: bytes,
                 value: None,
+                raw: Vec::new(),
             },
         });
         match rest.get(used) {
@@ -241,6 +341,18 @@ fn fields(mut rest: &[u8]) -> Result<Vec<Field>> {
             Some(_) => rest = &rest[used + 1..],
         }
     }
+}
+
+/// `bytes` with a backslash before each that has a meaning.
+pub(super) fn escape(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    for &byte in bytes {
+        if matches!(byte, b':' | b',' | b'=' | b'"' | b'\\') {
+            out.push(b'\\');
+        }
+        out.push(byte);
+    }
+    out
 }
 
 /// A field's bytes, where in them the first `=` stands, and how much of the text it took.

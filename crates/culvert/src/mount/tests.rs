@@ -8,11 +8,20 @@ fn options(pairs: &[(&str, &str)]) -> Options {
 
 fn request(driver: Option<&str>, source: &str, target: &str, pairs: &[(&str, &str)]) -> Request {
     Request {
+        typed: Vec::new(),
         driver: driver.map(str::to_string),
         source: source.as_bytes().to_vec(),
         target: target.as_bytes().to_vec(),
         options: options(pairs),
         more_sources: Vec::new(),
+    }
+}
+
+/// Without its sources as typed.
+fn untyped(parsed: Result<Request>) -> Request {
+    Request {
+        typed: Vec::new(),
+        ..parsed.unwrap()
     }
 }
 
@@ -44,7 +53,7 @@ fn volume_forms() {
             request(None, "/a,1", "/b", &[("x", "1,2:3")]),
         ),
     ] {
-        assert_eq!(parse_volume(text.as_bytes()).unwrap(), want, "{text}");
+        assert_eq!(untyped(parse_volume(text.as_bytes())), want, "{text}");
     }
     assert_eq!(parse_volume(b"/\xff:/\xfe").unwrap().source, b"/\xff");
 }
@@ -99,7 +108,7 @@ fn mount_forms() {
         ),
         (r#""src=a\b",dst=c"#, request(None, "a\\b", "c", &[])),
     ] {
-        assert_eq!(parse_mount(text.as_bytes()).unwrap(), want, "{text}");
+        assert_eq!(untyped(parse_mount(text.as_bytes())), want, "{text}");
     }
 }
 
@@ -108,6 +117,90 @@ fn further_sources_are_kept_in_their_order() {
     let request = parse_mount(br"type=t,source=/a,dst=/m,src=/b:c,source=/d\,e").unwrap();
     assert_eq!(request.source, b"/a");
     assert_eq!(request.more_sources, [&b"/b:c"[..], b"/d,e"]);
+}
+
+/// The branches of `request`, each as `SOURCE[ HOW]`.
+fn branches(request: &Request) -> Result<Vec<String>> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let one = |branch: &Branch| match branch.how.is_empty() {
+        true => text(&branch.source),
+        false => format!("{} {}", text(&branch.source), text(&branch.how)),
+    };
+    Ok(request.branches()?.iter().map(one).collect())
+}
+
+#[test]
+fn lists_are_the_same_in_all_syntaxes() {
+    for (list, want) in [
+        ("/a", &["/a"][..]),
+        ("/a:/b", &["/a", "/b"]),
+        ("/a=RW:b.tar.zst=RO", &["/a RW", "b.tar.zst RO"]),
+        (r"/a=RW\,4G:/b", &["/a RW,4G", "/b"]),
+        (r"/a\:b\=c=RO:/d\\e", &["/a:b=c RO", r"/d\e"]),
+        ("memory:", &["memory"]),
+        ("memory", &["memory"]),
+        ("/a:memory:=RW", &["/a", "memory", " RW"]),
+        ("memory:/b", &["memory", "/b"]),
+        ("memory::b", &["memory", "b"]),
+        (r"memory\:n:b", &["memory:n", "b"]),
+        ("memory=RW:b", &["memory RW", "b"]),
+        ("a:./b:../c", &["a", "./b", "../c"]),
+    ] {
+        let fields = format!("source={list},type=u,target=/m,x=1");
+        let volume = format!("{list}:/m:x=1,type=u");
+        let helper = Request::new(Some(b"u"), list.as_bytes(), b"/m", options(&[("x", "1")]));
+        for asked in [
+            parse_mount(fields.as_bytes()),
+            parse_volume(volume.as_bytes()),
+            helper,
+        ] {
+            let asked = match asked {
+                Err(error) => Err(error),
+                Ok(asked) => {
+                    assert_eq!(asked.driver.as_deref(), Some("u"), "{list}");
+                    assert_eq!((&*asked.target, asked.options.len()), (&b"/m"[..], 1));
+                    branches(&asked)
+                }
+            };
+            match want.contains(&" RW") {
+                true => refused(asked, "may be its name or a branch"),
+                false => assert_eq!(asked.unwrap(), want, "{list}"),
+            }
+        }
+    }
+    let several = parse_mount(br#"type=u,source=/a=RO:b,"source=/c:d=e",src=/f,dst=/m"#).unwrap();
+    assert_eq!(branches(&several).unwrap(), ["/a RO", "b", "/c:d=e", "/f"]);
+    // Of one source there is no list.
+    assert_eq!(
+        parse_mount(b"type=u,source=/a:b,dst=/m").unwrap().source,
+        b"/a:b"
+    );
+    let two = parse_volume(b"/a:/b:/m:type=u").unwrap();
+    assert_eq!((&*two.source, two.more_sources.len()), (&b"/a"[..], 1));
+}
+
+#[test]
+fn what_could_be_read_in_two_ways_is_refused() {
+    for (list, reason) in [
+        ("/a:", "an empty branch"),
+        ("/a::/b", "an empty branch"),
+        ("memory:::/b", "an empty branch"),
+        ("=RW", "the branch is empty"),
+        ("/a=b=RO", "has two ="),
+        ("memory:n", "may be its name or a branch"),
+        ("memory:base.tar=RO:/a", "may be its name or a branch"),
+    ] {
+        let request = Request::new(Some(b"u"), list.as_bytes(), b"/m", Vec::new());
+        refused(request.and_then(|asked| asked.branches()), reason);
+    }
+    refused(parse_volume(b"/a:/b:/m"), "\"/m\" is not an option name");
+    refused(parse_volume(b"/a:/b:/m:ro"), "several sources want type=T");
+    refused(parse_volume(b"/m:type=u"), "no source");
+    refused(parse_volume(b"/a:/b:type=u,type=v"), "type is given twice");
+    refused(parse_volume(b"/a:/b:type="), "the type is empty");
+    let bad = Request::new(None, br"/a\b", b"/m", Vec::new()).unwrap();
+    assert_eq!(bad.source, br"/a\b");
+    refused(bad.branches(), "a backslash before \"b\"");
 }
 
 #[test]
