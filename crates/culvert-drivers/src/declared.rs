@@ -1,6 +1,6 @@
 //! What a driver declares of itself, so that nobody asks for it by name.
 
-use culvert::mount::Mount;
+use culvert::{Node, mount::Mount};
 
 /// The option of a mount whose source is bound over its target (see the module `binding`). No user
 /// writes it.
@@ -60,6 +60,9 @@ pub struct Declared {
     /// Whether the kernel could show the same as a mount without layers by binding its source over
     /// its target (mount(2), `MS_BIND`); none: never. See the module `binding`.
     pub may_be_bound: Option<fn(&Mount) -> bool>,
-    /// Changes a mount that layers lie over, before it is opened.
+    /// Changes a mount that layers lie over, or that is a branch, before it is opened.
     pub below_layers: Option<fn(&mut Mount)>,
+    /// Of [`Source::Branches`]: the number that the whole has for a file that has this one on a
+    /// branch, the same in every process.
+    pub branch_node: Option<fn(&Mount, Node) -> Node>,
 }

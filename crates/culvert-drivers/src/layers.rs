@@ -5,7 +5,7 @@
 //! NAME.OPTION[=VALUE]      option OPTION of the last layer NAME named before
 //! ```
 //!
-//! Every other option is the driver's, also one with a dot that the driver has. So `ro,layer=a,a.x=1,layer=b,layer=a,a.x=2` is a driver with
+//! Every other option is the driver's, also one with a dot, where the driver has such. So `ro,layer=a,a.x=1,layer=b,layer=a,a.x=2` is a driver with
 //! option `ro`, under layer `a` with `x=1`, under layer `b`, under layer `a` again with `x=2`.
 
 use crate::registry::{self, check_names_of, unknown};
@@ -75,7 +75,7 @@ impl Stack {
         for (name, value) in &mount.options {
             if name == "layer" {
                 stack.layers.push((layer(value)?, Options::new()));
-            } else if registry::has_option(&mount.driver, name) {
+            } else if registry::has_kin(&mount.driver, name) {
                 stack.driver.options.push((name.clone(), value.clone()));
             } else if let Some((prefix, option)) = name.split_once('.') {
                 let mut above = stack.layers.iter_mut();
@@ -169,12 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn an_option_with_a_dot_that_the_driver_has_is_its_own() {
-        let text = b"/a:/b:/c:type=last,layer=fault,fault.which=1,fault.seed=2";
+    fn options_with_a_dot_are_the_drivers_where_it_has_such() {
+        let text = b"/a:/b:/c:type=last,layer=fault,which.one=1,which.two,fault.seed=2";
         let stack = Stack::of(&parse_volume(text).unwrap().into_mount("")).unwrap();
         let names = |options: &Options| options.iter().map(|(name, _)| name.clone()).collect();
         let both: [Vec<String>; 2] = [names(&stack.driver.options), names(&stack.layers[0].1)];
-        assert_eq!(both, [["fault.which"], ["seed"]]);
+        assert_eq!(both, [&["which.one", "which.two"][..], &["seed"]]);
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub mod passthrough;
 mod proof;
 mod registry;
 pub mod trace;
+pub mod union;
 
 pub use archive::{Progress, Warning, Warnings};
 pub use declared::{AccessTimes, Declared, OtherUser, Source};

@@ -2,7 +2,8 @@
 
 use crate::archive::{host, warning::printable};
 use crate::{
-    Declared, Environment, Prepared, Progress, Source, Warnings, archive, memory, passthrough,
+    Declared, Environment, InUse, Prepared, Progress, Source, Warnings, archive, memory,
+    passthrough, union,
 };
 use alloc::{boxed::Box, format, string::String, vec::Vec};
 use culvert::{
@@ -78,6 +79,16 @@ const DRIVERS: &[Driver] = &[
         prepare: memory::prepare,
         open: |mount, environment, _| memory::open(mount, environment),
     },
+    Driver {
+        info: DriverInfo {
+            name: "union",
+            summary: "several file systems as one, new files on one of them by a policy, as mergerfs",
+            options: union::OPTIONS,
+        },
+        declared: union::DECLARED,
+        prepare: union::prepare,
+        open: union::open,
+    },
     #[cfg(test)]
     tests::LAST,
 ];
@@ -112,9 +123,13 @@ pub(crate) fn unknown(
     )
 }
 
-/// Whether the driver called `driver` has an option of that `name`.
-pub(crate) fn has_option(driver: &str, name: &str) -> bool {
-    find(driver).is_ok_and(|info| info.options.iter().any(|option| option.name == name))
+/// Whether option `name`, which has a dot, is the business of the driver called `driver`: it has
+/// one that begins with the same word.
+pub(crate) fn has_kin(driver: &str, name: &str) -> bool {
+    let word = |name: &str| name.split_once('.').map(|(word, _)| word.len());
+    let prefix = &name[..word(name).map_or(name.len(), |end| end + 1)];
+    let known = |info: &DriverInfo| info.options.iter().any(|one| one.name.starts_with(prefix));
+    word(name).is_some() && find(driver).is_ok_and(known)
 }
 
 /// What the driver of `mount` declares; none where there is no such driver.
@@ -166,8 +181,8 @@ fn driver_of(mount: &Mount) -> Result<&'static Driver> {
     ))
 }
 
-/// What each branch of `mount` may use: what the front end says of nodes and descriptors is about
-/// those of the mount that they are branches of.
+/// What each branch of `mount` may use: what the front end says of descriptors is about those of
+/// the mount that they are branches of.
 fn for_branches<'a>(mount: &Mount, environment: &Environment<'a>) -> Environment<'a> {
     let share = |all: usize| (all / mount.branches.len().max(1)).max(1);
     Environment {
@@ -177,6 +192,17 @@ fn for_branches<'a>(mount: &Mount, environment: &Environment<'a>) -> Environment
         book: None,
         ..*environment
     }
+}
+
+/// Whether a node of `branch` is in use: the front end knows it by the number that the driver of
+/// the whole gives it.
+fn in_use(driver: &Driver, branch: &Mount, environment: &Environment<'_>) -> Option<InUse> {
+    let (whole, number) = (environment.in_use?, driver.declared.branch_node?);
+    let branch = branch.clone();
+    // Leaked: lives as long as the process, once for each branch.
+    Some(Box::leak(Box::new(move |node| {
+        whole(number(&branch, node))
+    })))
 }
 
 /// [`crate::prepare`] for a mount without layers.
@@ -207,7 +233,15 @@ pub(crate) fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<d
     let driver = driver_of(mount)?;
     let each = for_branches(mount, environment);
     let branches = mount.branches.iter().map(|branch| {
-        let opened = crate::open(branch, &each);
+        let mut below = branch.clone();
+        if let Some(change) = declared(branch).and_then(|one| one.below_layers) {
+            change(&mut below);
+        }
+        let each = Environment {
+            in_use: in_use(driver, branch, environment),
+            ..each
+        };
+        let opened = crate::open(&below, &each);
         opened.map_err(|error| error.within(&printable_source(branch)))
     });
     let branches = branches.collect::<Result<_>>()?;
@@ -313,9 +347,9 @@ mod tests {
             name: "last",
             summary: "the last of its branches",
             options: &[OptionInfo {
-                name: "fault.which",
+                name: "which.one",
                 value: "",
-                summary: "has the name of a layer",
+                summary: "has a dot",
             }],
         },
         declared: Declared {
@@ -410,7 +444,7 @@ mod tests {
         assert_eq!(distance(b"", b"abc"), 3);
         assert_eq!(
             find("archiv").unwrap_err().to_string(),
-            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive, memory, last"
+            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive, memory, union, last"
         );
         assert_eq!(find("nfs").unwrap_err().errno(), Errno::ENODEV);
         assert!(find("archive").is_ok());

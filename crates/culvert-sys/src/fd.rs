@@ -157,6 +157,8 @@ impl LockCommand {
     pub const GETLK: Self = Self(linux::F_GETLK);
     /// `F_SETLK`.
     pub const SETLK: Self = Self(linux::F_SETLK);
+    /// `F_SETLKW`, which waits.
+    pub const SETLKW: Self = Self(linux::F_SETLKW);
     /// `F_OFD_GETLK`.
     pub const OFD_GETLK: Self = Self(linux::F_OFD_GETLK);
     /// `F_OFD_SETLK`.

@@ -13,6 +13,7 @@ pub const DECLARED: Declared = Declared {
     access_times: AccessTimes::Never,
     may_be_bound: None,
     below_layers: None,
+    branch_node: None,
 };
 
 /// An index that this user cannot read is made anew. The files are shown as the run shows them:

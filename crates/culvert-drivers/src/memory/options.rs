@@ -13,6 +13,7 @@ pub const DECLARED: Declared = Declared {
     access_times: AccessTimes::Own,
     may_be_bound: None,
     below_layers: None,
+    branch_node: None,
 };
 
 /// What `culvert drivers memory` shows.

@@ -124,6 +124,7 @@ pub const DECLARED: Declared = Declared {
     access_times: AccessTimes::Source,
     may_be_bound: Some(|mount| Options::travelled(mount).is_ok_and(|options| !options.driven)),
     below_layers: Some(driven),
+    branch_node: None,
 };
 
 /// The files of a mount below layers are driven, for on the kernel's own descriptors calls about

@@ -344,7 +344,7 @@ fn fields(mut rest: &[u8]) -> Result<Vec<Field>> {
 }
 
 /// `bytes` with a backslash before each that has a meaning.
-pub(super) fn escape(bytes: &[u8]) -> Vec<u8> {
+fn escape(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     for &byte in bytes {
         if matches!(byte, b':' | b',' | b'=' | b'"' | b'\\') {

@@ -46,6 +46,7 @@ mod kernel_setup;
 mod kernel_swapped;
 mod kernel_told;
 mod kernel_transport;
+mod kernel_union;
 mod kernel_writing;
 mod limits;
 mod locking;

@@ -1,0 +1,210 @@
+//! One branch of a union.
+
+use super::policy::Space;
+use crate::{archive::host, registry::invalid_option};
+use alloc::{boxed::Box, vec::Vec};
+use culvert::{Caller, Entry, FileSystem, Node, Result, mount::Mount};
+use culvert_sys::fd::BorrowedFd;
+
+/// What may happen on a branch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Everything.
+    #[default]
+    ReadWrite,
+    /// Nothing is created or changed.
+    ReadOnly,
+    /// Nothing is created.
+    NoCreate,
+}
+
+/// What the user says of a branch, after `=`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct How {
+    /// Its mode.
+    pub mode: Mode,
+    /// Where less space is left, nothing is created; none: the mount's.
+    pub least: Option<u64>,
+}
+
+impl How {
+    /// Reads `RW`, `RO` or `NC`, perhaps followed by a comma and a size.
+    pub fn parse(text: &[u8]) -> Result<Self> {
+        let mut words = text.splitn(2, |&byte| byte == b',');
+        let mode = match words.next().unwrap_or_default() {
+            b"" | b"RW" => Mode::ReadWrite,
+            b"RO" => Mode::ReadOnly,
+            b"NC" => Mode::NoCreate,
+            _ => {
+                let why = "not RW, RO or NC, perhaps with a size behind a comma (an = in the name of a branch is written \\=)";
+                return Err(invalid_option("modes", text, why));
+            }
+        };
+        let least = words.next().map(|size| bytes("modes", size)).transpose()?;
+        Ok(Self { mode, least })
+    }
+}
+
+/// Option `name`: a number of bytes, with K, M, G or T for powers of 1024.
+pub fn bytes(name: &str, text: &[u8]) -> Result<u64> {
+    let (digits, shift) = match text.split_last() {
+        Some((b'k' | b'K', digits)) => (digits, 10),
+        Some((b'm' | b'M', digits)) => (digits, 20),
+        Some((b'g' | b'G', digits)) => (digits, 30),
+        Some((b't' | b'T', digits)) => (digits, 40),
+        _ => (text, 0),
+    };
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let number = core::str::from_utf8(digits).ok().filter(|_| is_number);
+    let number = number.and_then(|digits| digits.parse::<u64>().ok());
+    let size = number.and_then(|number| number.checked_mul(1 << shift));
+    size.ok_or_else(|| invalid_option(name, text, "not a size (100, 64K, 4G)"))
+}
+
+/// A file system, and its part in the union.
+pub struct Branch {
+    /// It.
+    pub fs: Box<dyn FileSystem>,
+    /// As the user sees it.
+    pub source: Vec<u8>,
+    /// What may happen there.
+    pub how: How,
+    /// The device that it lies on, where that is known.
+    pub device: Option<u64>,
+    salt: u64,
+}
+
+impl Branch {
+    /// The branch `mount`, open as `fs`.
+    pub fn new(mount: &Mount, how: How, fs: Box<dyn FileSystem>) -> Self {
+        let device = fs.handed_down(fs.root()).and_then(|fd| {
+            let found = host::status(BorrowedFd::number(fd));
+            Some(found.ok()?.identity.0)
+        });
+        Self {
+            device,
+            salt: salt(mount),
+            source: mount.source.clone(),
+            how,
+            fs,
+        }
+    }
+
+    /// The union's number for `node` of this branch: the same in every process.
+    pub fn number(&self, node: Node) -> Node {
+        number(self.salt, node)
+    }
+
+    /// `inode` of this branch, told apart from those of others.
+    pub fn inode(&self, inode: u64) -> u64 {
+        number(self.salt, Node(inode)).0
+    }
+
+    /// Whether things may be changed here.
+    pub fn changes(&self) -> bool {
+        self.how.mode != Mode::ReadOnly && !self.fs.capabilities().read_only
+    }
+
+    /// Whether things may be created here.
+    pub fn creates(&self) -> bool {
+        self.how.mode == Mode::ReadWrite && !self.fs.capabilities().read_only
+    }
+
+    /// Its space; none where it cannot be asked, or is read-only.
+    pub fn space(&self) -> Option<Space> {
+        let found = self.fs.statfs().ok().filter(|found| !found.read_only)?;
+        let unit = u64::from(found.block_size);
+        Some(Space {
+            available: found.blocks_available.saturating_mul(unit),
+            used: (found.blocks.saturating_sub(found.blocks_free)).saturating_mul(unit),
+            total: found.blocks.saturating_mul(unit),
+        })
+    }
+
+    /// `name` in `dir`; its reference goes with the result.
+    pub fn find(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Found<'_>> {
+        let entry = self.fs.lookup(caller, dir, name)?;
+        Ok(Found::new(self, entry))
+    }
+}
+
+/// Something on a branch, with one reference, which ends with this.
+pub struct Found<'a> {
+    branch: &'a Branch,
+    /// What it is.
+    pub entry: Entry,
+}
+
+impl<'a> Found<'a> {
+    /// `entry` of `branch`, which has given one reference.
+    pub const fn new(branch: &'a Branch, entry: Entry) -> Self {
+        Self { branch, entry }
+    }
+
+    /// Its node there.
+    pub const fn node(&self) -> Node {
+        self.entry.attributes.node
+    }
+
+    /// The entry, whose reference the caller has from now on.
+    pub fn keep(self) -> Entry {
+        let entry = self.entry;
+        core::mem::forget(self);
+        entry
+    }
+}
+
+impl Drop for Found<'_> {
+    fn drop(&mut self) {
+        self.branch.fs.forget(self.node(), 1);
+    }
+}
+
+/// What tells the nodes of branch `mount` from those of others.
+pub fn salt(mount: &Mount) -> u64 {
+    let driver = mount.driver.as_bytes().iter();
+    let bytes = driver.chain(&[0]).chain(&mount.source);
+    bytes.fold(0, |sum, &byte| mix(sum ^ u64::from(byte)))
+}
+
+/// The number of `node` of the branch with `salt`: not 0, and not one of the union's own.
+pub fn number(salt: u64, node: Node) -> Node {
+    let mixed = mix(salt ^ mix(node.0));
+    Node(match mixed <= super::OWN.0 {
+        true => !mixed,
+        false => mixed,
+    })
+}
+
+/// One step of splitmix64, which takes no two numbers to one.
+pub fn mix(number: u64) -> u64 {
+    let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn what_is_said_of_a_branch() {
+        for (text, mode, least) in [
+            ("", Mode::ReadWrite, None),
+            ("RW", Mode::ReadWrite, None),
+            ("RO", Mode::ReadOnly, None),
+            ("NC,4G", Mode::NoCreate, Some(4 << 30)),
+            (",100", Mode::ReadWrite, Some(100)),
+        ] {
+            let how = How { mode, least };
+            assert_eq!(How::parse(text.as_bytes()).unwrap(), how, "{text}");
+        }
+        for text in ["rw", "RW,", "RW,4X", "RW,-1", "RW,99999999999T", "RO "] {
+            assert!(How::parse(text.as_bytes()).is_err(), "{text}");
+        }
+        let said = How::parse(b"b=RO").unwrap_err().to_string();
+        assert!(said.contains("is written \\="), "{said}");
+    }
+}

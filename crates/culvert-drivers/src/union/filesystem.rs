@@ -1,0 +1,572 @@
+//! The file system: what is asked. What is changed is in `changes`.
+
+use super::branch::Branch;
+use super::file::UnionFile;
+use super::listing::{OpenDirectory, list};
+use super::names::Names;
+use super::nodes::Nodes;
+use super::options::{Function, Settings};
+use super::parts::Core;
+use super::{ROOT, changes};
+use crate::{DescriptorFile, Environment, Keeper, unhindered};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use culvert::{
+    Access, Attributes, Caller, Capabilities, DirectorySink, Entry, Errno, Error, FileKind,
+    FileSystem, Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result, SetAttributes,
+    StatFs, Validity, mount::Mount,
+};
+use culvert_sys::process;
+
+/// Several file systems as one.
+pub struct UnionFs {
+    pub(super) core: Arc<Core>,
+    pub(super) names: Names,
+    keeper: Keeper,
+    capabilities: Capabilities,
+}
+
+/// `FUSE_SUPER_MAGIC`, which is mergerfs's.
+const MAGIC: u64 = 0x6573_5546;
+
+impl UnionFs {
+    /// The union of `branches`, those of `mount`.
+    pub fn new(
+        mount: &Mount,
+        environment: &Environment<'_>,
+        branches: Vec<Branch>,
+    ) -> Result<Self> {
+        let settings = Settings::parse(mount)?;
+        let can = |each: fn(Capabilities) -> bool| {
+            let mut all = branches.iter().map(|branch| each(branch.fs.capabilities()));
+            (all.clone().all(|can| can), all.any(|can| can))
+        };
+        // What only reads needs no more than to be asked.
+        let checks = can(|can| can.checks_permissions || can.read_only).0
+            && can(|can| can.checks_permissions).1;
+        if environment.alone
+            && !checks
+            && can(|can| can.checks_permissions).1
+            && process::geteuid() == 0
+        {
+            // What others make on a directory would be the superuser's.
+            return Err(Error::because(
+                Errno::EINVAL,
+                "a kernel mount of root's cannot write to directories and to file systems in memory at once",
+            ));
+        }
+        let capabilities = Capabilities {
+            read_only: mount.read_only() || can(|can| can.read_only).0,
+            case_insensitive: can(|can| can.case_insensitive).1,
+            immutable: false,
+            xattrs: can(|can| can.xattrs).1,
+            hard_links: can(|can| can.hard_links).1,
+            checks_permissions: checks,
+            transient_nodes: true,
+            locks: can(|can| can.locks).0,
+            polls: can(|can| can.polls).1,
+        };
+        let nodes = Nodes::new(ROOT, &branches);
+        let salts = branches
+            .iter()
+            .fold(0, |sum, branch| super::branch::mix(sum ^ branch.inode(1)));
+        let target = super::parts::hash(&mount.target);
+        Ok(Self {
+            core: Arc::new(Core {
+                branches,
+                nodes,
+                settings,
+            }),
+            names: Names::new(salts ^ target, environment),
+            keeper: environment.keeper,
+            capabilities,
+        })
+    }
+
+    /// `EROFS` on a mount that is to stay as it is.
+    pub(super) fn writable(&self) -> Result<()> {
+        match self.capabilities.read_only {
+            true => Err(Errno::EROFS.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// `opened` on branch `index`, where it is `part`, as `node` of the union.
+    pub(super) fn opened(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        (index, part): (usize, Node),
+        opened: Opened,
+    ) -> Result<Opened> {
+        let inner: Box<dyn culvert::File> = match opened {
+            Opened::Driven(file) => file,
+            Opened::Backed(fd) => {
+                let found = self.core.branches[index].fs.attributes(caller, part)?;
+                let descriptor = unhindered(fd);
+                Box::new(DescriptorFile::new(
+                    descriptor,
+                    self.keeper,
+                    part,
+                    found.inode,
+                ))
+            }
+        };
+        Ok(Opened::Driven(UnionFile::wrap(
+            &self.core, node, index, inner,
+        )?))
+    }
+
+    /// Whether `caller` may do what only the union can check: on a branch that does not where the
+    /// others do.
+    pub(super) fn guard(
+        &self,
+        caller: &Caller<'_>,
+        (index, part): (usize, Node),
+        access: Access,
+    ) -> Result<()> {
+        let branch = &self.core.branches[index].fs;
+        match self.capabilities.checks_permissions && !branch.capabilities().checks_permissions {
+            true => branch.access(caller, part, access),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether what is opened with `flags` on branch `index` can be written there.
+    pub(super) fn may_open(
+        &self,
+        caller: &Caller<'_>,
+        (index, part): (usize, Node),
+        flags: OpenFlags,
+    ) -> Result<()> {
+        let writes = flags.write() || flags.truncate();
+        if writes {
+            self.writable()?;
+        }
+        if writes && self.core.branches[index].fs.capabilities().read_only {
+            return Err(Errno::EROFS.into());
+        }
+        let read = if flags.read() { Access::READ.0 } else { 0 };
+        let write = if writes { Access::WRITE.0 } else { 0 };
+        self.guard(caller, (index, part), Access(read | write))
+    }
+
+    /// What `entry` of branch `index` is, whose reference it has.
+    fn identified(&self, caller: &Caller<'_>, index: usize, entry: Entry) -> Result<Entry> {
+        let core = &self.core;
+        let found = super::branch::Found::new(&core.branches[index], entry);
+        if found.node() == core.branches[index].fs.root() {
+            return Ok(Entry {
+                attributes: self.attributes(caller, ROOT)?,
+            });
+        }
+        if found.entry.attributes.kind == FileKind::Directory
+            && let Ok(path) = core.branches[index].fs.path_of(found.node())
+            && let Ok(node) = core.walk(caller, &path)
+        {
+            let parts = core.directory(caller, node);
+            if parts.is_ok_and(|parts| parts[index] == Some(found.node())) {
+                let attributes = self.attributes(caller, node)?;
+                return Ok(Entry { attributes });
+            }
+            core.nodes.forget(node, 1).to(&core.branches);
+        }
+        core.enter(None, Vec::from([(index, found)]))
+    }
+
+    /// What the first branch that `fd` belongs to says of it by `ask`.
+    fn by_descriptor<T>(
+        &self,
+        mut ask: impl FnMut(&dyn FileSystem) -> Result<T>,
+    ) -> Result<(usize, T)> {
+        for (index, branch) in self.core.branches.iter().enumerate() {
+            match ask(&*branch.fs) {
+                Err(error) if matches!(error.errno(), Errno::EXDEV | Errno::ENOSYS) => {}
+                answer => return Ok((index, answer?)),
+            }
+        }
+        Err(Errno::EXDEV.into())
+    }
+}
+
+impl Core {
+    /// fsync(2) of `dir` on all branches.
+    pub fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
+        for (index, part) in self
+            .directory(&Caller::SYSTEM, dir)?
+            .into_iter()
+            .enumerate()
+        {
+            if let Some(part) = part {
+                self.branches[index].fs.sync_directory(part, data_only)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FileSystem for UnionFs {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn root(&self) -> Node {
+        ROOT
+    }
+
+    fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
+        self.core.lookup(caller, dir, name)
+    }
+
+    fn parent(&self, dir: Node) -> Result<Node> {
+        if dir == ROOT {
+            return Ok(ROOT);
+        }
+        let caller = Caller::SYSTEM;
+        let parts = self.core.instances(&caller, dir)?;
+        self.core.directory(&caller, dir)?;
+        let mut gone = Errno::ENOENT.into();
+        for part in parts {
+            let branch = &self.core.branches[part.index].fs;
+            match branch.parent(part.node) {
+                Ok(above) => {
+                    if let Some(node) = self.core.nodes.part_of(part.index, above) {
+                        return Ok(node);
+                    }
+                    // Others have moved it to where nobody has looked yet.
+                    let path = branch.path_of(above)?;
+                    let node = self.core.walk(&caller, &path)?;
+                    let path = branch.path_of(part.node)?;
+                    let below = self.core.walk(&caller, &path);
+                    self.core.nodes.forget(node, 1).to(&self.core.branches);
+                    let below = below?;
+                    self.core.nodes.forget(below, 1).to(&self.core.branches);
+                    return Ok(node);
+                }
+                Err(error) => gone = error,
+            }
+        }
+        Err(gone)
+    }
+
+    fn path_of(&self, node: Node) -> Result<Vec<u8>> {
+        let members = self.core.nodes.with(node, |known| known.members.clone())?;
+        let mut gone = Errno::ENOENT.into();
+        for member in members {
+            match self.core.branches[member.index].fs.path_of(member.node) {
+                Ok(path) => return Ok(path),
+                Err(error) => gone = error,
+            }
+        }
+        Err(gone)
+    }
+
+    fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes> {
+        self.core.attributes(caller, node)
+    }
+
+    fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
+        let (index, part) = self.core.one(caller, node, Function::Access)?;
+        let branch = &self.core.branches[index].fs;
+        // That nothing is written on this branch is no reason that something is not to be written:
+        // a directory is made on another.
+        let kind = self.core.nodes.with(node, |known| known.kind)?;
+        if access.write() && kind == FileKind::Directory && branch.capabilities().read_only {
+            self.writable()?;
+            return caller.may(access, &branch.attributes(caller, part)?);
+        }
+        if access.write() {
+            self.writable()?;
+        }
+        branch.access(caller, part, access)
+    }
+
+    fn readlink(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
+        let (index, part) = self.core.one(caller, node, Function::Readlink)?;
+        self.core.branches[index].fs.readlink(caller, part)
+    }
+
+    fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
+        let all;
+        let at = match self.core.settings.policy(Function::Open).is_first() {
+            true => self.core.first(node)?,
+            false => {
+                all = self.core.instances(caller, node)?;
+                let one = self.core.asked(caller, Function::Open, &all)?;
+                (one.index, one.node)
+            }
+        };
+        self.may_open(caller, at, flags)?;
+        let opened = self.core.branches[at.0].fs.open(caller, at.1, flags)?;
+        self.opened(caller, node, at, opened)
+    }
+
+    fn is_open_for_writing(&self, node: Node) -> Result<bool> {
+        let (index, part) = self.core.first(node)?;
+        self.core.branches[index].fs.is_open_for_writing(part)
+    }
+
+    fn restore(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        flags: OpenFlags,
+        state: &[u8],
+    ) -> Result<Opened> {
+        let at = self.core.first(node)?;
+        let branch = &self.core.branches[at.0].fs;
+        let opened = branch.restore(caller, at.1, flags, state)?;
+        self.opened(caller, node, at, opened)
+    }
+
+    fn open_directory(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        _: OpenFlags,
+    ) -> Result<OpenedDirectory> {
+        let opened = OpenDirectory::new(&self.core, dir)?;
+        for part in self.core.instances(caller, dir)? {
+            self.guard(caller, (part.index, part.node), Access::READ)?;
+        }
+        Ok(OpenedDirectory::Driven(Box::new(opened)))
+    }
+
+    fn read_directory(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        from: u64,
+        sink: &mut DirectorySink<'_>,
+    ) -> Result<()> {
+        let names = self.core.listing(caller, dir)?;
+        list(&names, from, sink);
+        Ok(())
+    }
+
+    fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
+        self.core.sync_directory(dir, data_only)
+    }
+
+    fn statfs(&self) -> Result<StatFs> {
+        let mut sum = StatFs {
+            magic: MAGIC,
+            block_size: u32::MAX,
+            name_max: u32::MAX,
+            read_only: self.capabilities.read_only,
+            ..StatFs::default()
+        };
+        let (mut seen, mut bytes) = (Vec::new(), [0u64; 3]);
+        for branch in &self.core.branches {
+            let found = branch.fs.statfs()?;
+            let unit = u64::from(found.block_size.max(1));
+            sum.block_size = sum.block_size.min(found.block_size.max(1));
+            sum.name_max = sum.name_max.min(found.name_max);
+            // Of one device the space is there once.
+            if branch.device.is_some_and(|device| seen.contains(&device)) {
+                continue;
+            }
+            seen.extend(branch.device);
+            let [ro, nc] = self.core.settings.tells_full;
+            let is_full = !branch.changes() && !ro || !branch.creates() && !nc;
+            let free = if is_full { 0 } else { found.blocks_available };
+            bytes[0] = bytes[0].saturating_add(found.blocks.saturating_mul(unit));
+            bytes[1] = bytes[1].saturating_add(found.blocks_free.saturating_mul(unit));
+            bytes[2] = bytes[2].saturating_add(free.saturating_mul(unit));
+            sum.files = sum.files.saturating_add(found.files);
+            sum.files_free = sum.files_free.saturating_add(found.files_free);
+        }
+        [sum.blocks, sum.blocks_free, sum.blocks_available] =
+            bytes.map(|bytes| bytes / u64::from(sum.block_size));
+        Ok(sum)
+    }
+
+    fn validity(&self) -> Validity {
+        let all = self.core.branches.iter().map(|branch| branch.fs.validity());
+        all.fold(Validity::SECOND, |least, one| Validity {
+            entry: least.entry.min(one.entry),
+            attributes: least.attributes.min(one.attributes),
+            absent: least.absent.min(one.absent),
+        })
+    }
+
+    fn get_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+        if let Some(word) = name.strip_prefix(b"user.mergerfs.") {
+            return self.core.told(caller, node, word);
+        }
+        let (index, part) = self.core.one(caller, node, Function::Getxattr)?;
+        self.core.branches[index].fs.get_xattr(caller, part, name)
+    }
+
+    fn list_xattr(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
+        let (index, part) = self.core.one(caller, node, Function::Listxattr)?;
+        self.core.branches[index].fs.list_xattr(caller, part)
+    }
+
+    fn set_xattr(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+    ) -> Result<()> {
+        self.on_each(caller, node, Function::SetXattr, &mut |branch, part| {
+            branch.set_xattr(caller, part, name, value, flags)
+        })
+    }
+
+    fn remove_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
+        self.on_each(caller, node, Function::RemoveXattr, &mut |branch, part| {
+            branch.remove_xattr(caller, part, name)
+        })
+    }
+
+    fn set_attributes(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        changes: &SetAttributes,
+    ) -> Result<Attributes> {
+        let function = changes::function(changes);
+        self.on_each(caller, node, function, &mut |branch, part| {
+            branch.set_attributes(caller, part, changes).map(drop)
+        })?;
+        self.attributes(caller, node)
+    }
+
+    fn create(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Entry, Opened)> {
+        self.create_file(caller, dir, name, flags, mode)
+    }
+
+    fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
+        self.make(caller, (dir, name), Function::Mkdir, &mut |branch, dir| {
+            branch.mkdir(caller, dir, name, mode)
+        })
+    }
+
+    fn mknod(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+        mode: u32,
+        rdev: u64,
+    ) -> Result<Entry> {
+        self.make(caller, (dir, name), Function::Mknod, &mut |branch, dir| {
+            branch.mknod(caller, dir, name, mode, rdev)
+        })
+    }
+
+    fn symlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry> {
+        self.make(
+            caller,
+            (dir, name),
+            Function::Symlink,
+            &mut |branch, dir| branch.symlink(caller, dir, name, target),
+        )
+    }
+
+    fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
+        self.add_name(caller, node, dir, name)
+    }
+
+    fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
+        self.remove_file(caller, dir, name)
+    }
+
+    fn rmdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
+        self.remove_directory(caller, dir, name)
+    }
+
+    fn rename(
+        &self,
+        caller: &Caller<'_>,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        self.move_name(caller, from, to, flags)
+    }
+
+    fn tmpfile(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Entry, Opened)> {
+        self.create_unnamed(caller, dir, flags, mode)
+    }
+
+    fn forget(&self, node: Node, count: u64) {
+        if node != ROOT {
+            self.core.nodes.forget(node, count).to(&self.core.branches);
+        }
+    }
+
+    fn hold(&self, node: Node) -> Result<()> {
+        let held = self.core.nodes.hold(node)?;
+        for (index, part) in held {
+            // Where it is gone already nothing is held, and its release says nothing.
+            let _ = self.core.branches[index].fs.hold(part);
+        }
+        Ok(())
+    }
+
+    fn release(&self, node: Node) {
+        let (held, returned) = self.core.nodes.release(node);
+        for (index, part) in held {
+            self.core.branches[index].fs.release(part);
+        }
+        returned.to(&self.core.branches);
+    }
+
+    fn sync(&self) -> Result<()> {
+        let mut branches = self.core.branches.iter();
+        branches.try_for_each(|branch| branch.fs.sync())
+    }
+
+    fn handed_down(&self, node: Node) -> Option<i32> {
+        let (index, part) = self.core.first(node).ok()?;
+        self.core.branches[index].fs.handed_down(part)
+    }
+
+    fn identify(&self, caller: &Caller<'_>, fd: i32) -> Result<Entry> {
+        let (index, entry) = self.by_descriptor(|branch| branch.identify(caller, fd))?;
+        self.identified(caller, index, entry)
+    }
+
+    fn adopt(&self, caller: &Caller<'_>, fd: i32, flags: OpenFlags) -> Result<(Entry, Opened)> {
+        let (index, (entry, opened)) =
+            self.by_descriptor(|branch| branch.adopt(caller, fd, flags))?;
+        let part = entry.attributes.node;
+        let entry = self.identified(caller, index, entry)?;
+        let node = entry.attributes.node;
+        match self.opened(caller, node, (index, part), opened) {
+            Ok(opened) => Ok((entry, opened)),
+            Err(error) => {
+                self.forget(node, 1);
+                Err(error)
+            }
+        }
+    }
+
+    fn forked(&self, shared_descriptors: bool) {
+        for branch in &self.core.branches {
+            branch.fs.forked(shared_descriptors);
+        }
+    }
+
+    fn finish(&self) {
+        for branch in &self.core.branches {
+            branch.fs.finish();
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Several file systems as one: what mergerfs does, over branches that are any mounts.
+//!
+//! ```text
+//! prepare:  options, modes -> checked (the branches are prepared already)
+//! open:     the branches' file systems -> UnionFs
+//! calls:    node -> its parts on branches (nodes) -> which of them (policy) -> the branch's call
+//! ```
+
+mod branch;
+mod changes;
+mod file;
+mod filesystem;
+mod listing;
+mod names;
+mod nodes;
+mod options;
+mod parts;
+mod policy;
+
+pub use options::{DECLARED, OPTIONS};
+
+use crate::{Environment, Prepared, Progress, Warnings, archive::warning::printable};
+use alloc::{boxed::Box, format, vec::Vec};
+use branch::Branch;
+use culvert::{Errno, Error, FileSystem, Node, Result, mount::Mount};
+use options::Settings;
+
+/// The root's number.
+const ROOT: Node = Node(1);
+
+/// The largest number that is the union's own.
+const OWN: Node = Node(15);
+
+/// The union's number for `node` of `branch`.
+pub fn number(branch: &Mount, node: Node) -> Node {
+    branch::number(branch::salt(branch), node)
+}
+
+/// Checks options and branches. `EINVAL` for one that is given twice.
+pub fn prepare(
+    mount: &Mount,
+    _: &Environment<'_>,
+    _: &mut dyn FnMut(Progress),
+) -> Result<Prepared> {
+    Settings::parse(mount)?;
+    options::modes(mount)?;
+    for (at, branch) in mount.branches.iter().enumerate() {
+        let same = |other: &Mount| other.driver == branch.driver && other.source == branch.source;
+        if mount.branches[..at].iter().any(same) {
+            let source = printable(&branch.source);
+            let text = format!("branch {source} is given twice");
+            return Err(Error::because(Errno::EINVAL, text));
+        }
+    }
+    Ok(Prepared {
+        mount: mount.clone(),
+        warnings: Warnings::default(),
+        summary: format!("{} branches", mount.branches.len()),
+        index: None,
+    })
+}
+
+/// The union of `branches`, which belong to those of `mount`.
+pub fn open(
+    mount: &Mount,
+    environment: &Environment<'_>,
+    branches: Vec<Box<dyn FileSystem>>,
+) -> Result<Box<dyn FileSystem>> {
+    let modes = options::modes(mount)?;
+    let each = mount.branches.iter().zip(modes).zip(branches);
+    let branches = each.map(|((mount, how), fs)| Branch::new(mount, how, fs));
+    let union = filesystem::UnionFs::new(mount, environment, branches.collect())?;
+    Ok(Box::new(union))
+}

@@ -1,0 +1,374 @@
+//! The options of a union.
+
+use super::branch::{How, bytes};
+use super::policy::Policy;
+use crate::{
+    AccessTimes, Declared, OptionInfo, OtherUser, Source, check_names, invalid_option,
+    registry::alternatives,
+};
+use alloc::{format, string::String, vec::Vec};
+use culvert::{Result, mount::Mount};
+
+/// What the driver declares.
+pub const DECLARED: Declared = Declared {
+    source: Source::Branches,
+    recognises: |_| false,
+    other_user: OtherUser::Opens,
+    access_times: AccessTimes::Source,
+    may_be_bound: None,
+    below_layers: None,
+    branch_node: Some(super::number),
+};
+
+/// What is done by a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// chmod(2).
+    Chmod,
+    /// chown(2).
+    Chown,
+    /// link(2).
+    Link,
+    /// removexattr(2).
+    RemoveXattr,
+    /// rename(2).
+    Rename,
+    /// rmdir(2).
+    Rmdir,
+    /// setxattr(2).
+    SetXattr,
+    /// truncate(2).
+    Truncate,
+    /// unlink(2).
+    Unlink,
+    /// utimensat(2).
+    Utimens,
+    /// creat(2).
+    Create,
+    /// mkdir(2).
+    Mkdir,
+    /// mknod(2).
+    Mknod,
+    /// symlink(2).
+    Symlink,
+    /// access(2).
+    Access,
+    /// stat(2), and what a name is.
+    Getattr,
+    /// getxattr(2).
+    Getxattr,
+    /// listxattr(2).
+    Listxattr,
+    /// open(2).
+    Open,
+    /// readlink(2).
+    Readlink,
+}
+
+/// The functions in their order, by mergerfs's names.
+const FUNCTIONS: [&str; 20] = [
+    "chmod",
+    "chown",
+    "link",
+    "removexattr",
+    "rename",
+    "rmdir",
+    "setxattr",
+    "truncate",
+    "unlink",
+    "utimens",
+    "create",
+    "mkdir",
+    "mknod",
+    "symlink",
+    "access",
+    "getattr",
+    "getxattr",
+    "listxattr",
+    "open",
+    "readlink",
+];
+
+/// Which of the functions each category has, and its policy.
+const CATEGORIES: [(&str, core::ops::Range<usize>, &str); 3] = [
+    ("action", 0..10, "epall"),
+    ("create", 10..14, "pfrd"),
+    ("search", 14..20, "ff"),
+];
+
+/// How `st_ino` is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InodeCalc {
+    /// Of a directory the node that names it, of all else branch and inode.
+    #[default]
+    Hybrid,
+    /// Branch and inode.
+    DevIno,
+    /// The path.
+    Path,
+    /// The branch's own.
+    Passthrough,
+}
+
+/// The options of one mount, checked.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    policies: [Policy; FUNCTIONS.len()],
+    /// Where less space is left, nothing is created.
+    pub least: u64,
+    /// `inodecalc`.
+    pub inodes: InodeCalc,
+    /// Inodes of 32 bits.
+    pub narrow: bool,
+    /// Whether space on branches where nothing is created is told.
+    pub tells_full: [bool; 2],
+    /// Whether a rename goes by the paths that branches have.
+    pub renames_by_path: Option<bool>,
+}
+
+const POLICY: &str = "POLICY";
+
+const fn option(name: &'static str, value: &'static str, summary: &'static str) -> OptionInfo {
+    OptionInfo {
+        name,
+        value,
+        summary,
+    }
+}
+
+/// What `culvert drivers union` shows.
+pub const OPTIONS: &[OptionInfo] = &[
+    option(
+        "category.action",
+        POLICY,
+        "which branches changes are made on (default: epall)",
+    ),
+    option(
+        "category.create",
+        POLICY,
+        "which branch something new is made on (default: pfrd)",
+    ),
+    option(
+        "category.search",
+        POLICY,
+        "which branch is asked (default: ff)",
+    ),
+    option(
+        "func.access",
+        POLICY,
+        "of access(2) alone; the same of others below",
+    ),
+    option("func.chmod", POLICY, "of chmod(2)"),
+    option("func.chown", POLICY, "of chown(2)"),
+    option("func.create", POLICY, "of open(2) with O_CREAT"),
+    option("func.getattr", POLICY, "of stat(2), and of what a name is"),
+    option("func.getxattr", POLICY, "of getxattr(2)"),
+    option("func.link", POLICY, "of link(2)"),
+    option("func.listxattr", POLICY, "of listxattr(2)"),
+    option("func.mkdir", POLICY, "of mkdir(2)"),
+    option("func.mknod", POLICY, "of mknod(2)"),
+    option("func.open", POLICY, "of open(2)"),
+    option("func.readlink", POLICY, "of readlink(2)"),
+    option("func.removexattr", POLICY, "of removexattr(2)"),
+    option("func.rename", POLICY, "of rename(2)"),
+    option("func.rmdir", POLICY, "of rmdir(2)"),
+    option("func.setxattr", POLICY, "of setxattr(2)"),
+    option("func.symlink", POLICY, "of symlink(2)"),
+    option("func.truncate", POLICY, "of truncate(2)"),
+    option("func.unlink", POLICY, "of unlink(2)"),
+    option("func.utimens", POLICY, "of utimensat(2)"),
+    option(
+        "minfreespace",
+        "BYTES",
+        "where less space is left, nothing is created, with K, M, G or T for powers of 1024 (default: 4G)",
+    ),
+    option(
+        "inodecalc",
+        "NAME",
+        "what st_ino is made of: hybrid-hash (default), devino-hash, path-hash or passthrough; of the first three also with 32 at the end",
+    ),
+    option(
+        "statfs-ignore",
+        "none|ro|nc",
+        "branches whose free space is not told (default: none)",
+    ),
+    option(
+        "ignorepponrename",
+        "true|false",
+        "a rename makes the new directory where it is missing, whatever func.create says (default: false)",
+    ),
+    option(
+        "modes",
+        "MODE:MODE...",
+        "RW, RO or NC of each branch, with or without a comma and its minfreespace; better: SOURCE=MODE",
+    ),
+    option("ro", "", "read-only"),
+    option("rw", "", "writable (default)"),
+];
+
+/// Option `name`: yes or no.
+fn flag(name: &str, value: &[u8]) -> Result<bool> {
+    match value {
+        b"" | b"true" | b"1" => Ok(true),
+        b"false" | b"0" => Ok(false),
+        _ => Err(invalid_option(name, value, "neither true nor false")),
+    }
+}
+
+impl Settings {
+    /// Those of `mount`; `EINVAL` with what is wrong and what there is.
+    pub fn parse(mount: &Mount) -> Result<Self> {
+        check_names(OPTIONS, mount)?;
+        let default = |at: usize| {
+            let category = CATEGORIES.iter().find(|(_, range, _)| range.contains(&at));
+            let name = category.map_or("ff", |category| category.2);
+            Policy::named(name.as_bytes()).expect("a default is one")
+        };
+        let mut settings = Self {
+            policies: core::array::from_fn(default),
+            least: 4 << 30,
+            inodes: InodeCalc::default(),
+            narrow: false,
+            tells_full: [true; 2],
+            renames_by_path: None,
+        };
+        for (name, value) in &mount.options {
+            settings.set(name, value)?;
+        }
+        Ok(settings)
+    }
+
+    /// Sets option `name`, which there is.
+    fn set(&mut self, name: &str, value: &[u8]) -> Result<()> {
+        if let Some(category) = name.strip_prefix("category.") {
+            let policy = policy(name, value)?;
+            for (_, range, _) in CATEGORIES.iter().filter(|one| one.0 == category) {
+                self.policies[range.clone()].fill(policy);
+            }
+        } else if let Some(function) = name.strip_prefix("func.") {
+            let policy = policy(name, value)?;
+            if let Some(at) = FUNCTIONS.iter().position(|known| *known == function) {
+                self.policies[at] = policy;
+            }
+        }
+        match name {
+            "minfreespace" => self.least = bytes(name, value)?,
+            "inodecalc" => {
+                (self.inodes, self.narrow) = match value {
+                    b"hybrid-hash" => (InodeCalc::Hybrid, false),
+                    b"hybrid-hash32" => (InodeCalc::Hybrid, true),
+                    b"devino-hash" => (InodeCalc::DevIno, false),
+                    b"devino-hash32" => (InodeCalc::DevIno, true),
+                    b"path-hash" => (InodeCalc::Path, false),
+                    b"path-hash32" => (InodeCalc::Path, true),
+                    b"passthrough" => (InodeCalc::Passthrough, false),
+                    _ => return Err(invalid_option(name, value, "there is no such way")),
+                }
+            }
+            "statfs-ignore" => {
+                self.tells_full = match value {
+                    b"none" => [true, true],
+                    b"ro" => [false, true],
+                    b"nc" => [false, false],
+                    _ => return Err(invalid_option(name, value, "none of none, ro and nc")),
+                }
+            }
+            "ignorepponrename" => self.renames_by_path = flag(name, value)?.then_some(false),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The policy of `function`.
+    pub const fn policy(&self, function: Function) -> Policy {
+        self.policies[function as usize]
+    }
+
+    /// Whether links and renames stay where the paths are already.
+    pub const fn keeps_paths(&self) -> bool {
+        match self.renames_by_path {
+            Some(keeps) => keeps,
+            None => self.policy(Function::Create).keeps_paths(),
+        }
+    }
+}
+
+fn policy(name: &str, value: &[u8]) -> Result<Policy> {
+    Policy::named(value).ok_or_else(|| {
+        let shown = String::from_utf8_lossy(value);
+        let more = alternatives(&shown, Policy::names());
+        invalid_option(name, value, &format!("there is no such policy{more}"))
+    })
+}
+
+/// What the user says of each branch of `mount`.
+pub fn modes(mount: &Mount) -> Result<Vec<How>> {
+    let count = mount.branches.len();
+    let Some(text) = mount.option("modes") else {
+        return Ok(alloc::vec![How::default(); count]);
+    };
+    let each = text.split(|&byte| byte == b':').map(How::parse);
+    let modes: Vec<How> = each.collect::<Result<_>>()?;
+    match modes.len() == count {
+        true => Ok(modes),
+        false => {
+            let why = format!("one for each of the {count} branches is wanted");
+            Err(invalid_option("modes", text, &why))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert::mount::parse_volume;
+    use std::string::ToString;
+
+    fn settings(options: &str) -> Result<Settings> {
+        let text = format!("/a:/b:/m:type=union,{options}");
+        Settings::parse(&parse_volume(text.as_bytes()).unwrap().into_mount(""))
+    }
+
+    #[test]
+    fn the_functions_are_in_the_order_of_their_names() {
+        let of = |function: Function| FUNCTIONS[function as usize];
+        assert_eq!(of(Function::Chmod), "chmod");
+        assert_eq!(of(Function::Create), "create");
+        assert_eq!(of(Function::Readlink), "readlink");
+        for name in FUNCTIONS {
+            let name = format!("func.{name}");
+            assert!(OPTIONS.iter().any(|option| option.name == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_last_word_about_a_function_holds() {
+        let found = settings("category.action=ff,func.chmod=eprand,func.open=newest").unwrap();
+        let of = |function| found.policy(function).name;
+        assert_eq!(of(Function::Chmod), "eprand");
+        assert_eq!(of(Function::Unlink), "ff");
+        assert_eq!(of(Function::Open), "newest");
+        assert_eq!(of(Function::Getattr), "ff");
+        assert_eq!(of(Function::Mkdir), "pfrd");
+        let found = settings("func.mkdir=epff,category.create=mfs").unwrap();
+        assert_eq!(found.policy(Function::Mkdir).name, "mfs");
+        assert_eq!(found.least, 4 << 30);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (options, want) in [
+            (
+                "category.create=mft",
+                "there is no such policy; did you mean mfs?",
+            ),
+            ("minfreespace=many", "not a size"),
+            ("inodecalc=x", "there is no such way"),
+            ("func.creat=ff", "did you mean func.create?"),
+            ("ignorepponrename=maybe", "neither true nor false"),
+        ] {
+            let said = settings(options).unwrap_err().to_string();
+            assert!(said.contains(want), "{options}: {said}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Which branches an operation is about: mergerfs's policies.
+
+use super::branch::Branch;
+use crate::archive::host;
+use alloc::vec::Vec;
+use culvert::{Errno, Timespec};
+
+/// A policy: which branches it may choose, and which of these it chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// As the user writes it.
+    pub name: &'static str,
+    reach: Reach,
+    choice: Choice,
+}
+
+/// Which branches a policy may choose to create on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// All: the directory is made where it is missing.
+    Every,
+    /// Those that have the directory ("existing path").
+    Existing,
+    /// The same, or else those that have the one above it, and so on ("most shared path").
+    Shared,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    All,
+    First,
+    LeastFree,
+    LeastUsed,
+    /// Of its own size.
+    LeastPercent,
+    MostFree,
+    SmallestTotal,
+    Newest,
+    /// At random, weighted by free space ("percentage free random distribution").
+    RandomByFree,
+    Random,
+    /// None: `EROFS`.
+    Refuse,
+}
+
+use Choice as C;
+use Reach::{Every, Existing, Shared};
+
+const POLICIES: &[(&str, Reach, Choice)] = &[
+    ("all", Every, C::All),
+    ("epall", Existing, C::All),
+    ("epff", Existing, C::First),
+    ("eplfs", Existing, C::LeastFree),
+    ("eplus", Existing, C::LeastUsed),
+    ("epmfs", Existing, C::MostFree),
+    ("eppfrd", Existing, C::RandomByFree),
+    ("eprand", Existing, C::Random),
+    ("epsts", Existing, C::SmallestTotal),
+    ("erofs", Every, C::Refuse),
+    ("ff", Every, C::First),
+    ("lfs", Every, C::LeastFree),
+    ("lup", Every, C::LeastPercent),
+    ("lus", Every, C::LeastUsed),
+    ("mfs", Every, C::MostFree),
+    ("msplfs", Shared, C::LeastFree),
+    ("msplus", Shared, C::LeastUsed),
+    ("mspmfs", Shared, C::MostFree),
+    ("msppfrd", Shared, C::RandomByFree),
+    ("newest", Existing, C::Newest),
+    ("pfrd", Every, C::RandomByFree),
+    ("rand", Every, C::Random),
+    ("sts", Every, C::SmallestTotal),
+];
+
+/// One that a policy may choose.
+#[derive(Clone, Copy)]
+pub struct Candidate {
+    /// Which branch.
+    pub index: usize,
+    /// When what is asked about was last changed there, where it is there.
+    pub modified: Option<Timespec>,
+}
+
+/// What branches have: in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Space {
+    /// For ordinary users.
+    pub available: u64,
+    /// In use.
+    pub used: u64,
+    /// In all.
+    pub total: u64,
+}
+
+impl Policy {
+    /// The policy called `name`.
+    pub fn named(name: &[u8]) -> Option<Self> {
+        let found = POLICIES.iter().find(|policy| policy.0.as_bytes() == name);
+        found.map(|&(name, reach, choice)| Self {
+            name,
+            reach,
+            choice,
+        })
+    }
+
+    /// The names of all.
+    pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+        POLICIES.iter().map(|policy| policy.0)
+    }
+
+    /// Where it may create.
+    pub const fn reach(self) -> Reach {
+        self.reach
+    }
+
+    /// Whether renames and links keep to the paths that there are, too; those of `newest` do not.
+    pub const fn keeps_paths(self) -> bool {
+        !matches!((self.reach, self.choice), (Every, _) | (_, C::Newest))
+    }
+
+    /// Whether what it finds is the first that there is.
+    pub const fn is_first(self) -> bool {
+        matches!(self.choice, C::First | C::All)
+    }
+
+    /// Whether it weighs free space, of which there may be none.
+    pub const fn is_random_by_free(self) -> bool {
+        matches!(self.choice, C::RandomByFree)
+    }
+
+    /// Chooses among `candidates`, in the order of branches: several for `all` and `epall` alone.
+    /// Empty when there are none.
+    pub fn choose(self, branches: &[Branch], candidates: &[Candidate]) -> Vec<usize> {
+        let space = |candidate: &Candidate| branches[candidate.index].space().unwrap_or_default();
+        let one = |chosen: Option<&Candidate>| chosen.map(|chosen| chosen.index);
+        let chosen = match self.choice {
+            C::All => return candidates.iter().map(|one| one.index).collect(),
+            C::Refuse => None,
+            C::First => one(candidates.first()),
+            // Of equal ones the last, as mergerfs; of the other policies the first.
+            C::LeastFree => one(candidates
+                .iter()
+                .rev()
+                .min_by_key(|one| space(one).available)),
+            C::LeastUsed => one(candidates.iter().min_by_key(|one| space(one).used)),
+            C::LeastPercent => one(candidates.iter().min_by_key(|one| {
+                let Space { used, total, .. } = space(one);
+                u128::from(used) * 1_000_000 / u128::from(total.max(1))
+            })),
+            C::SmallestTotal => one(candidates.iter().min_by_key(|one| space(one).total)),
+            C::MostFree => one(candidates.iter().max_by_key(|one| space(one).available)),
+            C::Newest => one(candidates.iter().max_by_key(|one| one.modified)),
+            C::Random => one(candidates.get(below(candidates.len() as u64) as usize)),
+            C::RandomByFree => {
+                let spaces = candidates.iter().map(|one| space(one).available);
+                let spaces: Vec<u64> = spaces.collect();
+                weighted(&spaces).and_then(|at| one(candidates.get(at)))
+            }
+        };
+        chosen.into_iter().collect()
+    }
+}
+
+/// A number below `limit`, or 0.
+fn below(limit: u64) -> u64 {
+    host::random().checked_rem(limit).unwrap_or(0)
+}
+
+/// One of `weights`, each as often as it weighs.
+fn weighted(weights: &[u64]) -> Option<usize> {
+    let sum = weights
+        .iter()
+        .fold(0, |sum: u64, one| sum.saturating_add(*one));
+    let mut left = below(sum);
+    for (at, &weight) in weights.iter().enumerate() {
+        if left < weight {
+            return Some(at);
+        }
+        left -= weight;
+    }
+    None
+}
+
+/// The errno of two branches that refused: that there is no space says more than that there is no
+/// writing, and this more than that there is nothing.
+pub fn worse(one: Errno, other: Errno) -> Errno {
+    let rank = |errno| match errno {
+        Errno::ENOENT => 0,
+        Errno::EROFS => 1,
+        Errno::ENOSPC => 2,
+        _ => 3,
+    };
+    match rank(other) > rank(one) {
+        true => other,
+        false => one,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_kept_to() {
+        assert_eq!(weighted(&[0, 5, 0]), Some(1));
+        assert_eq!(weighted(&[0, 0]), None);
+        let mut seen = [0; 3];
+        for _ in 0..4000 {
+            seen[weighted(&[1 << 40, 0, 3 << 40]).unwrap()] += 1;
+        }
+        assert!(seen[1] == 0 && seen[0] > 700 && seen[2] > 2600, "{seen:?}");
+    }
+
+    #[test]
+    fn what_says_most_is_the_error() {
+        let [none, fixed, full] = [Errno::ENOENT, Errno::EROFS, Errno::ENOSPC];
+        for (one, other, want) in [
+            (none, fixed, fixed),
+            (fixed, none, fixed),
+            (full, fixed, full),
+            (none, Errno::EACCES, Errno::EACCES),
+        ] {
+            assert_eq!(worse(one, other), want);
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The driver `union`.
+
+mod conformance;
+mod policies;
+mod tools;

@@ -1,0 +1,71 @@
+//! Unions, beside mergerfs behind the kernel: the same random operations, policy by policy.
+
+use crate::kernel_mount::{Mounted, possible, shell};
+use culvert_e2e::{installed, world};
+
+/// What mergerfs gives, in a run and on a kernel mount, with the options `policy`.
+fn beside(name: &str, policies: &[&str]) {
+    if !possible() || !installed("mergerfs") {
+        return;
+    }
+    for policy in policies {
+        let place = Mounted::place(&format!("union-{name}"));
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/union_random.py");
+        let (culvert, steps) = (world().culvert.display(), 250);
+        let place = place.text("");
+        let script = script!("union/beside.sh", place, program, culvert, policy, steps);
+        let done = shell(&script);
+        assert_eq!(done.text(), "compared\n", "{policy}\n{}", done.report());
+    }
+}
+
+#[test]
+fn paths_that_there_are() {
+    beside(
+        "paths",
+        &[
+            "category.create=epff",
+            "category.create=epmfs",
+            "category.create=eplfs",
+            "category.create=eplus",
+        ],
+    );
+}
+
+#[test]
+fn all_branches() {
+    beside(
+        "all",
+        &[
+            "category.create=ff",
+            "category.create=mfs",
+            "category.create=lfs",
+            "category.create=lus",
+        ],
+    );
+}
+
+#[test]
+fn shared_paths() {
+    beside(
+        "shared",
+        &[
+            "category.create=msplfs",
+            "category.create=mspmfs",
+            "category.create=msplus",
+            "category.create=newest",
+        ],
+    );
+}
+
+#[test]
+fn actions_and_searches() {
+    beside(
+        "other",
+        &[
+            "category.create=ff,category.action=epff",
+            "category.create=ff,category.search=newest",
+            "category.create=ff,category.action=epmfs,func.chmod=epall",
+        ],
+    );
+}
