@@ -53,7 +53,6 @@ fn shared_paths() {
             "category.create=msplfs",
             "category.create=mspmfs",
             "category.create=msplus",
-            "category.create=newest",
         ],
     );
 }
@@ -64,7 +63,6 @@ fn actions_and_searches() {
         "other",
         &[
             "category.create=ff,category.action=epff",
-            "category.create=ff,category.search=newest",
             "category.create=ff,category.action=epmfs,func.chmod=epall",
         ],
     );
