@@ -17,6 +17,9 @@ fn main() {
     ] {
         println!("cargo::rustc-cdylib-link-arg={arg}");
     }
+    for arg in ["-nostdlib", "-nostartfiles", "-static", "-no-pie"] {
+        println!("cargo::rustc-link-arg-bin=culvert={arg}");
+    }
     for script in ["order.ld", "data.ld"] {
         println!("cargo::rerun-if-changed={script}");
         let directory = env!("CARGO_MANIFEST_DIR");

@@ -1,4 +1,5 @@
-//! The `culvert` command.
+//! The `culvert` command: all but plain launches of programs, which its first stage does
+//! (`culvert_launch`).
 //!
 //! There is no Rust `main`: the runtime's start-up would ignore SIGPIPE and open closed standard
 //! descriptors, and the program that `run` becomes would inherit that.
@@ -78,8 +79,10 @@ extern "C" fn start(_count: c_int, _arguments: *const *const c_char) -> c_int {
 fn check_rights() -> Result<(), Failure> {
     match rustix::process::geteuid() == rustix::process::getuid() {
         true => Ok(()),
-        false => Err(Failure::new("culvert must not be a set-user-ID program")
-            .advice("take the bit off (chmod u-s); users mount by fusermount3")),
+        false => {
+            Err(Failure::new(culvert_launch::NOT_SET_USER)
+                .advice(culvert_launch::NOT_SET_USER_ADVICE))
+        }
     }
 }
 

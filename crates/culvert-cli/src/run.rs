@@ -279,10 +279,9 @@ pub fn environment(
         environment.retain(|(name, _)| name != carrier.variable());
         environment.push((carrier.variable().into(), list));
     }
-    // As culvert_preload::start reads it: path, lock descriptor, flags (1: strict, 2: no patching,
-    // 4: the working directory is in no mount).
-    let mut value = directory.path.clone().into_os_string();
-    value.push(format!(":{}:{flags}", directory.lock));
+    let path = directory.path.as_os_str().as_bytes();
+    let value = run_directory::variable(path, directory.lock, flags);
+    let value = OsStr::from_bytes(&value).to_owned();
     environment.push(("CULVERT_RUN".into(), value));
     Ok(environment)
 }

@@ -5,6 +5,7 @@
 //! loses is made again by whoever misses it.
 
 use culvert_intercept::images;
+use culvert_launch::stores::{MOST as STORES, NAME, is_store};
 use culvert_run::filters;
 use std::{
     fs,
@@ -13,10 +14,6 @@ use std::{
     time::SystemTime,
 };
 
-/// The directory of the stores, in a base.
-pub const NAME: &str = "images";
-/// How many stores there may be: engines of several builds, each with two kinds of runs.
-const STORES: usize = 6;
 /// The file that names the boot of which the images are.
 const BOOT: &str = "boot";
 /// `TMPFS_MAGIC` (include/uapi/linux/magic.h).
@@ -117,11 +114,6 @@ fn in_child(attempt: impl FnOnce() -> bool) -> bool {
             }
         }
     }
-}
-
-/// Whether a name is a store's: an engine's number, in hexadecimal.
-fn is_store(name: &[u8]) -> bool {
-    name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// A program that finds half of a store has its code patched in place.

@@ -22,7 +22,11 @@ impl Place {
         fs::set_permissions(place.join("run"), fs::Permissions::from_mode(0o700)).unwrap();
         // A link, not a copy: a file that another thread's child still has open for writing cannot
         // be executed.
-        fs::hard_link(env!("CARGO_BIN_EXE_culvert"), place.join("bin/culvert")).unwrap();
+        fs::hard_link(
+            env!("CARGO_BIN_EXE_culvert-full"),
+            place.join("bin/culvert"),
+        )
+        .unwrap();
         fs::write(place.join("bin/libculvert.so"), b"").unwrap();
         fs::write(place.join("full/file"), b"x").unwrap();
         fs::write(place.join("text"), b"this is no archive\n").unwrap();

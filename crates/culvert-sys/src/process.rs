@@ -4,7 +4,7 @@ use crate::fd::{AsFd, OwnedFd};
 use crate::plain::{Packed, Plain, filled};
 use crate::table::calls;
 use crate::{Errno, nr, syscall};
-use alloc::{ffi::CString, vec::Vec};
+use alloc::vec::Vec;
 use core::ffi::{CStr, c_char};
 use core::ptr::{from_mut, from_ref, null};
 use linux_raw_sys::general as linux;
@@ -185,9 +185,9 @@ pub fn sched_setscheduler(thread: u32, class: u32) -> Result<(), Errno> {
 }
 
 /// execve(2): comes back only with the reason why not.
-pub fn execve(path: &CStr, arguments: &[CString], environment: &[CString]) -> Errno {
-    let ended = |strings: &[CString]| -> Vec<*const c_char> {
-        let places = strings.iter().map(|string| string.as_ptr());
+pub fn execve<S: AsRef<CStr>>(path: &CStr, arguments: &[S], environment: &[S]) -> Errno {
+    let ended = |strings: &[S]| -> Vec<*const c_char> {
+        let places = strings.iter().map(|string| string.as_ref().as_ptr());
         places.chain([null()]).collect()
     };
     let (arguments, environment) = (ended(arguments), ended(environment));

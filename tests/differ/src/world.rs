@@ -108,7 +108,7 @@ impl World {
         let culvert = match culvert {
             None => None,
             Some(from) => {
-                for file in ["culvert", "libculvert.so"] {
+                for file in ["culvert", "culvert-full", "libculvert.so"] {
                     let to = whole.join("bin").join(file);
                     fs::copy(from.with_file_name(file), &to)?;
                     fs::set_permissions(&to, fs::Permissions::from_mode(0o755))?;

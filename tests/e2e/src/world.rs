@@ -77,7 +77,7 @@ impl World {
         let culvert = base.join("bin/culvert");
         if !only_native {
             let built = built_culvert();
-            for file in ["culvert", "libculvert.so"] {
+            for file in ["culvert", "culvert-full", "libculvert.so"] {
                 let from = built.with_file_name(file);
                 let to = base.join("bin").join(file);
                 fs::copy(&from, &to).unwrap_or_else(|error| {

@@ -144,7 +144,7 @@ fn read(run: &Opened, device: &str) -> Option<((i64, i64), Served)> {
     // lock is gone with the last of them. Who asks as we do has it for a moment only.
     let lives = (0..3).all(|times| {
         thread::sleep(Duration::from_millis(2 * times));
-        run_directory::is_held(base::borrowed(run), Path::new("lock"))
+        culvert_launch::run_directory::is_held(run, c"lock")
     });
     let served = || Served {
         driver: word("driver").map(shown).unwrap_or_default(),

@@ -56,9 +56,17 @@ pub fn format(head: &[u8], read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> 
     };
     let mut header = [0u8; 56];
     let Some(at) = elf.find(PT_INTERP, read_at) else {
+        // Culvert's own first stage hands the environment on to the whole command.
+        if elf.has_note(b"Culvert\0", 1, read_at) {
+            return Format::Elf {
+                loader: Loader::Glibc,
+                interpreter: None,
+            };
+        }
         // A program without PT_INTERP may be the dynamic loader itself, which loads others: it
-        // honours LD_AUDIT too.
-        return plain(match elf.is_made_by_go(read_at) {
+        // honours LD_AUDIT too. Go's linker notes the build's identity (cmd/link, `-buildid`;
+        // ELF_NOTE_GOBUILDID_TAG).
+        return plain(match elf.has_note(b"Go\0\0", 4, read_at) {
             true => Why::StaticGo,
             false => Why::Static,
         });
@@ -145,23 +153,35 @@ impl Elf {
         (end.saturating_sub(first), writable)
     }
 
-    /// Whether Go's linker made the file: a note of its name holds the build's identity (cmd/link,
-    /// `-buildid`).
-    fn is_made_by_go(&self, read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> bool {
+    /// Whether the program has a note of this name, padded to four bytes, and kind (elf(5), "Notes").
+    fn has_note(
+        &self,
+        name: &[u8],
+        kind: u32,
+        read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize,
+    ) -> bool {
         const PT_NOTE: u32 = 4;
-        const ELF_NOTE_GOBUILDID_TAG: u32 = 4;
+        /// Linkers' own notes are a few dozen bytes.
+        const LOOKED_AT: u64 = 512;
         let mut table = vec![0u8; usize::from(self.count) * 56];
-        let got = read_at(self.table, &mut table);
-        let mut notes = table[..got]
+        let got = read_at(self.table, &mut table).min(table.len());
+        let mut segments = table[..got]
             .chunks_exact(56)
             .filter(|header| header[..4] == PT_NOTE.to_le_bytes());
-        notes.any(|header| {
-            let mut note = [0u8; 16];
+        segments.any(|header| {
+            let mut notes = vec![0u8; u64_at(header, 32).min(LOOKED_AT) as usize];
+            let got = read_at(u64_at(header, 8), &mut notes).min(notes.len());
+            let mut rest = &notes[..got];
             // Length of the name, length of what is noted, kind, name.
-            read_at(u64_at(header, 8), &mut note) == 16
-                && note[..4] == 4u32.to_le_bytes()
-                && note[8..12] == ELF_NOTE_GOBUILDID_TAG.to_le_bytes()
-                && note[12..] == *b"Go\0\0"
+            while let Some((head, behind)) = rest.split_at_checked(12) {
+                let word = |at: usize| u32::from_le_bytes(core::array::from_fn(|i| head[at + i]));
+                let length = |at: usize| word(at).min(1 << 16).next_multiple_of(4) as usize;
+                if word(8) == kind && length(0) == name.len() && behind.starts_with(name) {
+                    return true;
+                }
+                rest = behind.get(length(0) + length(4)..).unwrap_or_default();
+            }
+            false
         })
     }
 
@@ -318,5 +338,33 @@ mod tests {
             }
         );
         assert_eq!(of(&this[..40]), Format::Other);
+    }
+
+    /// A static program whose only segment is notes: a linker's, and then one of `name`.
+    fn with_note(name: &[u8; 8], kind: u8) -> Vec<u8> {
+        let mut file = std::fs::read("/proc/self/exe").unwrap()[..64].to_vec();
+        file[32..40].copy_from_slice(&64u64.to_le_bytes());
+        file[56..58].copy_from_slice(&1u16.to_le_bytes());
+        let mut header = [0; 56];
+        header[0] = 4;
+        header[8] = 120;
+        header[32] = 20 + 20;
+        file.extend(header);
+        file.extend(b"\x04\0\0\0\x04\0\0\0\x03\0\0\0GNU\0\x01\x02\x03\x04");
+        file.extend([8, 0, 0, 0, 0, 0, 0, 0, kind, 0, 0, 0]);
+        file.extend(name);
+        file
+    }
+
+    #[test]
+    fn the_first_stage_of_the_command_is_known_by_its_note() {
+        let elf = |loader| Format::Elf {
+            loader,
+            interpreter: None,
+        };
+        assert_eq!(of(&with_note(b"Culvert\0", 1)), elf(Loader::Glibc));
+        for other in [with_note(b"Culvert\0", 2), with_note(b"Convert\0", 1)] {
+            assert_eq!(of(&other), elf(Loader::None(Why::Static)));
+        }
     }
 }

@@ -17,13 +17,14 @@ os.execvp('sh', ['sh', '-c', c])
 " $base $W/../away-$uid "$write"
     rm -f $base
     mkdir $W/bin-$uid
-    cp $culvert $lib $W/bin-$uid
+    cp $culvert $culvert-full $lib $W/bin-$uid
     chmod 711 $W/bin-$uid/libculvert.so
     [ $uid = 0 ] \
         || try unread $uid $W/bin-$uid/culvert run --no-private -v memory:$real -- sh -c "$write"
     mount --bind $W/bin-$uid $W/bin-$uid && mount -o remount,bind,noexec $W/bin-$uid
     chmod 755 $W/bin-$uid/*
     cp $culvert $W/alone-$uid
+    cp $culvert-full $W
     ln -sf $W/bin-$uid/libculvert.so $W/libculvert.so
     try noexec $uid $W/alone-$uid run --no-private -v memory:$real -- sh -c "$write"
 done

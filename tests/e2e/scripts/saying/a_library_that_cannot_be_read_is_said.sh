@@ -1,3 +1,3 @@
 mkdir bin
-cp $B/bin/culvert $B/bin/libculvert.so bin
+cp $B/bin/culvert* $B/bin/libculvert.so bin
 exec bin/culvert run -v $B/bin:$W/t bash -c 'ls $W/t | grep -x culvert; mv bin away; /bin/ls -d $W/t > /dev/null; :'

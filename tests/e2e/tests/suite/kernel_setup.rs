@@ -36,9 +36,13 @@ fn what_is_installed_is_found() {
         return;
     }
     let pages = "culvert-doctor.1 culvert-drivers.1 culvert-mount.1 culvert-run.1 culvert.1";
-    let mut expected: Vec<String> = ["bin/culvert", "lib/culvert/libculvert.so"]
-        .map(|file| format!("/mnt/d/opt/c/{file}"))
-        .into();
+    let mut expected: Vec<String> = [
+        "bin/culvert",
+        "lib/culvert/culvert-full",
+        "lib/culvert/libculvert.so",
+    ]
+    .map(|file| format!("/mnt/d/opt/c/{file}"))
+    .into();
     let page = |page: &str| format!("/mnt/d/opt/c/share/man/man1/{page}");
     let completion = |file: &str| format!("/mnt/d/opt/c/share/{file}");
     expected.push(completion("bash-completion/completions/culvert"));

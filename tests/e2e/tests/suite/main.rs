@@ -48,6 +48,7 @@ mod kernel_told;
 mod kernel_transport;
 mod kernel_union;
 mod kernel_writing;
+mod launching;
 mod limits;
 mod locking;
 mod mapped;
