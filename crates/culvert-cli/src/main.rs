@@ -19,6 +19,7 @@ mod fork;
 mod identifier;
 mod inherited;
 mod kernel_mount;
+mod logs;
 mod mounts;
 mod own_path;
 mod pager;
@@ -95,6 +96,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::RunAgain(again) => Err(run_again::run(again)),
         Command::Recover(directory) => recovery::recover(&directory),
         Command::RunPager(directory) => pager::serve(&directory),
+        Command::WriteLog(job) => logs::write(&job),
+        Command::Log(wanted) => logs::read(&wanted),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
         Command::Mount(mount) => kernel_mount::mount(*mount),
         Command::Remount(remount) => kernel_mount::remount::remount(&remount),

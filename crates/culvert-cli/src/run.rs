@@ -5,7 +5,7 @@ use crate::{
     failure::{Failure, NOT_EXECUTABLE, path, shown},
     file_size_signal,
     inherited::{self, Inherited},
-    mounts, prepare,
+    logs, mounts, prepare,
     program::{self, Environment},
     run_directory::{self, RunDirectory},
     stored_images,
@@ -146,6 +146,7 @@ fn serve(
     if private != Some(false) {
         cover::cover(&mut all[inherited.mounts.len()..], private.is_some())?;
     }
+    logs::start(&all[inherited.mounts.len()..], &directory.path)?;
     directory.write_mounts(&all)
 }
 

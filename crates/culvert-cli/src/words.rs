@@ -140,6 +140,16 @@ pub const WORDS: &[Word] = &[
     word("umount", "end mounts", &[ALL, LAZY], Value::Mounted),
     word("list", "list mounts", &[JSON], Value::None),
     word(
+        "log",
+        "say what a log holds",
+        &[
+            short('f', flag("follow", Value::None, "lines as they come")),
+            flag("now", Value::None, "do not wait for programs"),
+            flag("plot", Value::File, "draw a picture"),
+        ],
+        Value::File,
+    ),
+    word(
         "drivers",
         "list or describe file systems",
         &[],

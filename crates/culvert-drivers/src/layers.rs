@@ -9,7 +9,7 @@
 //! option `ro`, under layer `a` with `x=1`, under layer `b`, under layer `a` again with `x=2`.
 
 use crate::registry::{self, check_names_of, unknown};
-use crate::{DriverInfo, Environment, Prepared, Progress, fault, trace};
+use crate::{DriverInfo, Environment, Prepared, Progress, fault, log, trace};
 use alloc::{boxed::Box, format, vec::Vec};
 use culvert::{
     Errno, Error, FileSystem, Result,
@@ -32,6 +32,11 @@ const LAYERS: &[Layer] = &[
         info: fault::INFO,
         prepare: fault::prepare,
         open: fault::open,
+    },
+    Layer {
+        info: log::INFO,
+        prepare: log::prepare,
+        open: log::open,
     },
     Layer {
         info: trace::INFO,
@@ -197,16 +202,19 @@ mod tests {
         for (options, want) in [
             (
                 "layer=fualt",
-                "there is no layer \"fualt\"; did you mean fault? There are: fault, trace",
+                "there is no layer \"fualt\"; did you mean fault? There are: fault, log, trace",
             ),
-            ("layer", "there is no layer \"\"; there are: fault, trace"),
+            (
+                "layer",
+                "there is no layer \"\"; there are: fault, log, trace",
+            ),
             (
                 "fault.seed=1,layer=fault",
                 "option fault.seed: no layer=fault stands before it",
             ),
             (
                 "layer=fault,falt.seed=1",
-                "there is no layer \"falt\"; did you mean fault? There are: fault, trace",
+                "there is no layer \"falt\"; did you mean fault? There are: fault, log, trace",
             ),
             (
                 "layer=fault,fault.sed=1",

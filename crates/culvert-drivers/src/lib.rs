@@ -19,6 +19,7 @@ mod declared;
 mod descriptor;
 pub mod fault;
 pub mod layers;
+pub mod log;
 pub mod memory;
 pub mod passthrough;
 mod proof;
@@ -54,6 +55,9 @@ pub struct Environment<'a> {
     /// Whether a signal waits for the thread that is in the driver; drivers that wait long by
     /// themselves ask it.
     pub interrupted: Option<fn() -> bool>,
+    /// On whose behalf the calling thread is in the driver, for operations that do not say; none:
+    /// nobody knows.
+    pub caller: Option<fn() -> culvert::Caller<'static>>,
     /// Whether any process of the run holds a description of the node that the kernel keeps for it:
     /// one that was shared by fork, exec or a lock, and may be of a program that has not used the
     /// mount yet.

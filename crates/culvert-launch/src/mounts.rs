@@ -21,6 +21,10 @@ pub fn plain(requests: Vec<Request>) -> Option<(Vec<Mount>, bool)> {
         let target = path::plain(&request.target)?;
         let mount = served(request, target)?;
         mount.check().ok()?;
+        // The process that writes a log is started by the whole command.
+        if !culvert_drivers::log::wanted(&mount).is_empty() {
+            return None;
+        }
         let meets = |other: &Mount| {
             path::is_within(&mount.target, &other.target)
                 || path::is_within(&other.target, &mount.target)

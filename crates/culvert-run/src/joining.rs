@@ -71,6 +71,7 @@ pub fn enter(
                 run_directory: Some(&crate::get().path),
                 keeper: internal::keeper(),
                 interrupted,
+                caller: Some(task::caller),
                 in_use: Some(in_use),
                 source: None,
                 book: None,

@@ -15,6 +15,7 @@ mod attributes;
 mod buffer;
 mod cache_retention;
 mod cache_timeout;
+mod caller;
 pub mod capabilities;
 mod channel;
 mod connection;
@@ -47,6 +48,7 @@ pub fn flag_name(flag: culvert_wire::InitFlags) -> &'static str {
     found.map_or("?", |(name, _)| name)
 }
 
+pub use caller::caller;
 pub use channel::{Channel, DeviceFuse, RequestChannel};
 pub use connection::Ended;
 pub use interrupts::interrupted;

@@ -83,6 +83,11 @@ impl Caller<'static> {
 }
 
 impl Caller<'_> {
+    /// Whether it is [`Caller::SYSTEM`].
+    pub const fn is_system(&self) -> bool {
+        self.pid == 0 && self.uid == 0 && self.groups.is_empty() && self.rights.is_none()
+    }
+
     /// Whether it has the right `wanted`.
     pub const fn has(&self, wanted: Rights) -> bool {
         match self.rights {

@@ -1,5 +1,6 @@
 //! The command line: what the user asked for, in his own words, nothing looked at yet.
 
+mod log;
 mod mount;
 pub mod mount_helper;
 
@@ -7,6 +8,7 @@ use crate::{
     completion,
     failure::{Failure, shown},
     kernel_mount::{Mount, remount::Remount},
+    logs,
     run::Run,
     run_again::Again,
     words::{Value, WORDS},
@@ -36,6 +38,10 @@ pub enum Command {
     Recover(PathBuf),
     /// The pager of the run in this directory.
     RunPager(PathBuf),
+    /// The process that writes a log.
+    WriteLog(logs::Job),
+    /// `culvert log`.
+    Log(logs::Read),
     /// `culvert mount`.
     Mount(Box<Mount>),
     /// `mount -o remount`
@@ -71,6 +77,7 @@ Usage: culvert run [-v SOURCE:TARGET[:OPTIONS]]... [--] COMMAND...
        culvert mount [-t TYPE] [-o OPTIONS] SOURCE TARGET
        culvert umount TARGET...
        culvert list [--json]
+       culvert log [-f] [--plot FILE] LOG
        culvert drivers [TYPE]
        culvert doctor [--json] [-- COMMAND...]
        culvert help [COMMAND]
@@ -84,6 +91,7 @@ Runs programs on file systems that live in the program's own process.
   mount    mount a file system for all programs, by the kernel (FUSE)
   umount   end such a mount
   list     list such mounts, with what was asked of their servers
+  log      say what a log of the layer log holds
   drivers  list the file systems there are, or describe one
   doctor   say what works on this machine and why not; with a command:
            how it would be intercepted
@@ -203,6 +211,8 @@ where
                     _ => Err(Failure::new("no run directory given")),
                 }
             }
+            Some(logs::WRITER) => log::writer(&mut parser),
+            Some("log") => log::log(&mut parser),
             Some("mount") => mount::mount(&mut parser),
             Some("umount") => mount::unmount(&mut parser),
             Some("list") => plain(&mut parser, "list", LIST, |given| {
@@ -256,7 +266,7 @@ fn help(word: Option<OsString>) -> Result<Command, Failure> {
     let known = WORDS.iter().find(|known| *known.name == *word);
     let known = known.ok_or_else(|| unknown(&word))?;
     let page = match known.name {
-        "run" | "mount" | "drivers" | "doctor" => format!("culvert-{}", known.name),
+        "run" | "mount" | "log" | "drivers" | "doctor" => format!("culvert-{}", known.name),
         "umount" | "list" => "culvert-mount".into(),
         _ => "culvert".into(),
     };

@@ -16,7 +16,7 @@ pub use times::Times;
 
 use crate::{
     failure::{Failure, path, reason, shown},
-    mounts, prepare,
+    logs, mounts, prepare,
     run_directory::{self, RunDirectory},
 };
 use culvert::mount::Request;
@@ -126,7 +126,11 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     }
     let directory = run_directory::create()?;
     // Costly or wrong things show here, on the user's terminal.
-    let mount = match prepare::prepare(&mount, &directory.path) {
+    let prepared = prepare::prepare(&mount, &directory.path).and_then(|mount| {
+        logs::start(std::slice::from_ref(&mount), &directory.path)?;
+        Ok(mount)
+    });
+    let mount = match prepared {
         Ok(mount) => mount,
         Err(failure) => {
             directory.discard();
@@ -254,6 +258,7 @@ fn start(
         // The other half is for open files.
         open_nodes: Some((descriptors / 2).min(OPEN_NODES)),
         interrupted: Some(culvert_server::interrupted),
+        caller: Some(culvert_server::caller),
         ..Environment::default()
     };
     let filesystem = culvert_drivers::open(mount, &environment)

@@ -13,7 +13,7 @@ mod writeback;
 mod xattrs;
 
 use crate::{
-    attributes,
+    attributes, caller,
     session::{Context, Session},
 };
 use culvert::{Access, Caller, Entry, Errno, Error, Node, OpenFlags, Result};
@@ -42,6 +42,7 @@ impl Session {
                 context.groups.extend(groups.iter());
             }
         }
+        caller::set(&request.header);
         check_names(&request.operation)?;
         if needs_all_rights(&request.operation) {
             context.identity.take_back_rights()?;

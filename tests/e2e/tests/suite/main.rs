@@ -51,6 +51,7 @@ mod kernel_writing;
 mod launching;
 mod limits;
 mod locking;
+mod logs;
 mod mapped;
 mod mapped_bounds;
 mod mapped_calls;
