@@ -21,6 +21,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "culvert-server/src/capabilities.rs",
         "a capability of FUSE's",
     ),
+    (
+        "culvert-drivers/src/union/options.rs",
+        "a way of mergerfs's to number inodes",
+    ),
 ];
 
 /// What is not a test of the source `text`.
