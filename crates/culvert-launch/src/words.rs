@@ -24,7 +24,12 @@ pub fn plain(arguments: &[&CStr]) -> Option<Words> {
         program: 0,
     };
     let mut rest = arguments.iter().map(|word| word.to_bytes()).enumerate();
-    rest.next()?;
+    // mount(8) calls the command by such names, and means other words.
+    let (_, own) = rest.next()?;
+    let name = own.rsplit(|&byte| byte == b'/').next()?;
+    if name.starts_with(b"mount.") {
+        return None;
+    }
     rest.next().filter(|(_, word)| *word == b"run")?;
     words.program = loop {
         let (at, word) = rest.next()?;

@@ -6,6 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 
 /// As many nodes are remembered; then all but the root are forgotten, and learnt again.
 const MOST: usize = 500_000;
+/// As many bytes their names may have.
+const BYTES: usize = 256 << 20;
+/// The longest path that is put together: `PATH_MAX` (limits.h). Deeper ones begin at a number.
+const LONGEST: usize = 4096;
 
 /// RENAME_EXCHANGE (renameat2(2)).
 const EXCHANGE: u64 = 2;
@@ -17,6 +21,8 @@ pub struct Paths {
     nodes: HashMap<u64, Vec<u8>>,
     /// The same the other way round, of names that are there.
     names: BTreeMap<Vec<u8>, u64>,
+    /// Bytes of names since all were forgotten.
+    bytes: usize,
 }
 
 impl Paths {
@@ -32,6 +38,9 @@ impl Paths {
     /// The path of `name` in `dir`.
     pub fn below(&self, dir: u64, name: &[u8]) -> Vec<u8> {
         let mut path = self.of(dir);
+        if path.len() + name.len() > LONGEST {
+            path = format!("?{dir:x}").into_bytes();
+        }
         if !path.is_empty() && !name.is_empty() {
             path.push(b'/');
         }
@@ -43,10 +52,13 @@ impl Paths {
         if node == self.root {
             return;
         }
-        if self.nodes.len() >= MOST {
+        let most = self.nodes.len().max(self.names.len());
+        if most >= MOST || self.bytes >= BYTES {
             self.nodes.clear();
             self.names.clear();
+            self.bytes = 0;
         }
+        self.bytes += 2 * path.len();
         self.names.insert(path.clone(), node);
         self.nodes.insert(node, path);
     }
@@ -77,6 +89,8 @@ impl Paths {
             }
             return;
         };
+        // Of a name that was cut it is not said what was found.
+        let finds = record.found != 0;
         if record.errno != 0 {
             return;
         }
@@ -86,10 +100,14 @@ impl Paths {
             | Operation::Mkdir
             | Operation::Mknod
             | Operation::Symlink
-            | Operation::Link => {
+            | Operation::Link
+                if finds =>
+            {
                 let path = self.below(record.node, record.name);
                 self.note(record.found, path);
             }
+            // It may have the number of what is gone.
+            Operation::Tmpfile => drop(self.nodes.remove(&record.found)),
             Operation::Unlink | Operation::Rmdir => {
                 let path = self.below(record.node, record.name);
                 self.take(&path);
@@ -110,6 +128,10 @@ impl Paths {
 
     fn put(&mut self, moved: Vec<(Vec<u8>, u64)>, from: &[u8], to: &[u8]) {
         for (path, node) in moved {
+            // Another one has that number, or it was found elsewhere since.
+            if self.nodes.get(&node) != Some(&path) {
+                continue;
+            }
             let path = [to, &path[from.len()..]].concat();
             self.note(node, path);
         }

@@ -16,6 +16,10 @@ use std::{
         fs::{FileExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     thread,
     time::{Duration, SystemTime},
 };
@@ -25,6 +29,8 @@ const ROOM: usize = 1 << 20;
 /// How long the writer sleeps after it has written: so a busy program is not held up by waking it
 /// for each record.
 const PAUSE: Duration = Duration::from_millis(5);
+/// How often the lock on the log is tried.
+const TRIES: usize = 20;
 /// As many programs' names are remembered.
 const PROGRAMS: usize = 65536;
 
@@ -66,6 +72,8 @@ pub struct Writer {
     told: u64,
     /// Lines that could not be written.
     lost: u64,
+    /// Nobody uses the mount any more.
+    ended: Arc<AtomicBool>,
     /// The last line may not be whole.
     torn: bool,
 }
@@ -90,8 +98,13 @@ impl Writer {
         if !is_regular {
             return Err(failed(&job.file, &"no regular file"));
         }
-        // Who waits for the log takes this lock.
-        let _ = flock(&file, FlockOperation::NonBlockingLockShared);
+        // Who waits for the log takes this lock, and gives it back at once.
+        for _ in 0..TRIES {
+            if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
         let pipe = rustix::fs::open(&job.pipe, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .map(File::from)
             .map_err(|error| failed(&job.pipe, &io::Error::from(error)))?;
@@ -114,6 +127,7 @@ impl Writer {
             dropped,
             told: 0,
             lost: 0,
+            ended: Arc::default(),
             torn: false,
         })
     }
@@ -121,8 +135,10 @@ impl Writer {
     /// Writes until `over` returns, which waits until nobody uses the mount any more.
     pub fn write(mut self, over: impl FnOnce() + Send + 'static) -> Result<(), String> {
         let mut end = self.pipe.try_clone().map_err(|error| error.to_string())?;
+        let ended = Arc::clone(&self.ended);
         thread::spawn(move || {
             over();
+            ended.store(true, SeqCst);
             let record = Record::new(What::End, culvert::Node(0));
             let mut room = [0; 256];
             // As long as the pipe is full it is being read.
@@ -139,7 +155,7 @@ impl Writer {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(format!("the pipe of the log: {error}")),
             }
-            let (used, ended) = self.take(&room[..filled])?;
+            let (used, ended) = self.take(&room[..filled]);
             room.copy_within(used..filled, 0);
             filled -= used;
             if ended {
@@ -151,19 +167,23 @@ impl Writer {
 
     /// Writes the lines of the records in `bytes`; how many bytes these were, and whether the last
     /// one has come.
-    fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), String> {
+    fn take(&mut self, bytes: &[u8]) -> (usize, bool) {
         let (mut used, mut out, mut ended) = (0, Vec::new(), false);
         while let Some((record, length)) = Record::decode(&bytes[used..]) {
             used += length;
-            ended |= record.what == What::End;
+            // Others might say so, too.
+            ended |= record.what == What::End && self.ended.load(SeqCst);
             self.add(&record, &mut out);
         }
-        if bytes.len() - used >= LONGEST {
-            return Err("what came by the pipe of the log is no record".into());
+        if Record::is_none(&bytes[used..]) {
+            // A program of the run has written to the pipe itself. What follows begins anywhere.
+            used = bytes.len();
+            self.lost += 1;
+            ended |= self.ended.load(SeqCst);
         }
         self.gap(&mut out);
         self.put(&out);
-        Ok((used, ended))
+        (used, ended)
     }
 
     fn put(&mut self, out: &[u8]) {

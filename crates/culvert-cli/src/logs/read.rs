@@ -42,8 +42,8 @@ pub fn read(wanted: &Read) -> Result<u8, Failure> {
         if io::stderr().is_terminal() {
             eprintln!("culvert: programs still write to it; waiting (--now does not wait)");
         }
-        let _ = flock(&file, FlockOperation::LockShared);
         let _ = flock(&file, FlockOperation::LockExclusive);
+        let _ = flock(&file, FlockOperation::Unlock);
     }
     let summary = Summary::read(BufReader::new(&file)).map_err(failed)?;
     if summary.is_empty() {

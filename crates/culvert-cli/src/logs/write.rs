@@ -3,7 +3,7 @@
 
 use super::WRITER;
 use crate::{
-    failure::{Failure, path, reason},
+    failure::{Failure, path, reason, shown},
     own_path::own_path,
 };
 use culvert::mount::Mount;
@@ -72,6 +72,14 @@ impl Job {
 /// one that cannot write is the failure.
 pub fn start(mounts: &[Mount], directory: &Path) -> Result<(), Failure> {
     for wanted in mounts.iter().flat_map(culvert_drivers::log::wanted) {
+        let (file, target) = (path(&wanted.file), path(&wanted.target));
+        if Path::new(file).starts_with(target) {
+            let (file, target) = (shown(file), shown(target));
+            return Err(Failure::new(format!(
+                "log.file={file} lies in {target}, whose operations it holds"
+            ))
+            .advice("name a file outside of the mount"));
+        }
         let job = Job {
             directory: directory.to_path_buf(),
             log: culvert_log::Job {
@@ -126,6 +134,8 @@ unsafe extern "C" {
 pub fn write(job: &Job) -> Result<u8, Failure> {
     // The lock of the run among them, which all of its processes inherit. Nothing is open here yet.
     let _ = culvert_sys::fd::close_range(3, u32::MAX, 0);
+    // A limit on files is an error here, not the end.
+    let _ = culvert_sys::process::set_ignored(culvert_sys::raw::general::SIGXFSZ, true);
     let writer = Writer::open(&job.log)
         .map_err(|why| Failure::new(format!("the log cannot be written: {why}")))?;
     match fork() {

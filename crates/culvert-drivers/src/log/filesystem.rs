@@ -312,7 +312,8 @@ impl Layer for LogFs {
         Ok((entry, self.opened(entry.attributes.node, flags, opened)))
     }
 
-    /// One record, as LoggedFS has it; names found on the way are told as lookups are.
+    /// A record of the listing, and one for each name that was found on the way, by which its path is
+    /// known.
     fn read_directory_plus(
         &self,
         caller: &Caller<'_>,
@@ -322,7 +323,19 @@ impl Layer for LogFs {
     ) -> Result<()> {
         let record = Record::new(What::Operation(Operation::ReadDirectory), dir);
         self.recorder.around(record, || {
-            self.inner.read_directory_plus(caller, dir, from, sink)
+            self.inner
+                .read_directory_plus(caller, dir, from, &mut |entry, found| {
+                    let name = entry.name;
+                    let taken = sink(entry, found);
+                    if let (true, Some(found)) = (taken, found) {
+                        let record = Record {
+                            found: found.attributes.node.0,
+                            ..named(Operation::Lookup, dir, name)
+                        };
+                        self.recorder.ended(record, self.recorder.now(), &Ok(()));
+                    }
+                    taken
+                })
         })
     }
 

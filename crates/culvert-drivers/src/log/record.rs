@@ -113,6 +113,9 @@ impl Record<'_> {
             .min(room.saturating_sub(self.name.len()).max(room / 2));
         let name = self.name.len().min(room - other);
         let length = FIXED + name + other;
+        // Half a name is nobody's.
+        let is_cut = name < self.name.len() || other < self.other.len();
+        let found = if is_cut { 0 } else { self.found };
         let (uid, gid) = (self.caller.1, self.caller.2);
         let head = [
             length as u64
@@ -125,7 +128,7 @@ impl Record<'_> {
             self.took,
             self.node,
             self.node2,
-            self.found,
+            found,
         ];
         let words = head.iter().chain(&self.numbers);
         for (place, word) in into.chunks_exact_mut(8).zip(words) {
@@ -139,6 +142,17 @@ impl Record<'_> {
 }
 
 impl<'a> Record<'a> {
+    /// Whether `bytes` are the beginning of no record, however many more come.
+    pub fn is_none(bytes: &[u8]) -> bool {
+        let Some(head) = bytes.first_chunk::<8>() else {
+            return false;
+        };
+        let head = u64::from_ne_bytes(*head);
+        let (length, name) = ((head & 0xffff) as usize, (head >> 16 & 0xffff) as usize);
+        let fits = (FIXED..=LONGEST).contains(&length) && name <= length - FIXED;
+        !fits || What::of((head >> 32) as u8).is_none()
+    }
+
     /// The record at the beginning of `bytes`, and its length. None: it is not whole yet, or is
     /// none; then nothing that follows can be read either.
     pub fn decode(bytes: &'a [u8]) -> Option<(Self, usize)> {
@@ -212,12 +226,15 @@ mod tests {
         assert_eq!(bytes.len(), LONGEST);
         for cut in 0..bytes.len() {
             assert_eq!(Record::decode(&bytes[..cut]), None);
+            assert!(!Record::is_none(&bytes[..cut]));
         }
         for (at, value) in (0..FIXED).flat_map(|at| [0, 1, 0x7f, 0xff].map(|value| (at, value))) {
             let mut bad = bytes.clone();
             bad[at] = value;
-            if let Some((_, length)) = Record::decode(&bad) {
-                assert!(length <= bad.len());
+            match Record::decode(&bad) {
+                Some((_, length)) => assert!(length <= bad.len() && !Record::is_none(&bad)),
+                // No more than a whole one is ever waited for.
+                None => assert!(Record::is_none(&bad)),
             }
         }
     }

@@ -458,9 +458,9 @@ impl UnionFs {
         link(&temporary)?;
         let to = (dir, name);
         let moved = branch.rename(caller, (dir, &temporary), to, RenameFlags::default());
-        moved.inspect_err(|_| {
-            let _ = branch.unlink(caller, dir, &temporary);
-        })
+        // Of two names of one file a rename leaves both.
+        let _ = branch.unlink(caller, dir, &temporary);
+        moved
     }
 
     /// Swaps two names that the same branch alone has.

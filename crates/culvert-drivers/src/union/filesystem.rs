@@ -8,6 +8,7 @@ use super::nodes::Nodes;
 use super::options::{Function, Settings};
 use super::parts::Core;
 use super::{ROOT, changes};
+use crate::archive::host::terminated;
 use crate::{DescriptorFile, Environment, Keeper, unhindered};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{
@@ -15,7 +16,7 @@ use culvert::{
     FileSystem, Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result, SetAttributes,
     StatFs, Validity, mount::Mount,
 };
-use culvert_sys::process;
+use culvert_sys::{fs, process};
 
 /// Several file systems as one.
 pub struct UnionFs {
@@ -23,10 +24,21 @@ pub struct UnionFs {
     pub(super) names: Names,
     keeper: Keeper,
     capabilities: Capabilities,
+    /// Whose the mount is.
+    user: u32,
 }
 
 /// `FUSE_SUPER_MAGIC`, which is mergerfs's.
 const MAGIC: u64 = 0x6573_5546;
+
+/// Whose the mount is: the run directory's owner, whoever a process has become since.
+fn user_of(environment: &Environment<'_>) -> u32 {
+    let owner = environment.run_directory.and_then(|run| {
+        let run = terminated(run).ok()?;
+        Some(fs::stat(&run).ok()?.st_uid)
+    });
+    owner.unwrap_or_else(process::geteuid)
+}
 
 impl UnionFs {
     /// The union of `branches`, those of `mount`.
@@ -79,7 +91,23 @@ impl UnionFs {
             names: Names::new(salts ^ target, environment),
             keeper: environment.keeper,
             capabilities,
+            user: user_of(environment),
         })
+    }
+
+    /// Whether `caller` is the mount's own user, or root: `EACCES` else. What a directory shows is its
+    /// first part's, but its names are those of all parts, and a missing part is made by who asks: for
+    /// other users each part would have to be judged. Of branches that judge nothing themselves the
+    /// front end judges.
+    fn own(&self, caller: &Caller<'_>) -> Result<()> {
+        let own = [0, self.user].contains(&caller.uid);
+        match own || !self.capabilities.checks_permissions {
+            true => Ok(()),
+            false => Err(Error::because(
+                Errno::EACCES,
+                "directories of a union are listed and changed by the mount's own user alone",
+            )),
+        }
     }
 
     /// `EROFS` on a mount that is to stay as it is.
@@ -325,6 +353,7 @@ impl FileSystem for UnionFs {
         _: OpenFlags,
     ) -> Result<OpenedDirectory> {
         let opened = OpenDirectory::new(&self.core, dir)?;
+        self.own(caller)?;
         for part in self.core.instances(caller, dir)? {
             self.guard(caller, (part.index, part.node), Access::READ)?;
         }
@@ -442,10 +471,12 @@ impl FileSystem for UnionFs {
         flags: OpenFlags,
         mode: u32,
     ) -> Result<(Entry, Opened)> {
+        self.own(caller)?;
         self.create_file(caller, dir, name, flags, mode)
     }
 
     fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
+        self.own(caller)?;
         self.make(caller, (dir, name), Function::Mkdir, &mut |branch, dir| {
             branch.mkdir(caller, dir, name, mode)
         })
@@ -459,12 +490,14 @@ impl FileSystem for UnionFs {
         mode: u32,
         rdev: u64,
     ) -> Result<Entry> {
+        self.own(caller)?;
         self.make(caller, (dir, name), Function::Mknod, &mut |branch, dir| {
             branch.mknod(caller, dir, name, mode, rdev)
         })
     }
 
     fn symlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry> {
+        self.own(caller)?;
         self.make(
             caller,
             (dir, name),
@@ -474,14 +507,17 @@ impl FileSystem for UnionFs {
     }
 
     fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
+        self.own(caller)?;
         self.add_name(caller, node, dir, name)
     }
 
     fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
+        self.own(caller)?;
         self.remove_file(caller, dir, name)
     }
 
     fn rmdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
+        self.own(caller)?;
         self.remove_directory(caller, dir, name)
     }
 
@@ -492,6 +528,7 @@ impl FileSystem for UnionFs {
         to: (Node, &[u8]),
         flags: RenameFlags,
     ) -> Result<()> {
+        self.own(caller)?;
         self.move_name(caller, from, to, flags)
     }
 
@@ -502,6 +539,7 @@ impl FileSystem for UnionFs {
         flags: OpenFlags,
         mode: u32,
     ) -> Result<(Entry, Opened)> {
+        self.own(caller)?;
         self.create_unnamed(caller, dir, flags, mode)
     }
 

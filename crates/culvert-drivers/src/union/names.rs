@@ -1,14 +1,10 @@
 //! One change of names at a time: that a name is on no branch is found, and made use of, at one
 //! moment for all processes of a run.
 
-use crate::{
-    Environment,
-    archive::host::terminated,
-    descriptor::{Keeper, KeptFd},
-};
-use alloc::{format, vec::Vec};
+use crate::{Environment, archive::host::terminated, descriptor::KeptFd};
+use alloc::format;
 use culvert::Errno;
-use culvert::sync::{Mutex, MutexGuard, OnceCell};
+use culvert::sync::{Mutex, MutexGuard};
 use culvert_sys::fd::{self, LockCommand};
 use culvert_sys::flags::OFlags;
 use culvert_sys::fs;
@@ -19,9 +15,7 @@ pub struct Names {
     own: Mutex<()>,
     /// A file whose lock the processes of the run take in turn, in their run directory: a record
     /// lock, which the kernel knows by the process, so that a child of fork has not its parent's.
-    path: Option<Vec<u8>>,
-    file: OnceCell<KeptFd>,
-    keeper: Keeper,
+    file: Option<KeptFd>,
 }
 
 /// It, for as long as it is held.
@@ -35,15 +29,16 @@ impl Names {
     /// Of the mount with the `number`; in a process alone there is nobody else.
     pub fn new(number: u64, environment: &Environment<'_>) -> Self {
         let directory = environment.run_directory.filter(|_| !environment.alone);
-        let path = directory.map(|run| {
+        // Now: a child of vfork, or a program under a filter, could not open it for this process.
+        let file = directory.and_then(|run| {
             let name = format!("/union-{number:x}.lock");
-            [run, name.as_bytes()].concat()
+            let path = terminated(&[run, name.as_bytes()].concat()).ok()?;
+            let flags = OFlags::RDWR | OFlags::CREAT | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            Some(environment.keeper.keep(fs::open(&path, flags, 0o600).ok()?))
         });
         Self {
             own: Mutex::new(()),
-            path,
-            file: OnceCell::new(),
-            keeper: environment.keeper,
+            file,
         }
     }
 
@@ -59,12 +54,7 @@ impl Names {
     }
 
     fn lock(&self, kind: u32) -> Result<(), Errno> {
-        let path = self.path.as_deref().ok_or(Errno::ENOENT)?;
-        let file = self.file.get_or_try_init(|| {
-            let flags = OFlags::RDWR | OFlags::CREAT | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            let file = fs::open(&terminated(path)?, flags, 0o600)?;
-            Ok::<_, Errno>(self.keeper.keep(file))
-        })?;
+        let file = self.file.as_ref().ok_or(Errno::ENOENT)?;
         loop {
             let mut lock = linux::flock {
                 l_type: kind as i16,

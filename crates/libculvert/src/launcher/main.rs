@@ -56,7 +56,6 @@ struct Given {
     environment: &'static [*const c_char],
     /// Of the auxiliary vector (getauxval(3)).
     secure: bool,
-    path: Option<&'static CStr>,
 }
 
 impl Given {
@@ -65,7 +64,6 @@ impl Given {
     unsafe fn read(stack: *const usize) -> Self {
         const AT_NULL: usize = 0;
         const AT_SECURE: usize = 23;
-        const AT_EXECFN: usize = 31;
         // SAFETY: the kernel's layout, see above: null pointers end the arrays, AT_NULL the pairs.
         unsafe {
             let count = *stack;
@@ -79,14 +77,11 @@ impl Given {
                 arguments: core::slice::from_raw_parts(arguments, count),
                 environment: core::slice::from_raw_parts(environment, entries),
                 secure: false,
-                path: None,
             };
             let mut pair = environment.add(entries + 1).cast::<[usize; 2]>();
             while (*pair)[0] != AT_NULL {
-                match *pair {
-                    [AT_SECURE, value] => given.secure = value != 0,
-                    [AT_EXECFN, value] => given.path = Some(CStr::from_ptr(value as *const c_char)),
-                    _ => {}
+                if let [AT_SECURE, value] = *pair {
+                    given.secure = value != 0;
                 }
                 pair = pair.add(1);
             }
@@ -108,10 +103,11 @@ unsafe extern "C" fn start(stack: *mut usize) -> ! {
     if given.secure {
         refuse_other_rights();
     }
-    let places = whole_command(&given);
-    if let Some(whole) = places
-        .iter()
-        .find(|place| fs::access(&c_string(place), X_OK).is_ok())
+    let places = whole_command();
+    let mut there = places.iter();
+    // With capabilities of the file, which the whole command has not, nothing is done here.
+    if let Some(whole) = there.find(|place| fs::access(&c_string(place), X_OK).is_ok())
+        && !given.secure
     {
         plain::launch(
             &strings(given.arguments),
@@ -123,9 +119,10 @@ unsafe extern "C" fn start(stack: *mut usize) -> ! {
 }
 
 /// Where the whole command may lie: beside this one, or in ../lib/culvert from there.
-fn whole_command(given: &Given) -> [Vec<u8>; 2] {
-    let own = fs::read_link(CWD, c"/proc/self/exe");
-    let own = own.unwrap_or_else(|_| given.path.unwrap_or_default().to_bytes().to_vec());
+fn whole_command() -> [Vec<u8>; 2] {
+    // Without /proc it is nowhere: what else names this file may name a script that somebody made.
+    let exe = c"/proc/self/exe";
+    let own = fs::read_link(CWD, exe).unwrap_or_else(|_| exe.to_bytes().to_vec());
     let parent = |path: &[u8]| match path.iter().rposition(|&byte| byte == b'/') {
         Some(end) => path[..end].to_vec(),
         None => b".".to_vec(),
@@ -175,14 +172,17 @@ fn execute_whole(given: &Given, places: &[Vec<u8>; 2]) -> ! {
 /// Files, programs and the environment are taken as the caller's own; and what lies beside this
 /// file may be anybody's, who has made a link to it.
 fn refuse_other_rights() {
-    let text = if process::geteuid() != process::getuid() {
-        NOT_SET_USER
+    let (text, advice) = if process::geteuid() != process::getuid() {
+        (NOT_SET_USER, NOT_SET_USER_ADVICE)
     } else if process::getegid() != process::getgid() {
-        "culvert must not be a set-group-ID program"
+        (
+            "culvert must not be a set-group-ID program",
+            "take the bit off (chmod g-s); users mount by fusermount3",
+        )
     } else {
         return;
     };
-    let (text, advice) = (text.as_bytes(), NOT_SET_USER_ADVICE.as_bytes());
+    let (text, advice) = (text.as_bytes(), advice.as_bytes());
     say(&[b"culvert: ", text, b"\n         ", advice, b"\n"]);
     process::exit_group(FAILED)
 }
@@ -198,7 +198,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     heap::start_anew();
     // SAFETY: as the entry has found it.
     let given = unsafe { Given::read(STACK.load(Relaxed)) };
-    execute_whole(&given, &whole_command(&given))
+    execute_whole(&given, &whole_command())
 }
 
 // Named by the precompiled `core`, never called: this program aborts on panic.
