@@ -47,8 +47,7 @@ pub const INFO: DriverInfo = DriverInfo {
         OptionInfo {
             name: "data",
             value: "yes|no",
-            summary: "whether reads and writes are logged, too (default yes); without them files are as \
-                      fast as without the layer",
+            summary: "whether reads and writes are logged, too (default yes)",
         },
         OptionInfo {
             name: PIPE,
