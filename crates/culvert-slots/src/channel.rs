@@ -1,0 +1,129 @@
+//! What a client of a FUSE server needs of the way to it.
+
+use core::marker::PhantomData;
+use culvert_sys::errno::Errno;
+
+/// For whom a request is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Its user. The server's side believes the owner of the area, not this.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Its process.
+    pub pid: u32,
+}
+
+/// The body of a message, in memory that other processes write to: each byte is read once, by a
+/// copy, and checked in the copy.
+pub struct Payload<'a> {
+    start: *mut u8,
+    length: usize,
+    of: PhantomData<&'a ()>,
+}
+
+impl Payload<'_> {
+    /// The `length` bytes from `start` on.
+    ///
+    /// # Safety
+    ///
+    /// They are mapped for reading and writing while this lives, and no Rust reference to them
+    /// exists.
+    pub const unsafe fn new(start: *mut u8, length: usize) -> Self {
+        Self {
+            start,
+            length,
+            of: PhantomData,
+        }
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Its first byte, for copies to and from a program's memory, which may fault.
+    #[must_use]
+    pub const fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// Copies the bytes from `offset` on into `into`; how many there were for it.
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> usize {
+        let count = into.len().min(self.length.saturating_sub(offset));
+        if count > 0 {
+            // SAFETY: the range lies within the payload (new).
+            unsafe {
+                self.start
+                    .add(offset)
+                    .copy_to_nonoverlapping(into.as_mut_ptr(), count)
+            };
+        }
+        count
+    }
+
+    /// Copies `bytes` to `offset`; how many had room.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(self.length.saturating_sub(offset));
+        if count > 0 {
+            // SAFETY: the range lies within the payload (new).
+            unsafe {
+                self.start
+                    .add(offset)
+                    .copy_from_nonoverlapping(bytes.as_ptr(), count)
+            };
+        }
+        count
+    }
+}
+
+/// Puts a request's body, or takes a reply's.
+pub type Body<'a> = &'a mut dyn FnMut(&Payload<'_>) -> Result<(), Errno>;
+
+/// The way to a FUSE server whose INIT has been answered.
+pub trait Channel: Send + Sync {
+    /// The most bytes that the body of a request or a reply may have.
+    fn largest(&self) -> usize;
+
+    /// Sends request `opcode` on `node` with a body of `length` bytes, which `fill` puts, and waits
+    /// for its reply, whose body `take` sees. The header (length, unique number) is made here.
+    ///
+    /// A signal that the program handles makes an INTERRUPT of the request, whose reply is waited
+    /// for as before.
+    ///
+    /// # Errors
+    ///
+    /// The error that the server replied, or of `fill` and `take`; `EINTR` after a signal before
+    /// the server took the request; `E2BIG` for a body that is too large; `EIO` for a reply that is
+    /// no reply; `ENOTCONN` if the server is gone (`ECONNABORTED` for a request that it had taken).
+    fn call(
+        &self,
+        caller: Caller,
+        opcode: u32,
+        node: u64,
+        length: usize,
+        fill: Body<'_>,
+        take: Body<'_>,
+    ) -> Result<(), Errno>;
+
+    /// Sends a request that has no reply (FORGET, BATCH_FORGET), when there is room for it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTCONN` if the server is gone, `EAGAIN` if there is no room now.
+    fn send(&self, opcode: u32, node: u64, body: &[u8]) -> Result<(), Errno>;
+
+    /// What the server answered to INIT: `struct fuse_init_out`, with zeros where an old server's
+    /// is shorter.
+    fn init_reply(&self) -> [u8; 64];
+
+    /// How many notifications the server has sent: what a client caches is stale when this grows.
+    fn notifications(&self) -> u64;
+}
