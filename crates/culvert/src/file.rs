@@ -208,6 +208,17 @@ pub trait File: Send + Sync {
         None
     }
 
+    /// Whether the file of [`File::descriptor`] *is* this one in all that concerns its bytes, so
+    /// that the driver need not hear of them: the program gets that descriptor, and reads, writes,
+    /// seeks, maps and locks by the kernel's own calls. What is left here are attributes and
+    /// their changes, [`File::sync`], [`File::flush`] and the end. The driver's descriptor may become
+    /// the program's own number; nobody uses it but for such calls. False by default.
+    ///
+    /// Constant while the file is open.
+    fn is_backed(&self) -> bool {
+        false
+    }
+
     /// What another process continues this open file by ([`FileSystem::adopt`]) that may not open it
     /// anew: a descriptor of the kernel's, borrowed. One with another access mode than this open's
     /// is not used. By default [`File::descriptor`]; where there is none, such a process has an error.

@@ -11,10 +11,14 @@
 //! [`Layer::around`] stands around every operation that may fail. [`Layer::called`] hears of every
 //! call.
 //!
+//! [`Layer::touches`] says what a layer leaves alone, which then costs nothing: without `data` a
+//! file of the kernel's below stays one, whose reads, writes and mappings are native.
+//!
 //! What the driver API derives from other operations is derived for a layer too, from the layer's
 //! own operations: `walk` and `read_directory_plus` look up, `access` judges the attributes. So a
 //! name hidden in `lookup` stays hidden when several components are walked at once. A layer that
-//! leaves names alone and wants the inner driver's own `walk` forwards it in one line.
+//! touches neither names nor attributes has the inner driver's own `walk`, `reach` and listing; one
+//! that wants `walk` all the same forwards it in one line.
 //!
 //! ```
 //! use culvert::{Caller, Entry, Errno, FileSystem, Layer, Layered, Node, Result};
@@ -104,6 +108,19 @@ macro_rules! layer_trait {
 layer_trait! {
     /// A driver that wraps another and overrides only what it changes.
     trait Layer of FileSystem as Layered {
+        /// What the layer touches. Constant while the mount lives. With everything, the default, a
+        /// layer need not think of it.
+        ///
+        /// Without `data` the files that [`Layer::opened`] hands out must be those of the inner
+        /// driver or of a [`FileLayer`] that says the same ([`FileLayer::touches_data`]). Without
+        /// `names` and `attributes` `walk`, `reach`, `access` and `read_directory_plus` are the inner
+        /// driver's own. With nothing at all the mount may be done past both, by the kernel
+        /// ([`FileSystem::backing`]).
+        #[inline]
+        fn touches(&self) -> Touches {
+            Touches::ALL
+        }
+
         /// What the layer makes of attributes that the inner driver reports, in every operation
         /// that returns them.
         #[inline]
@@ -148,12 +165,18 @@ layer_trait! {
         Ok(self.seen_entry(caller, found))
     }
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
+        if self.touches().leaves_paths() {
+            return self.inner().walk(caller, from, path);
+        }
         let lookup = |dir, name: &[u8]| self.lookup(caller, dir, name);
         let who = (caller, self.capabilities());
         derived::walk(who, lookup, |node| self.forget(node, 1), from, path)
     }
-    fn reach(&self, _caller: &Caller<'_>, _from: Node, _path: &[u8]) -> Option<Result<Reached>> {
-        None
+    fn reach(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
+        match self.touches().leaves_paths() {
+            true => self.inner().reach(caller, from, path),
+            false => None,
+        }
     }
     fn parent(&self, dir: Node) -> Result<Node> {
         self.inner().parent(dir)
@@ -167,7 +190,7 @@ layer_trait! {
     }
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
         self.around(Call::of(Operation::Access, node), || {
-            if self.inner().capabilities().checks_permissions {
+            if self.touches().leaves_paths() || self.inner().capabilities().checks_permissions {
                 return self.inner().access(caller, node, access);
             }
             derived::access(caller, &self.attributes(caller, node)?, access, self.capabilities())
@@ -204,6 +227,9 @@ layer_trait! {
         self.around(call, || self.inner().read_directory(caller, dir, from, sink))
     }
     fn read_directory_plus(&self, caller: &Caller<'_>, dir: Node, from: u64, sink: &mut DirectoryPlusSink<'_>) -> Result<()> {
+        if self.touches().leaves_paths() {
+            return self.inner().read_directory_plus(caller, dir, from, sink);
+        }
         self.read_directory(caller, dir, from, &mut |entry| {
             let found = self.lookup(caller, dir, entry.name).ok();
             derived::offer(entry, found, sink, |node| self.forget(node, 1))
@@ -301,10 +327,16 @@ layer_trait! {
         self.around(Call::of(Operation::Sync, self.root()), || self.inner().sync())
     }
     fn backing(&self) -> Option<Backing> {
-        None
+        match self.touches().is_nothing() {
+            true => self.inner().backing(),
+            false => None,
+        }
     }
-    fn kernel_node(&self, _node: Node) -> Option<i32> {
-        None
+    fn kernel_node(&self, node: Node) -> Option<i32> {
+        match self.touches().is_nothing() {
+            true => self.inner().kernel_node(node),
+            false => None,
+        }
     }
     fn handed_down(&self, node: Node) -> Option<i32> {
         self.inner().handed_down(node)
@@ -329,6 +361,15 @@ layer_trait! {
     /// the inner driver, and answer `as_any` with the inner one's (the default), so that
     /// `copy_range` meets files it knows.
     trait FileLayer of File as LayeredFile {
+        /// Whether the layer touches the bytes of the file ([`Touches::data`]), or must hear of what
+        /// is done to them. The default, true, is right for every layer. With false the program may
+        /// have the inner file's own descriptor ([`File::is_backed`]): `read_at`, `write_at`,
+        /// `append`, `allocate`, `seek` and `copy_range` are then not called.
+        #[inline]
+        fn touches_data(&self) -> bool {
+            true
+        }
+
         /// What the layer makes of the attributes that the inner file reports; as [`Layer::seen`].
         #[inline]
         fn seen(&self, caller: &Caller<'_>, attributes: Attributes) -> Attributes {
@@ -380,10 +421,19 @@ layer_trait! {
         self.inner().as_any()
     }
     fn descriptor(&self) -> Option<i32> {
-        None
+        match self.touches_data() {
+            true => None,
+            false => self.inner().descriptor(),
+        }
     }
-    fn with_kernel_file(&self, _range: (u64, u64), _stores: bool, _map: &mut dyn FnMut(i32)) -> Result<bool> {
-        Ok(false)
+    fn is_backed(&self) -> bool {
+        !self.touches_data() && self.inner().is_backed()
+    }
+    fn with_kernel_file(&self, range: (u64, u64), stores: bool, map: &mut dyn FnMut(i32)) -> Result<bool> {
+        match self.touches_data() {
+            true => Ok(false),
+            false => self.inner().with_kernel_file(range, stores, map),
+        }
     }
     fn caching(&self) -> Caching {
         self.inner().caching()
@@ -429,5 +479,7 @@ mod data;
 mod data_tests;
 #[cfg(test)]
 mod tests;
+mod touches;
 
 pub use data::{DataFile, DataLayer};
+pub use touches::Touches;

@@ -57,6 +57,6 @@ pub use file::{Caching, File, Opened, Readiness, Whence};
 pub use filesystem::FileSystem;
 pub use flags::{Capabilities, OpenFlags, RenameFlags, Validity};
 pub use io::{Sink, Source, read_through, write_through};
-pub use layer::{DataFile, DataLayer, FileLayer, Layer, Layered, LayeredFile};
+pub use layer::{DataFile, DataLayer, FileLayer, Layer, Layered, LayeredFile, Touches};
 pub use lock::{Lock, LockKind, LockOwner, Wait};
 pub use operation::{Call, Operation};

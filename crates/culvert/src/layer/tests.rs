@@ -386,3 +386,98 @@ fn each_caller_has_an_answer_of_its_own() {
         assert_eq!(seen, [uid; 5]);
     }
 }
+
+/// A layer that says what it is told to say.
+struct Says(Memory, Touches, AtomicUsize);
+
+impl Layer for Says {
+    type Inner = Memory;
+    fn inner(&self) -> &Memory {
+        &self.0
+    }
+    fn touches(&self) -> Touches {
+        self.1
+    }
+    fn around<T>(&self, call: Call<'_>, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        if call.operation == Operation::Lookup {
+            self.2.fetch_add(1, Relaxed);
+        }
+        work()
+    }
+}
+
+#[test]
+fn paths_that_a_layer_leaves_alone_are_walked_below_it() {
+    for (touches, lookups) in [
+        (Touches::ALL, 2),
+        (Touches::ATTRIBUTES, 2),
+        (Touches::NO_DATA, 2),
+        (Touches::NOTHING, 0),
+        (
+            Touches {
+                data: true,
+                ..Touches::NOTHING
+            },
+            0,
+        ),
+    ] {
+        let memory = Memory::new();
+        fill(&memory, &Tree::new().directory("d").file("d/y", "y")).unwrap();
+        let fs = Layered(Says(memory, touches, AtomicUsize::new(0)));
+        let walked = fs.walk(WHO, fs.root(), b"d/y").unwrap();
+        assert!(walked.entry.is_some());
+        assert_eq!(fs.0.2.load(Relaxed), lookups, "{touches:?}");
+    }
+}
+
+/// Says nothing of bytes, or everything.
+struct Bytes(Box<dyn File>, bool);
+
+impl FileLayer for Bytes {
+    type Inner = dyn File;
+    fn inner(&self) -> &Self::Inner {
+        &*self.0
+    }
+    fn touches_data(&self) -> bool {
+        self.1
+    }
+}
+
+/// A file that is one of the kernel's.
+struct Kernels;
+
+impl File for Kernels {
+    fn read_at(&self, _: u64, _: &mut dyn Sink) -> Result<usize> {
+        Ok(0)
+    }
+    fn attributes(&self, _: &Caller<'_>) -> Result<Attributes> {
+        Err(Errno::EIO.into())
+    }
+    fn descriptor(&self) -> Option<i32> {
+        Some(7)
+    }
+    fn is_backed(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_file_stays_backed_under_layers_that_leave_its_bytes_alone() {
+    let stack = |layers: &[bool]| {
+        let lowest: Box<dyn File> = Box::new(Kernels);
+        layers.iter().fold(lowest, |file, &touches| {
+            Box::new(LayeredFile(Bytes(file, touches)))
+        })
+    };
+    for (layers, backed) in [
+        (&[][..], true),
+        (&[false, false], true),
+        (&[true], false),
+        (&[true, false], false),
+        (&[false, true], false),
+    ] {
+        let file = stack(layers);
+        assert_eq!(file.is_backed(), backed, "{layers:?}");
+        assert_eq!(file.descriptor().is_some(), backed, "{layers:?}");
+    }
+}
