@@ -12,8 +12,9 @@
 //! compared with the bytes that are there: a hostile peer gets an error ([`Malformed`]).
 //!
 //! Versions 7.[`OLDEST_MINOR`] (Linux 5.4) to 7.[`NEWEST_MINOR`] (Linux 6.18) are spoken. What
-//! differs between them is said by [`Protocol`], which INIT negotiates. The sizes from before 7.9
-//! and 7.23 (`FUSE_COMPAT_*`) cannot occur any more and are not known here.
+//! differs between them is said by [`Protocol`], which INIT negotiates. As a client it speaks to
+//! servers of 7.[`OLDEST_SERVER_MINOR`] on, with the sizes of before 7.9 and 7.12
+//! (`FUSE_COMPAT_*`): libfuse 2 says 7.19. A server never meets them.
 //!
 //! Left out: `FUSE_SETUPMAPPING` and `FUSE_REMOVEMAPPING`, because only virtiofs sends them (they
 //! speak of its shared-memory window, which neither /dev/fuse nor a socket has), and CUSE, which
@@ -49,7 +50,7 @@ pub use input::Malformed;
 pub use message::{MAXIMUM_PIECES, Message};
 pub use notification::Notification;
 pub use plain::Plain;
-pub use protocol::{MAJOR, NEWEST_MINOR, OLDEST_MINOR, Protocol};
+pub use protocol::{MAJOR, NEWEST_MINOR, OLDEST_MINOR, OLDEST_SERVER_MINOR, Protocol};
 pub use reply::{Answer, Expects, Reply};
 pub use request::{Operation, Request};
 

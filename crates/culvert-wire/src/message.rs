@@ -88,6 +88,14 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// The message as it is, for who makes the header.
+    pub(crate) fn unheaded(self) -> Result<Self, Malformed> {
+        match self.overflow {
+            true => Err(Malformed::TooLarge),
+            false => Ok(self),
+        }
+    }
+
     /// Writes `header` over the first bytes, and the length of all into its first word, as both
     /// headers have it.
     pub(crate) fn finish<T: Plain>(mut self, header: &T) -> Result<Self, Malformed> {

@@ -7,13 +7,17 @@ pub const MAJOR: u32 = 7;
 /// The oldest minor version spoken: Linux 5.4. What is older lacks what a correct mount needs, and
 /// no supported kernel is.
 pub const OLDEST_MINOR: u32 = 31;
+/// The oldest minor version of a server that this crate speaks to as its client: as Linux does, but
+/// for 7.7 and before, whose servers are from before 2007.
+pub const OLDEST_SERVER_MINOR: u32 = 8;
 /// The newest minor version spoken: Linux 6.18.
 pub const NEWEST_MINOR: u32 = 45;
 
 /// What INIT negotiated: decides the sizes of some structures and the presence of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocol {
-    /// The smaller of both sides' minor versions, [`OLDEST_MINOR`] to [`NEWEST_MINOR`].
+    /// The smaller of both sides' minor versions, [`OLDEST_MINOR`] (as a client
+    /// [`OLDEST_SERVER_MINOR`]) to [`NEWEST_MINOR`].
     pub minor: u32,
     /// The flags that both sides know and the server wants.
     pub flags: InitFlags,
@@ -30,7 +34,17 @@ impl Protocol {
     /// no version in common. (A peer with a larger major version is answered with ours alone, and
     /// asks again.)
     pub const fn negotiate(major: u32, minor: u32, flags: InitFlags) -> Option<Self> {
-        if major != MAJOR || minor < OLDEST_MINOR {
+        Self::from(OLDEST_MINOR, major, minor, flags)
+    }
+
+    /// The protocol between this crate, as the client, and a server that answers INIT with
+    /// `major`.`minor` and `flags`; none when they have no version in common.
+    pub const fn with_server(major: u32, minor: u32, flags: InitFlags) -> Option<Self> {
+        Self::from(OLDEST_SERVER_MINOR, major, minor, flags)
+    }
+
+    const fn from(oldest: u32, major: u32, minor: u32, flags: InitFlags) -> Option<Self> {
+        if major != MAJOR || minor < oldest {
             return None;
         }
         let minor = if minor < NEWEST_MINOR {

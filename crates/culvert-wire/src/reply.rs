@@ -96,6 +96,26 @@ answers! {
     Ready { ready: PollOut }
 }
 
+impl<'a> Answer<'a> {
+    /// The successful answer that `bytes`, behind the header, are, exactly.
+    ///
+    /// # Errors
+    /// [`Malformed`]: the bytes are none of this shape.
+    pub fn decode(
+        bytes: &'a [u8],
+        expects: Expects,
+        protocol: &Protocol,
+    ) -> Result<Self, Malformed> {
+        let mut input = Input {
+            rest: bytes,
+            protocol: *protocol,
+        };
+        let answer = Self::take(expects, &mut input)?;
+        input.finish()?;
+        Ok(answer)
+    }
+}
+
 impl Operation<'_> {
     /// The shape of the answer to this request; none when nothing is answered.
     pub const fn expects(&self) -> Option<Expects> {

@@ -148,6 +148,30 @@ impl Operation<'_> {
         )
     }
 
+    /// Its number, and the request as it is sent behind the header. Counts in it are set to what is
+    /// there; extensions are none.
+    ///
+    /// # Errors
+    /// [`Malformed::TooLarge`]: more than 4 GiB of data.
+    pub fn body(&self, protocol: &Protocol) -> Result<(u32, Message<'_>), Malformed> {
+        let mut operation = *self;
+        if let Some((said, found)) = operation.counted() {
+            *said = u32::try_from(found).map_err(|_| Malformed::TooLarge)?;
+        }
+        let mut message = Message::new();
+        let opcode = match operation.put(&mut message, protocol) {
+            Some(opcode) => opcode,
+            None => match operation {
+                Operation::Unknown { opcode, body } => {
+                    body.put(&mut message, protocol);
+                    opcode
+                }
+                _ => return Err(Malformed::TooLarge),
+            },
+        };
+        Ok((opcode, message.unheaded()?))
+    }
+
     /// The number in a structure that says how much follows it, and how much does.
     fn counted(&mut self) -> Option<(&mut u32, usize)> {
         match self {

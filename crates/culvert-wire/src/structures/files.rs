@@ -11,8 +11,8 @@ structures! {
         open_flags: u32,
     }
 
-    /// CREATE and TMPFILE; the name follows.
-    CreateIn = "fuse_create_in" since 31 {
+    /// CREATE and TMPFILE; the name follows. As long as [`OpenIn`] before 7.12.
+    CreateIn = "fuse_create_in" since 31 [|protocol| if protocol.minor < 12 { 8 } else { 16 }] {
         /// open(2)'s.
         flags: u32,
         mode: u32,
@@ -61,8 +61,8 @@ structures! {
         padding: u32,
     }
 
-    /// WRITE; `size` bytes follow.
-    WriteIn = "fuse_write_in" since 31 {
+    /// WRITE; `size` bytes follow. `FUSE_COMPAT_WRITE_IN_SIZE` before 7.9.
+    WriteIn = "fuse_write_in" since 31 [|protocol| if protocol.minor < 9 { 24 } else { 40 }] {
         fh: u64,
         offset: u64,
         size: u32,

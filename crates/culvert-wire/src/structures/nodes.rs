@@ -75,7 +75,8 @@ structures! {
 
     /// What LOOKUP and all that make names answer. A node given is one lookup, which FORGET takes
     /// back; node 0 says that the name does not exist, for as long as `entry_valid`.
-    EntryOut = "fuse_entry_out" since 31 {
+    /// `FUSE_COMPAT_ENTRY_OUT_SIZE` before 7.9.
+    EntryOut = "fuse_entry_out" since 31 [|protocol| if protocol.minor < 9 { 120 } else { 128 }] {
         nodeid: u64,
         /// With the node number unique for ever: tells a node from a later one of the same number.
         generation: u64,
@@ -113,8 +114,8 @@ structures! {
         fh: u64,
     }
 
-    /// The answer to GETATTR and SETATTR.
-    AttrOut = "fuse_attr_out" since 31 {
+    /// The answer to GETATTR and SETATTR. `FUSE_COMPAT_ATTR_OUT_SIZE` before 7.9.
+    AttrOut = "fuse_attr_out" since 31 [|protocol| if protocol.minor < 9 { 96 } else { 104 }] {
         /// Seconds.
         attr_valid: u64,
         attr_valid_nsec: u32,
@@ -144,8 +145,8 @@ structures! {
         stat: StatxAttr,
     }
 
-    /// MKNOD; the name follows.
-    MknodIn = "fuse_mknod_in" since 31 {
+    /// MKNOD; the name follows. `FUSE_COMPAT_MKNOD_IN_SIZE` before 7.12.
+    MknodIn = "fuse_mknod_in" since 31 [|protocol| if protocol.minor < 12 { 8 } else { 16 }] {
         mode: u32,
         rdev: u32,
         umask: u32,

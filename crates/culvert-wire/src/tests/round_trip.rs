@@ -278,3 +278,74 @@ fn init_of_older_and_newer_kernels_is_understood() {
         assert_eq!(got.is_ok(), known, "{length}");
     }
 }
+
+/// The sizes of `FUSE_COMPAT_*`, include/uapi/linux/fuse.h, and of Linux 2.6.31 and before.
+#[test]
+fn old_servers_get_and_give_what_they_know() {
+    use crate::{Expects, Name, structures::*};
+    let with = |minor| Protocol::with_server(crate::MAJOR, minor, crate::InitFlags::NONE);
+    assert_eq!(with(crate::OLDEST_SERVER_MINOR - 1), None);
+    let name = Name::new(b"n").expect("a name");
+    for (minor, entry, attributes, mknod, create, write) in [
+        (8, 120, 96, 8, 8, 24),
+        (9, 128, 104, 8, 8, 40),
+        (11, 128, 104, 8, 8, 40),
+        (12, 128, 104, 16, 16, 40),
+        (45, 128, 104, 16, 16, 40),
+    ] {
+        let protocol = with(minor).expect("spoken");
+        let length = |operation: Operation<'_>| {
+            let (_, body) = operation.body(&protocol).expect("can be sent");
+            body.length()
+        };
+        let (mknod_in, create_in) = (MknodIn::default(), CreateIn::default());
+        let made = Operation::Mknod {
+            mknod: mknod_in,
+            name,
+        };
+        assert_eq!(length(made), mknod + 2);
+        let made = Operation::Create {
+            create: create_in,
+            name,
+        };
+        assert_eq!(length(made), create + 2);
+        let written = Operation::Write {
+            write: WriteIn::default(),
+            data: crate::Data(b"abc"),
+        };
+        assert_eq!(length(written), write + 3);
+        let bytes = [7; 128];
+        let fits = |size: usize, expects| {
+            let exact = Answer::decode(&bytes[..size], expects, &protocol);
+            assert!(exact.is_ok());
+            let short = Answer::decode(&bytes[..size - 1], expects, &protocol);
+            assert_eq!(short, Err(Malformed::TooShort));
+            let long = Answer::decode(&bytes[..size + 1], expects, &protocol);
+            assert_eq!(long, Err(Malformed::TooLong));
+        };
+        if entry < 128 {
+            fits(entry, Expects::Entry);
+        }
+        fits(attributes, Expects::Attributes);
+    }
+}
+
+#[test]
+fn a_body_is_the_request_without_its_header() {
+    let mut random = Random::new(7);
+    for protocol in protocols() {
+        for operation in Operation::samples(&mut random, &protocol) {
+            let request = Request {
+                header: InHeader::default(),
+                operation,
+                extensions: Extensions::NONE,
+            };
+            let whole = flat(&request.encode(&protocol).expect("can be sent"));
+            let (opcode, body) = operation.body(&protocol).expect("can be sent");
+            let mut bytes = vec![0; body.length()];
+            body.copy_to(&mut bytes).expect("fits");
+            assert_eq!(bytes, whole[size_of::<InHeader>()..]);
+            assert_eq!(opcode.to_ne_bytes(), whole[4..8]);
+        }
+    }
+}
