@@ -1,7 +1,7 @@
 //! What a client of a FUSE server needs of the way to it.
 
-use core::marker::PhantomData;
-use culvert_sys::errno::Errno;
+use core::{marker::PhantomData, sync::atomic::AtomicU64};
+use culvert_sys::{OwnedFd, errno::Errno};
 
 /// For whom a request is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,12 +113,14 @@ pub trait Channel: Send + Sync {
         take: Body<'_>,
     ) -> Result<(), Errno>;
 
-    /// Sends a request that has no reply (FORGET, BATCH_FORGET), when there is room for it.
+    /// Sends a request that has no reply (FORGET, BATCH_FORGET) or whose reply nobody waits for
+    /// (RELEASE, RELEASEDIR), when there is room for it. It is carried out after all requests of
+    /// this process that were answered before.
     ///
     /// # Errors
     ///
     /// `ENOTCONN` if the server is gone, `EAGAIN` if there is no room now.
-    fn send(&self, opcode: u32, node: u64, body: &[u8]) -> Result<(), Errno>;
+    fn send(&self, caller: Caller, opcode: u32, node: u64, body: &[u8]) -> Result<(), Errno>;
 
     /// What the server answered to INIT: `struct fuse_init_out`, with zeros where an old server's
     /// is shorter.
@@ -126,4 +128,28 @@ pub trait Channel: Send + Sync {
 
     /// How many notifications the server has sent: what a client caches is stale when this grows.
     fn notifications(&self) -> u64;
+
+    /// Words in memory that all clients of this server share, zero when the first of them comes:
+    /// theirs to use, among others for telling each other what has changed. Without any (the
+    /// default) a client caches nothing.
+    fn words(&self) -> &[AtomicU64] {
+        &[]
+    }
+
+    /// A descriptor on the backing file that the server has registered as number `id`
+    /// (`FUSE_DEV_IOC_BACKING_OPEN`), of the description that the server named, for passthrough.
+    /// The client takes a description of its own from it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`: there is no such number; `EOPNOTSUPP`: the default: this way hands no descriptors
+    /// over.
+    fn backing(&self, id: i32) -> Result<OwnedFd, Errno> {
+        let _ = id;
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// This process is the child of a fork: what the channel keeps for its process alone is the
+    /// parent's.
+    fn forked(&self) {}
 }

@@ -3,7 +3,7 @@
 use crate::process;
 use core::ffi::CStr;
 use linux_raw_sys::auxvec::AT_SYSINFO_EHDR;
-use linux_raw_sys::general::{CLOCK_REALTIME, CLOCK_REALTIME_COARSE};
+use linux_raw_sys::general::{CLOCK_MONOTONIC_COARSE, CLOCK_REALTIME, CLOCK_REALTIME_COARSE};
 
 /// `clock_gettime` as the vDSO has it.
 type GetTime = unsafe extern "C" fn(i32, *mut [i64; 2]) -> i32;
@@ -32,6 +32,15 @@ impl Clock {
     #[inline]
     pub fn coarse(&self) -> i64 {
         self.read(CLOCK_REALTIME_COARSE)[0]
+    }
+
+    /// Nanoseconds since some moment, up to a tick late; never set (CLOCK_MONOTONIC_COARSE).
+    #[inline]
+    pub fn steady(&self) -> u64 {
+        let [seconds, nanoseconds] = self.read(CLOCK_MONOTONIC_COARSE);
+        (seconds as u64)
+            .saturating_mul(1_000_000_000)
+            .saturating_add(nanoseconds as u64)
     }
 
     #[inline]
