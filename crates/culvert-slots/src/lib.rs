@@ -1,9 +1,36 @@
 //! Messages of the FUSE protocol between processes, in slots of shared memory.
 //!
-//! A client (the driver for FUSE servers) knows only [`Channel`]. This crate does not know what the
-//! messages mean.
+//! A client (the driver for FUSE servers) knows only [`Channel`], which [`Client`] is. [`Server`] is
+//! the other side. This crate does not know what the messages mean, but for those that have no
+//! reply.
+//!
+//! A slot is a word, an owner and a payload. The owner claims the slot, by one instruction that
+//! also says who it is; the word says where its request is:
+//!
+//! ```text
+//!             owner                   server                  server
+//!     free ----------> posted ----------------> taken ----------------> done
+//!      ^  <----------    |                        |                       |
+//!      |   taken back                  no reply   |                owner  |
+//!      +------------------------------------------+-----------------------+
+//! ```
+//!
+//! A client may die in any state. Its slots are freed by others; one that the server has in hand
+//! becomes an orphan, and whoever sees its reply first frees it. What the server has in hand it
+//! remembers in its own memory, so that nobody answers, or holds up, what another has written there.
 #![no_std]
 
-mod channel;
+extern crate alloc;
 
+mod area;
+mod channel;
+mod client;
+mod identity;
+mod server;
+#[cfg(test)]
+mod tests;
+
+pub use area::{AREA, Area, BELL, GUARD, LARGEST, SLOTS, Session, open_fifo};
 pub use channel::{Body, Caller, Channel, Payload};
+pub use client::{Client, Held};
+pub use server::{IN_HEADER, Message, OUT_HEADER, Reply, Server};

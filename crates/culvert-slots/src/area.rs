@@ -1,0 +1,296 @@
+//! The memory that clients and server share, and the files of the mount directory that hold it.
+//!
+//! ```text
+//! area    the header, the slots, words that clients share, and a payload for each slot
+//! bell    a FIFO: a byte for each request that was posted, which the server's descriptor for
+//!         /dev/fuse reads, so that poll, signals and cancellation are the kernel's own
+//! guard   a FIFO: processes that use slots tell the guardian of themselves
+//! ```
+
+use crate::channel::Payload;
+use crate::identity::{Identity, namespace};
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use culvert_sys::flags::{OFlags, Protection};
+use culvert_sys::memory::{Mapping, Of};
+use culvert_sys::raw::general::{S_IFIFO, S_IFMT};
+use culvert_sys::sync::shared_wake;
+use culvert_sys::trust::{self, Opened};
+use culvert_sys::{AsFd, BorrowedFd, Errno, OwnedFd, PAGE, fs};
+
+/// How many requests may be under way at once.
+pub const SLOTS: usize = 128;
+/// The most bytes of a request's or a reply's body: 1 MiB of data, and what stands before it.
+pub const LARGEST: usize = (1 << 20) + 2 * PAGE;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"culvslot");
+const VERSION: u32 = 1;
+
+/// The name of the area in the mount directory.
+pub const AREA: &CStr = c"area";
+/// The name of the FIFO that the server reads.
+pub const BELL: &CStr = c"bell";
+/// The name of the FIFO that the guardian reads.
+pub const GUARD: &CStr = c"guard";
+
+/// What has become of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Session {
+    /// It has not answered INIT yet.
+    Starting = 0,
+    /// It serves.
+    Ready = 1,
+    /// It has ended, or is to end: no request is taken any more.
+    Ended = 2,
+}
+
+/// Where a request is. The word of a slot says it in its lowest bits; above them is a count of the
+/// requests that the slot has had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nobody's, or its owner's to write to.
+    Free,
+    /// It waits for the server.
+    Posted,
+    /// The server has it.
+    Taken,
+    /// Its reply waits for its owner.
+    Done,
+}
+
+const STATE_BITS: u32 = 3;
+
+/// The word of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Word(pub u32);
+
+impl Word {
+    pub const fn new(count: u32, state: State) -> Self {
+        Self(count << STATE_BITS | state as u32)
+    }
+
+    pub const fn count(self) -> u32 {
+        self.0 >> STATE_BITS
+    }
+
+    /// None for what no party writes.
+    pub const fn state(self) -> Option<State> {
+        match self.0 & ((1 << STATE_BITS) - 1) {
+            0 => Some(State::Free),
+            1 => Some(State::Posted),
+            2 => Some(State::Taken),
+            3 => Some(State::Done),
+            _ => None,
+        }
+    }
+
+    /// The same request in another state.
+    pub const fn to(self, state: State) -> Self {
+        Self::new(self.count(), state)
+    }
+
+    /// The first state of the next request.
+    pub const fn next(self) -> Self {
+        Self(((self.count().wrapping_add(1)) << STATE_BITS) | State::Free as u32)
+    }
+}
+
+/// What all slots have in common.
+#[repr(C, align(64))]
+pub(crate) struct Header {
+    magic: AtomicU64,
+    version: AtomicU32,
+    slots: AtomicU32,
+    largest: AtomicU64,
+    pub uid: AtomicU32,
+    pub gid: AtomicU32,
+    /// The PID namespace in which numbers of processes mean something.
+    pub namespace: AtomicU64,
+    /// A [`Session`].
+    pub session: AtomicU32,
+    /// Counts slots that have become free while somebody waited for one.
+    pub freed: AtomicU32,
+    /// How many wait for one.
+    pub waiting: AtomicU32,
+    _pad: AtomicU32,
+    pub server: AtomicU64,
+    pub notifications: AtomicU64,
+    /// `struct fuse_init_out`.
+    pub init: [AtomicU64; 8],
+    /// Which slots were posted: where to look first.
+    pub posted: [AtomicU64; SLOTS / 64],
+    /// Which slots want an INTERRUPT.
+    pub interrupts: [AtomicU64; SLOTS / 64],
+}
+
+/// A request and its reply.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    /// A [`Word`]; the futex on which the owner waits.
+    pub word: AtomicU32,
+    pub opcode: AtomicU32,
+    /// An [`Identity`]: who may write what the word does not forbid. Only the server changes a word
+    /// without being the owner.
+    pub owner: AtomicU64,
+    pub node: AtomicU64,
+    /// Bytes of the request's body, then of the reply's.
+    pub length: AtomicU32,
+    /// What the reply says: 0 or a negative errno.
+    pub error: AtomicI32,
+    pub pid: AtomicU32,
+    /// Of the request with this count an INTERRUPT is wanted.
+    pub interrupt: AtomicU32,
+}
+
+const HEADER: usize = PAGE;
+const TABLE: usize = size_of::<Slot>() * SLOTS;
+/// Words that clients share, whatever they mean.
+const WORDS: usize = 8192;
+const WORDS_AT: usize = HEADER + TABLE.next_multiple_of(PAGE);
+const PAYLOADS: usize = WORDS_AT + size_of::<[AtomicU64; WORDS]>();
+const SIZE: usize = PAYLOADS + SLOTS * LARGEST;
+const _: () = assert!(size_of::<Header>() <= HEADER && size_of::<Slot>() == 64);
+
+/// The area of a mount, mapped.
+#[derive(Debug)]
+pub struct Area {
+    mapping: Mapping,
+}
+
+impl Area {
+    /// Makes the files of a mount in its directory, which is this user's alone.
+    ///
+    /// # Errors
+    /// Of open(2), mknod(2), ftruncate(2) and mmap(2).
+    pub fn create(directory: impl AsFd, uid: u32, gid: u32) -> Result<Self, Errno> {
+        let directory = directory.as_fd();
+        for name in [BELL, GUARD] {
+            fs::mknodat(directory, name, S_IFIFO | 0o600, 0)?;
+        }
+        let flags = OFlags::RDWR | OFlags::CREAT | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = fs::openat(directory, AREA, flags, 0o600)?;
+        fs::ftruncate(&file, SIZE as u64)?;
+        let area = Self::map(file.borrow())?;
+        let header = area.header();
+        header.version.store(VERSION, Relaxed);
+        header.slots.store(SLOTS as u32, Relaxed);
+        header.largest.store(LARGEST as u64, Relaxed);
+        header.uid.store(uid, Relaxed);
+        header.gid.store(gid, Relaxed);
+        header.namespace.store(namespace(), Relaxed);
+        header.magic.store(MAGIC, Release);
+        Ok(area)
+    }
+
+    /// The area in `directory`, a mount directory that is trusted.
+    ///
+    /// # Errors
+    /// `EIO` for a file that is no area of this version, and those of open(2) and mmap(2).
+    pub fn open(directory: &Opened) -> Result<Self, Errno> {
+        let file = trust::file(directory, AREA, OFlags::RDWR).map_err(|why| why.errno())?;
+        if file.stat().st_size != SIZE as i64 {
+            return Err(Errno::EIO);
+        }
+        let area = Self::map(file.as_fd())?;
+        let header = area.header();
+        let fits = header.magic.load(Acquire) == MAGIC
+            && header.version.load(Relaxed) == VERSION
+            && header.slots.load(Relaxed) == SLOTS as u32
+            && header.largest.load(Relaxed) == LARGEST as u64;
+        fits.then_some(area).ok_or(Errno::EIO)
+    }
+
+    fn map(file: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let rights = Protection::READ | Protection::WRITE;
+        let mapping = Mapping::new(Of::Shared(file, 0), SIZE, rights)?;
+        Ok(Self { mapping })
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: the mapping begins with it, aligned; all of it is atomic words.
+        unsafe { &*self.mapping.start().cast() }
+    }
+
+    pub(crate) fn slot(&self, index: usize) -> &Slot {
+        assert!(index < SLOTS);
+        // SAFETY: within the table, which lies behind the header; all of it is atomic words.
+        unsafe { &*self.mapping.start().add(HEADER).cast::<Slot>().add(index) }
+    }
+
+    /// Words that clients share.
+    pub(crate) fn words(&self) -> &[AtomicU64; WORDS] {
+        // SAFETY: they lie behind the table; all of them are atomic words.
+        unsafe { &*self.mapping.start().add(WORDS_AT).cast() }
+    }
+
+    /// The first `length` bytes of a slot's payload.
+    pub(crate) fn payload(&self, index: usize, length: usize) -> Payload<'_> {
+        assert!(index < SLOTS);
+        let start = self
+            .mapping
+            .start()
+            .wrapping_add(PAYLOADS + index * LARGEST);
+        // SAFETY: within the mapping, whose bytes nobody makes references to.
+        unsafe { Payload::new(start, length.min(LARGEST)) }
+    }
+
+    /// What has become of the server.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        match self.header().session.load(Acquire) {
+            0 => Session::Starting,
+            1 => Session::Ready,
+            _ => Session::Ended,
+        }
+    }
+
+    /// The process that reads requests; 0 before the first one was read.
+    #[must_use]
+    pub fn server(&self) -> u32 {
+        self.server_identity().number()
+    }
+
+    pub(crate) fn server_identity(&self) -> Identity {
+        Identity(self.header().server.load(Acquire))
+    }
+
+    /// From here on the mount can be used: the server has answered INIT by `reply`.
+    pub fn begin(&self, reply: &[u8; 64]) {
+        for (word, bytes) in self.header().init.iter().zip(reply.chunks_exact(8)) {
+            let bytes = bytes.try_into().unwrap_or([0; 8]);
+            word.store(u64::from_ne_bytes(bytes), Relaxed);
+        }
+        let header = self.header();
+        let (starting, ready) = (Session::Starting as u32, Session::Ready as u32);
+        let _ = header
+            .session
+            .compare_exchange(starting, ready, AcqRel, Relaxed);
+    }
+
+    /// No request is answered any more: whoever waits is told, and the server, which reads `bell`.
+    pub fn end(&self, bell: impl AsFd) {
+        let header = self.header();
+        header.session.store(Session::Ended as u32, Release);
+        for index in 0..SLOTS {
+            shared_wake(&self.slot(index).word);
+        }
+        header.freed.fetch_add(1, Release);
+        shared_wake(&header.freed);
+        // One for each thread that may wait, now or later.
+        let _ = fs::write(bell, &[0; 4096]);
+    }
+}
+
+/// The FIFO `name` of a mount directory, for reading and writing, and not waiting: a writer alone
+/// would be told of a server that is gone by SIGPIPE.
+///
+/// # Errors
+/// `EIO` for what is no FIFO of the directory's owner; those of open(2).
+pub fn open_fifo(directory: &Opened, name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fifo = fs::openat(directory, name, flags, 0)?;
+    let found = fs::fstat(&fifo)?;
+    let right = found.st_mode & S_IFMT == S_IFIFO && found.st_uid == directory.stat().st_uid;
+    right.then_some(fifo).ok_or(Errno::EIO)
+}

@@ -1,0 +1,446 @@
+//! The client's side: a slot for each request, and the wait for its reply.
+
+use crate::area::{Area, BELL, GUARD, LARGEST, SLOTS, Session, Slot, State, Word, open_fifo};
+use crate::channel::{Body, Caller, Channel};
+use crate::identity::Identity;
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use culvert_sys::sync::{shared_wait_outside, shared_wake_one};
+use culvert_sys::trust::{self, Opened};
+use culvert_sys::{BorrowedFd, Errno, OwnedFd, fs};
+
+/// How long a wait goes on before what should have ended it is looked at again: whether the server
+/// lives, and whether somebody has taken the bell's byte and not the request. Nanoseconds.
+const TICK: u32 = 900_000_000;
+
+/// A descriptor that is held for a client, perhaps under a number that changes.
+pub trait Held: Send + Sync {
+    /// Its number now.
+    fn number(&self) -> i32;
+}
+
+impl Held for OwnedFd {
+    fn number(&self) -> i32 {
+        self.raw()
+    }
+}
+
+/// A client of the server of one mount.
+#[derive(Debug)]
+pub struct Client<H: Held = OwnedFd> {
+    area: Area,
+    bell: H,
+    directory: alloc::ffi::CString,
+    /// The owner of the area, as this process saw him.
+    uid: u32,
+    own: AtomicU64,
+    interrupted: Option<fn() -> bool>,
+    /// Where to look for a free slot first.
+    first: AtomicU32,
+}
+
+/// A slot that is this process's.
+struct Claim<'a> {
+    area: &'a Area,
+    index: usize,
+    /// Its word, free, with the count of this request.
+    word: Word,
+}
+
+impl Claim<'_> {
+    fn slot(&self) -> &Slot {
+        self.area.slot(self.index)
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let (slot, header) = (self.slot(), self.area.header());
+        slot.word.store(self.word.0, Release);
+        slot.owner.store(Identity::NOBODY.0, SeqCst);
+        tell_free(header);
+    }
+}
+
+/// Wakes one who waits for a slot.
+pub(crate) fn tell_free(header: &crate::area::Header) {
+    if header.waiting.load(SeqCst) != 0 {
+        header.freed.fetch_add(1, SeqCst);
+        shared_wake_one(&header.freed);
+    }
+}
+
+impl Client<OwnedFd> {
+    /// [`Client::open_with`], its descriptor held as it is.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open(directory: &CStr, interrupted: Option<fn() -> bool>) -> Result<Self, Errno> {
+        Self::open_with(directory, interrupted, Ok)
+    }
+}
+
+impl<H: Held> Client<H> {
+    /// A client of the server whose mount directory is `directory`, an absolute path; `keep` holds
+    /// its descriptor. `interrupted` says whether a signal waits for the calling thread.
+    ///
+    /// # Errors
+    /// That the directory is not trusted or not there; of [`Area::open`]; of `keep`.
+    pub fn open_with(
+        directory: &CStr,
+        interrupted: Option<fn() -> bool>,
+        keep: impl FnOnce(OwnedFd) -> Result<H, Errno>,
+    ) -> Result<Self, Errno> {
+        let opened = trust::directory(directory, trust::user()).map_err(|why| why.errno())?;
+        let area = Area::open(&opened)?;
+        let bell = keep(open_fifo(&opened, BELL)?)?;
+        let client = Self {
+            area,
+            bell,
+            directory: directory.into(),
+            uid: opened.stat().st_uid,
+            own: AtomicU64::new(0),
+            interrupted,
+            first: AtomicU32::new(0),
+        };
+        client.introduce(&opened);
+        Ok(client)
+    }
+
+    /// The area.
+    pub fn area(&self) -> &Area {
+        &self.area
+    }
+
+    /// Tells the guardian of this process, which it frees the slots of when that is gone.
+    fn introduce(&self, directory: &Opened) -> Identity {
+        let own = Identity::own(self.area.header().namespace.load(Relaxed));
+        self.own.store(own.0, Relaxed);
+        if let Ok(guard) = open_fifo(directory, GUARD) {
+            let _ = fs::write(&guard, &own.0.to_ne_bytes());
+        }
+        own
+    }
+
+    /// This process, also where it is a child of the one that opened the client.
+    fn own(&self, pid: u32) -> Identity {
+        let own = Identity(self.own.load(Relaxed));
+        match own.number() == pid {
+            true => own,
+            false => self.introduce_again(own),
+        }
+    }
+
+    #[cold]
+    fn introduce_again(&self, before: Identity) -> Identity {
+        if before.number() == culvert_sys::process::getpid() {
+            return before;
+        }
+        match trust::directory(&self.directory, trust::user()) {
+            Ok(directory) => self.introduce(&directory),
+            Err(_) => {
+                let own = Identity::own(self.area.header().namespace.load(Relaxed));
+                self.own.store(own.0, Relaxed);
+                own
+            }
+        }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.is_some_and(|asked| asked())
+    }
+
+    fn ring(&self) {
+        // With no room there are bytes enough.
+        let _ = fs::write(BorrowedFd::number(self.bell.number()), &[0]);
+    }
+
+    /// A free slot, if there is one.
+    fn try_claim(&self, own: Identity) -> Option<Claim<'_>> {
+        let first = self.first.load(Relaxed) as usize;
+        (0..SLOTS)
+            .map(|step| (first + step) % SLOTS)
+            .find_map(|index| {
+                let slot = self.area.slot(index);
+                if slot.owner.load(Relaxed) != 0 {
+                    return None;
+                }
+                let claimed = slot.owner.compare_exchange(0, own.0, SeqCst, Relaxed);
+                claimed.is_ok().then(|| {
+                    self.first.store(index as u32, Relaxed);
+                    let word = Word(slot.word.load(Relaxed)).next();
+                    slot.word.store(word.0, Relaxed);
+                    let area = &self.area;
+                    Claim { area, index, word }
+                })
+            })
+    }
+
+    /// A free slot; waits for one.
+    fn claim(&self, own: Identity) -> Result<Claim<'_>, Errno> {
+        let header = self.area.header();
+        loop {
+            if let Some(claim) = self.try_claim(own) {
+                return Ok(claim);
+            }
+            header.waiting.fetch_add(1, SeqCst);
+            let seen = header.freed.load(SeqCst);
+            let claim = self.try_claim(own);
+            let waited = match claim {
+                Some(_) => Ok(()),
+                None => shared_wait_outside(&header.freed, seen, TICK),
+            };
+            header.waiting.fetch_sub(1, SeqCst);
+            if let Some(claim) = claim {
+                return Ok(claim);
+            }
+            if self.is_over() {
+                return Err(Errno::ENOTCONN);
+            }
+            if waited == Err(Errno::EINTR) || self.is_interrupted() {
+                return Err(Errno::EINTR);
+            }
+            if waited == Err(Errno::ETIMEDOUT) {
+                self.area.free_of_the_dead(|owner| owner.is_gone());
+            }
+        }
+    }
+
+    /// Whether the server is gone.
+    fn is_over(&self) -> bool {
+        if self.area.session() == Session::Ended {
+            return true;
+        }
+        let server = self.area.server_identity();
+        let over = server.is_gone();
+        if over {
+            self.area.end(BorrowedFd::number(self.bell.number()));
+        }
+        over
+    }
+
+    /// [`Channel::call`], also before the server has answered INIT.
+    ///
+    /// # Errors
+    /// As there.
+    #[allow(clippy::too_many_arguments)] // as the trait has them
+    pub fn request(
+        &self,
+        caller: Caller,
+        opcode: u32,
+        node: u64,
+        length: usize,
+        fill: Body<'_>,
+        take: Body<'_>,
+    ) -> Result<(), Errno> {
+        if length > LARGEST {
+            return Err(Errno::E2BIG);
+        }
+        if self.area.session() == Session::Ended {
+            return Err(Errno::ENOTCONN);
+        }
+        let claim = self.claim(self.own(caller.pid))?;
+        if length != 0 {
+            fill(&self.area.payload(claim.index, length))?;
+        }
+        self.post(&claim, opcode, node, length, caller.pid);
+        self.wait(&claim)?;
+        let slot = claim.slot();
+        match slot.error.load(Relaxed) {
+            0 => take(
+                &self
+                    .area
+                    .payload(claim.index, slot.length.load(Relaxed) as usize),
+            ),
+            // The kernel refuses others (`fuse_dev_do_write`, fs/fuse/dev.c).
+            error @ -511..0 => Err(Errno::new(-error)),
+            _ => Err(Errno::EIO),
+        }
+    }
+
+    fn post(&self, claim: &Claim<'_>, opcode: u32, node: u64, length: usize, pid: u32) {
+        let slot = claim.slot();
+        slot.opcode.store(opcode, Relaxed);
+        slot.node.store(node, Relaxed);
+        slot.length.store(length as u32, Relaxed);
+        slot.pid.store(pid, Relaxed);
+        slot.word.store(claim.word.to(State::Posted).0, Release);
+        mark(&self.area.header().posted, claim.index);
+        self.ring();
+    }
+
+    /// Waits for the reply.
+    fn wait(&self, claim: &Claim<'_>) -> Result<(), Errno> {
+        let slot = claim.slot();
+        let mut interrupted = false;
+        loop {
+            let seen = Word(slot.word.load(Acquire));
+            if seen.count() != claim.word.count() {
+                // Somebody writes to slots that are not his.
+                return Err(Errno::EIO);
+            }
+            let state = match seen.state() {
+                Some(State::Done) => return Ok(()),
+                Some(state @ (State::Posted | State::Taken)) => state,
+                _ => return Err(Errno::EIO),
+            };
+            if self.area.session() == Session::Ended {
+                match state {
+                    State::Posted if self.take_back(claim) => return Err(Errno::ENOTCONN),
+                    State::Posted => continue,
+                    _ => return Err(Errno::ECONNABORTED),
+                }
+            }
+            let waited = shared_wait_outside(&slot.word, seen.0, TICK);
+            if !interrupted && (waited == Err(Errno::EINTR) || self.is_interrupted()) {
+                if self.take_back(claim) {
+                    return Err(Errno::EINTR);
+                }
+                interrupted = true;
+                slot.interrupt.store(claim.word.count(), Release);
+                mark(&self.area.header().interrupts, claim.index);
+                self.ring();
+            }
+            if waited == Err(Errno::ETIMEDOUT) && !self.is_over() {
+                // The server looks at all slots when it finds none that was posted.
+                mark(&self.area.header().posted, claim.index);
+                self.ring();
+            }
+        }
+    }
+
+    /// Takes a request back that the server has not taken.
+    fn take_back(&self, claim: &Claim<'_>) -> bool {
+        let posted = claim.word.to(State::Posted).0;
+        let word = &claim.slot().word;
+        word.compare_exchange(posted, claim.word.0, AcqRel, Relaxed)
+            .is_ok()
+    }
+}
+
+/// Sets bit `index`.
+pub(crate) fn mark(bits: &[AtomicU64], index: usize) {
+    bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
+}
+
+impl<H: Held> Channel for Client<H> {
+    fn largest(&self) -> usize {
+        LARGEST
+    }
+
+    fn call(
+        &self,
+        caller: Caller,
+        opcode: u32,
+        node: u64,
+        length: usize,
+        fill: Body<'_>,
+        take: Body<'_>,
+    ) -> Result<(), Errno> {
+        // A mount is its user's alone (`fuse_allow_current_process`, fs/fuse/dir.c).
+        if caller.uid != self.uid {
+            return Err(Errno::EACCES);
+        }
+        self.request(caller, opcode, node, length, fill, take)
+    }
+
+    fn send(&self, caller: Caller, opcode: u32, node: u64, body: &[u8]) -> Result<(), Errno> {
+        if body.len() > LARGEST {
+            return Err(Errno::E2BIG);
+        }
+        if self.area.session() == Session::Ended {
+            return Err(Errno::ENOTCONN);
+        }
+        let own = self.own(caller.pid);
+        let claim = self.try_claim(own).ok_or(Errno::EAGAIN)?;
+        self.area.payload(claim.index, body.len()).write(0, body);
+        self.post(&claim, opcode, node, body.len(), caller.pid);
+        // Nobody waits for its end: whoever of server and client comes second here frees it.
+        let slot = claim.slot();
+        slot.owner.store(Identity::ORPHAN.0, SeqCst);
+        let word = Word(slot.word.load(SeqCst));
+        let is_over = matches!(word.state(), Some(State::Free | State::Done));
+        if is_over && word.count() == claim.word.count() {
+            self.area.free_orphan(claim.index);
+        }
+        core::mem::forget(claim);
+        Ok(())
+    }
+
+    fn init_reply(&self) -> [u8; 64] {
+        let mut reply = [0; 64];
+        let words = self.area.header().init.iter();
+        for (word, bytes) in words.zip(reply.chunks_exact_mut(8)) {
+            bytes.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
+        }
+        reply
+    }
+
+    fn notifications(&self) -> u64 {
+        self.area.header().notifications.load(Acquire)
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        self.area.words()
+    }
+
+    fn forked(&self) {
+        self.own.store(0, Relaxed);
+    }
+}
+
+impl Area {
+    /// Frees slots whose owner `is_gone`, but for those that the server has in hand, which are freed
+    /// when their reply comes, and of which an INTERRUPT is asked for. Whether there is one.
+    pub(crate) fn free_of_the_dead(&self, is_gone: impl Fn(Identity) -> bool) -> bool {
+        let mut interrupts = false;
+        for index in 0..SLOTS {
+            let slot = self.slot(index);
+            let owner = slot.owner.load(SeqCst);
+            if owner == 0 || !is_gone(Identity(owner)) {
+                continue;
+            }
+            // From here on no client's: whoever is second finds another owner.
+            let orphan = Identity::ORPHAN.0;
+            if slot
+                .owner
+                .compare_exchange(owner, orphan, SeqCst, Relaxed)
+                .is_err()
+            {
+                continue;
+            }
+            let word = Word(slot.word.load(SeqCst));
+            if word.state() == Some(State::Posted) {
+                let free = word.to(State::Free).0;
+                let _ = slot.word.compare_exchange(word.0, free, SeqCst, SeqCst);
+            }
+            match Word(slot.word.load(SeqCst)).state() {
+                Some(State::Taken) => {
+                    slot.interrupt.store(word.count(), Release);
+                    mark(&self.header().interrupts, index);
+                    interrupts = true;
+                }
+                _ => self.free_orphan(index),
+            }
+        }
+        interrupts
+    }
+
+    /// Frees a slot that nobody waits for, unless another has done so.
+    pub(crate) fn free_orphan(&self, index: usize) {
+        let (orphan, nobody) = (Identity::ORPHAN.0, Identity::NOBODY.0);
+        let owner = &self.slot(index).owner;
+        if owner
+            .compare_exchange(orphan, nobody, SeqCst, Relaxed)
+            .is_ok()
+        {
+            tell_free(self.header());
+        }
+    }
+
+    /// The process that has told the guardian `identity` is gone: its slots are freed. Whether the
+    /// server is to be rung, for an INTERRUPT.
+    pub fn died(&self, identity: u64) -> bool {
+        self.free_of_the_dead(|owner| owner.0 == identity)
+    }
+}

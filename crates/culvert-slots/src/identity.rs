@@ -1,0 +1,111 @@
+//! Which process it is: its number and when it began, so that the next one with its number is
+//! another.
+
+use alloc::format;
+use culvert_sys::flags::OFlags;
+use culvert_sys::{Errno, fs, process};
+
+/// Bits of a process's number (`PID_MAX_LIMIT`, include/linux/threads.h).
+const NUMBER: u32 = 22;
+/// The process lives in another PID namespace than the server: its number says nothing here.
+const ELSEWHERE: u64 = 1 << 63;
+
+/// A process, as an owner of slots is written down. 0: nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity(pub u64);
+
+impl Identity {
+    /// Nobody.
+    pub const NOBODY: Self = Self(0);
+    /// Whoever is to free the slot when its reply comes: the one that waited for it is gone.
+    pub const ORPHAN: Self = Self(ELSEWHERE - 1);
+
+    /// This process, in an area of the PID namespace `home`.
+    pub fn own(home: u64) -> Self {
+        let number = process::getpid();
+        let began = began(number).unwrap_or(0);
+        let elsewhere = if namespace() == home { 0 } else { ELSEWHERE };
+        Self(elsewhere | began << NUMBER & !ELSEWHERE | u64::from(number))
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u32 {
+        (self.0 & ((1 << NUMBER) - 1)) as u32
+    }
+
+    /// Whether it is known to be gone. Of another namespace nothing is known.
+    pub fn is_gone(self) -> bool {
+        if self.0 & ELSEWHERE != 0 || self == Self::ORPHAN || self == Self::NOBODY {
+            return false;
+        }
+        let number = self.number();
+        match process::kill(number as i32, 0) {
+            Err(Errno::ESRCH) => true,
+            // A zombie is no process any more.
+            _ => match began(number) {
+                Ok(began) => (began << NUMBER & !ELSEWHERE) >> NUMBER != self.0 >> NUMBER,
+                Err(errno) => errno == Errno::ENOENT || errno == Errno::ESRCH,
+            },
+        }
+    }
+}
+
+/// The inode number of this process's PID namespace.
+pub(crate) fn namespace() -> u64 {
+    fs::stat(c"/proc/self/ns/pid").map_or(0, |found| found.st_ino)
+}
+
+/// When process `number` began, in ticks since the machine did; `ESRCH` of one that has ended and
+/// only waits for its parent (proc_pid_stat(5)).
+fn began(number: u32) -> Result<u64, Errno> {
+    let path = format!("/proc/{number}/stat\0");
+    let path = core::ffi::CStr::from_bytes_with_nul(path.as_bytes()).map_err(|_| Errno::EINVAL)?;
+    let file = fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, 0)?;
+    let mut text = [0; 1024];
+    let length = fs::read(&file, &mut text)?;
+    // The name before it may hold blanks and parentheses.
+    let text = &text[..length];
+    let end = text.iter().rposition(|&byte| byte == b')');
+    let rest = text.get(end.ok_or(Errno::EIO)? + 1..).unwrap_or_default();
+    let mut fields = rest
+        .split(|&byte| byte == b' ')
+        .filter(|word| !word.is_empty());
+    // The third field is the first here.
+    if matches!(fields.next(), Some(b"Z" | b"X")) {
+        return Err(Errno::ESRCH);
+    }
+    let began = fields.nth(18).and_then(|word| str::from_utf8(word).ok());
+    began.and_then(|word| word.parse().ok()).ok_or(Errno::EIO)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    #[test]
+    fn a_process_is_gone_when_it_has_ended() {
+        let home = namespace();
+        assert!(!Identity::own(home).is_gone());
+        assert_eq!(Identity::own(home).number(), std::process::id());
+        assert!(!Identity::own(home + 1).is_gone());
+        let mut child = std::process::Command::new("sleep")
+            .arg("9")
+            .spawn()
+            .unwrap();
+        let began = began(child.id()).unwrap();
+        let of = Identity(began << NUMBER | u64::from(child.id()));
+        assert!(!of.is_gone());
+        child.kill().unwrap();
+        // A zombie at last.
+        while !of.is_gone() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(of.is_gone());
+        // Another process with its number.
+        let later = Identity(Identity::own(home).0 + (1 << NUMBER));
+        assert!(later.is_gone());
+        assert!(!Identity::NOBODY.is_gone() && !Identity::ORPHAN.is_gone());
+    }
+}

@@ -1,0 +1,378 @@
+//! The server's side: what reads and writes of its descriptor for /dev/fuse mean.
+
+use crate::area::{Area, LARGEST, SLOTS, Session, State, Word};
+use crate::channel::Payload;
+use crate::client::mark;
+use crate::identity::Identity;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use culvert_sys::Errno;
+use culvert_sys::sync::shared_wake;
+
+/// Bytes of `struct fuse_in_header`.
+pub const IN_HEADER: usize = 40;
+/// Bytes of `struct fuse_out_header`.
+pub const OUT_HEADER: usize = 16;
+
+const FORGET: u32 = 2;
+const INTERRUPT: u32 = 36;
+const BATCH_FORGET: u32 = 42;
+
+/// The bit that tells the number of an INTERRUPT from that of its request (`FUSE_INT_REQ_BIT`).
+const OF_INTERRUPT: u64 = 1;
+/// No number is 0, which is that of notifications.
+const NOT_ZERO: u64 = 1 << 48;
+const COUNT_BITS: u32 = 9;
+
+const fn unique(index: usize, word: Word) -> u64 {
+    NOT_ZERO | (word.count() as u64) << COUNT_BITS | (index as u64) << 1
+}
+
+/// What the server has in hand of a slot, in its own memory, where no client writes: the word of
+/// the request, and whether a thread is about to put its reply.
+const REPLYING: u32 = 4;
+
+/// The server of an area.
+#[derive(Debug)]
+pub struct Server {
+    area: Area,
+    in_hand: [AtomicU32; SLOTS],
+    /// Where the next look begins, so that all slots have their turn.
+    next: AtomicUsize,
+}
+
+/// A message for the server.
+pub struct Message<'a> {
+    /// `struct fuse_in_header`.
+    pub header: [u8; IN_HEADER],
+    /// What follows it, in memory that clients write to.
+    pub body: Payload<'a>,
+    /// What follows it of an INTERRUPT.
+    pub interrupted: Option<[u8; 8]>,
+    server: &'a Server,
+    index: usize,
+    word: Word,
+    opcode: u32,
+}
+
+impl Message<'_> {
+    /// How many bytes it has in all.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        let body = self
+            .interrupted
+            .map_or(self.body.len(), |bytes| bytes.len());
+        IN_HEADER + body
+    }
+
+    /// Whether it is INIT.
+    #[must_use]
+    pub const fn is_init(&self) -> bool {
+        const INIT: u32 = 26;
+        self.opcode == INIT
+    }
+
+    /// It was copied: of a request without a reply that is all.
+    pub fn taken(self) {
+        if self.interrupted.is_none() && matches!(self.opcode, FORGET | BATCH_FORGET) {
+            self.server.free(self.index, self.word);
+        }
+    }
+
+    /// The server could not take it: its reply is `errno`.
+    pub fn failed(self, errno: Errno) {
+        if self.interrupted.is_some() {
+            return;
+        }
+        match self.opcode {
+            FORGET | BATCH_FORGET => self.server.free(self.index, self.word),
+            _ => {
+                if let Ok(reply) = self.server.reply(unique(self.index, self.word)) {
+                    let _ = reply.finish(-errno.raw(), 0);
+                }
+            }
+        }
+    }
+}
+
+/// The right to answer a request, once.
+pub struct Reply<'a> {
+    server: &'a Server,
+    index: usize,
+    word: Word,
+}
+
+impl Reply<'_> {
+    /// Where its body goes, `length` bytes at most [`LARGEST`].
+    #[must_use]
+    pub fn payload(&self, length: usize) -> Payload<'_> {
+        self.server.area.payload(self.index, length)
+    }
+
+    /// The reply is there: an errno, negative, or 0 and a body of `length` bytes. `ENOENT`: its
+    /// client does not wait any more.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn finish(self, error: i32, length: usize) -> Result<(), Errno> {
+        let Self {
+            server,
+            index,
+            word,
+        } = self;
+        let slot = server.area.slot(index);
+        slot.error.store(error, Relaxed);
+        slot.length.store(length as u32, Relaxed);
+        let taken = word.to(State::Taken).0;
+        let done = word.to(State::Done).0;
+        let replied = slot.word.compare_exchange(taken, done, SeqCst, Relaxed);
+        // Another thread may have the next request of the slot in hand already.
+        let replying = word.0 | REPLYING;
+        let _ = server.in_hand[index].compare_exchange(replying, 0, SeqCst, Relaxed);
+        match replied {
+            Ok(_) if slot.owner.load(SeqCst) == Identity::ORPHAN.0 => {
+                server.area.free_orphan(index);
+                Ok(())
+            }
+            Ok(_) => {
+                shared_wake(&slot.word);
+                Ok(())
+            }
+            Err(_) => Err(Errno::ENOENT),
+        }
+    }
+}
+
+impl Server {
+    /// The server of `area`.
+    #[must_use]
+    pub const fn new(area: Area) -> Self {
+        Self {
+            area,
+            in_hand: [const { AtomicU32::new(0) }; SLOTS],
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// The area.
+    pub const fn area(&self) -> &Area {
+        &self.area
+    }
+
+    /// This process reads requests.
+    pub fn serves(&self) {
+        let header = self.area.header();
+        let own = Identity::own(header.namespace.load(Relaxed));
+        header.server.store(own.0, Release);
+    }
+
+    /// Whether it is this process that was the last to say [`Server::serves`].
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.area.server() == culvert_sys::process::getpid()
+    }
+
+    /// The next message, if there is one. Each byte of the bell is for one.
+    ///
+    /// # Errors
+    /// `ENODEV` when the session has ended.
+    pub fn take(&self) -> Result<Option<Message<'_>>, Errno> {
+        if self.area.session() == Session::Ended {
+            return Err(Errno::ENODEV);
+        }
+        let header = self.area.header();
+        let interrupt = self.marked(&header.interrupts, |index| self.interrupt(index));
+        if interrupt.is_some() {
+            return Ok(interrupt);
+        }
+        if let Some(found) = self.marked(&header.posted, |index| self.try_take(index)) {
+            return Ok(Some(found));
+        }
+        // A client that died may have left a mark out, or a stranger has taken it.
+        let first = self.next.load(Relaxed);
+        let all = (0..SLOTS).map(|step| (first + step) % SLOTS);
+        Ok(all.into_iter().find_map(|index| {
+            self.end_what_is_not_in_hand(index);
+            self.try_take(index)
+        }))
+    }
+
+    /// What `take` makes of the first marked slot of which it makes anything.
+    fn marked<'a>(
+        &'a self,
+        marks: &[AtomicU64],
+        take: impl Fn(usize) -> Option<Message<'a>>,
+    ) -> Option<Message<'a>> {
+        let first = self.next.load(Relaxed) % SLOTS;
+        let words = marks.len();
+        // The word of the first slot twice: from there on, and at the end what lies before.
+        for step in 0..=words {
+            let at = (first / 64 + step) % words;
+            let within = match step {
+                0 => !0 << (first % 64),
+                _ if step == words => !(!0 << (first % 64)),
+                _ => !0,
+            };
+            loop {
+                let seen = marks[at].load(SeqCst) & within;
+                if seen == 0 {
+                    break;
+                }
+                let bit = seen.trailing_zeros();
+                marks[at].fetch_and(!(1 << bit), SeqCst);
+                let index = at * 64 + bit as usize;
+                if let Some(message) = take(index) {
+                    self.next.store((index + 1) % SLOTS, Relaxed);
+                    return Some(message);
+                }
+            }
+        }
+        None
+    }
+
+    fn header_of(&self, opcode: u32, number: u64, node: u64, pid: u32, body: usize) -> [u8; 40] {
+        let header = self.area.header();
+        let mut bytes = [0; IN_HEADER];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, &((IN_HEADER + body) as u32).to_ne_bytes());
+        put(4, &opcode.to_ne_bytes());
+        put(8, &number.to_ne_bytes());
+        put(16, &node.to_ne_bytes());
+        // Whoever may write to the area is its owner: no message says another.
+        put(24, &header.uid.load(Relaxed).to_ne_bytes());
+        put(28, &header.gid.load(Relaxed).to_ne_bytes());
+        put(32, &pid.to_ne_bytes());
+        bytes
+    }
+
+    fn try_take(&self, index: usize) -> Option<Message<'_>> {
+        let (slot, in_hand) = (self.area.slot(index), &self.in_hand[index]);
+        let before = in_hand.load(SeqCst);
+        let posted = Word(slot.word.load(SeqCst));
+        if posted.state() != Some(State::Posted) {
+            return None;
+        }
+        let taken = posted.to(State::Taken);
+        // Noted first: what is taken and not in hand is not answered.
+        in_hand
+            .compare_exchange(before, taken.0, SeqCst, Relaxed)
+            .ok()?;
+        if slot
+            .word
+            .compare_exchange(posted.0, taken.0, SeqCst, Relaxed)
+            .is_err()
+        {
+            let _ = in_hand.compare_exchange(taken.0, 0, SeqCst, Relaxed);
+            return None;
+        }
+        let opcode = slot.opcode.load(Relaxed);
+        let length = (slot.length.load(Relaxed) as usize).min(LARGEST);
+        let (node, pid) = (slot.node.load(Relaxed), slot.pid.load(Relaxed));
+        let number = unique(index, taken);
+        Some(Message {
+            header: self.header_of(opcode, number, node, pid, length),
+            body: self.area.payload(index, length),
+            interrupted: None,
+            server: self,
+            index,
+            word: taken,
+            opcode,
+        })
+    }
+
+    /// The INTERRUPT that the client of a slot wants.
+    fn interrupt(&self, index: usize) -> Option<Message<'_>> {
+        let slot = self.area.slot(index);
+        let word = Word(self.in_hand[index].load(SeqCst));
+        let wanted = slot.interrupt.swap(0, AcqRel);
+        if word.0 == 0 || wanted != word.count() || word.0 & REPLYING != 0 {
+            return None;
+        }
+        let number = unique(index, word);
+        Some(Message {
+            header: self.header_of(INTERRUPT, number | OF_INTERRUPT, 0, 0, 8),
+            body: self.area.payload(index, 0),
+            interrupted: Some(number.to_ne_bytes()),
+            server: self,
+            index,
+            word,
+            opcode: INTERRUPT,
+        })
+    }
+
+    /// A slot says that the server has it in hand, and it has not: somebody writes to slots that are
+    /// not his. Whoever waits for it is told.
+    fn end_what_is_not_in_hand(&self, index: usize) {
+        let slot = self.area.slot(index);
+        let seen = Word(slot.word.load(SeqCst));
+        let in_hand = Word(self.in_hand[index].load(SeqCst) & !REPLYING);
+        if seen.state() == Some(State::Taken) && in_hand != seen {
+            slot.error.store(-Errno::EIO.raw(), Relaxed);
+            slot.length.store(0, Relaxed);
+            let done = seen.to(State::Done).0;
+            if slot
+                .word
+                .compare_exchange(seen.0, done, SeqCst, Relaxed)
+                .is_ok()
+            {
+                shared_wake(&slot.word);
+            }
+        }
+    }
+
+    /// The end of a request without a reply.
+    fn free(&self, index: usize, taken: Word) {
+        let slot = self.area.slot(index);
+        let free = taken.to(State::Free).0;
+        let _ = slot.word.compare_exchange(taken.0, free, SeqCst, Relaxed);
+        let _ = self.in_hand[index].compare_exchange(taken.0, 0, SeqCst, Relaxed);
+        self.area.free_orphan(index);
+    }
+
+    /// The right to answer request `number`. `ENOENT`: it is not in hand.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn reply(&self, number: u64) -> Result<Reply<'_>, Errno> {
+        let index = (number >> 1) as usize % (1 << (COUNT_BITS - 1));
+        let in_hand = self.in_hand.get(index).ok_or(Errno::ENOENT)?;
+        let count = (number & (NOT_ZERO - 1)) >> COUNT_BITS;
+        let word = Word::new(count as u32, State::Taken);
+        if unique(index, word) != number {
+            return Err(Errno::ENOENT);
+        }
+        let replying = word.0 | REPLYING;
+        in_hand
+            .compare_exchange(word.0, replying, SeqCst, Relaxed)
+            .map_err(|_| Errno::ENOENT)?;
+        Ok(Reply {
+            server: self,
+            index,
+            word,
+        })
+    }
+
+    /// The server answers an INTERRUPT: that it does not know the request yet (`EAGAIN`), or no
+    /// INTERRUPT at all. Whether it wants to be asked again, after a ring.
+    #[must_use]
+    pub fn answered_interrupt(&self, number: u64, error: i32) -> bool {
+        let index = (number >> 1) as usize % (1 << (COUNT_BITS - 1));
+        let again = error == -Errno::EAGAIN.raw() && index < SLOTS;
+        if again {
+            let count = Word(self.in_hand[index].load(SeqCst)).count();
+            self.area.slot(index).interrupt.store(count, Release);
+            mark(&self.area.header().interrupts, index);
+        }
+        again
+    }
+
+    /// Whether `number` is that of an INTERRUPT.
+    #[must_use]
+    pub const fn is_interrupt(number: u64) -> bool {
+        number & OF_INTERRUPT != 0
+    }
+
+    /// The server has told of a change: what clients have cached is stale.
+    pub fn notified(&self) {
+        self.area.header().notifications.fetch_add(1, AcqRel);
+    }
+}

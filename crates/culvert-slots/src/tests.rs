@@ -1,0 +1,423 @@
+//! Clients and servers in threads and processes, stopped and killed at random.
+
+extern crate std;
+use super::*;
+use crate::area::{State, Word};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use culvert_sys::trust::{self, Opened};
+use culvert_sys::{AsFd, Errno, OwnedFd, fs};
+use std::ffi::CString;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use std::vec::Vec;
+use std::{env, format, process, thread};
+
+const ECHO: u32 = 15;
+const FORGET: u32 = 2;
+const RELEASE: u32 = 18;
+
+/// A mount directory, removed in the end.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let place = env::temp_dir().join(format!("culvert-slots-{name}-{}", process::id()));
+        let _ = std::fs::remove_dir_all(&place);
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&place)
+            .unwrap();
+        let place = Self(std::fs::canonicalize(place).unwrap());
+        Area::create(place.opened(), 1000, 100).unwrap();
+        place
+    }
+
+    fn path(&self) -> CString {
+        CString::new(self.0.to_str().unwrap()).unwrap()
+    }
+
+    fn opened(&self) -> Opened {
+        trust::directory(&self.path(), trust::user()).unwrap()
+    }
+
+    fn server(&self) -> (Server, OwnedFd) {
+        let bell = open_fifo(&self.opened(), BELL).unwrap();
+        let server = Server::new(Area::open(&self.opened()).unwrap());
+        server.serves();
+        (server, bell)
+    }
+
+    fn client(&self) -> Client {
+        Client::open(&self.path(), None).unwrap()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn caller() -> Caller {
+    let (uid, gid) = (trust::user(), 0);
+    let pid = process::id();
+    Caller { uid, gid, pid }
+}
+
+/// Waits until `bell` can be read, 50 ms at most, and reads a byte.
+fn heard(bell: &OwnedFd) -> bool {
+    let mut asked = [culvert_sys::raw::general::pollfd {
+        fd: bell.raw(),
+        events: 1,
+        revents: 0,
+    }];
+    let _ = culvert_sys::process::poll(&mut asked, 50);
+    fs::read(bell, &mut [0]) == Ok(1)
+}
+
+/// Answers with the request's body, its bytes plus one.
+fn answer(server: &Server, message: Message<'_>, forgotten: &AtomicU64) {
+    let number = u64::from_ne_bytes(message.header[8..16].try_into().unwrap());
+    let opcode = u32::from_ne_bytes(message.header[4..8].try_into().unwrap());
+    assert_eq!(message.header[24..28], 1000u32.to_ne_bytes());
+    let mut body = std::vec![0; message.body.len()];
+    message.body.read(0, &mut body);
+    let interrupt = message.interrupted.is_some();
+    message.taken();
+    if opcode == FORGET {
+        forgotten.fetch_add(1, Relaxed);
+        return;
+    }
+    if interrupt {
+        return;
+    }
+    body.iter_mut()
+        .for_each(|byte| *byte = byte.wrapping_add(1));
+    if let Ok(reply) = server.reply(number) {
+        assert!(server.reply(number).is_err(), "twice");
+        reply.payload(body.len()).write(0, &body);
+        let _ = reply.finish(0, body.len());
+        assert!(server.reply(number).is_err(), "twice");
+    }
+}
+
+fn serve(server: &Server, bell: &OwnedFd, over: &AtomicBool, forgotten: &AtomicU64) {
+    while !over.load(Relaxed) {
+        if heard(bell)
+            && let Ok(Some(message)) = server.take()
+        {
+            answer(server, message, forgotten);
+        }
+    }
+}
+
+/// A number that looks random.
+fn mixed(seed: &mut u64) -> u64 {
+    *seed = seed
+        .wrapping_mul(6364136223846793005)
+        .wrapping_add(1442695040888963407);
+    *seed >> 33
+}
+
+fn ask(client: &Client, seed: &mut u64) -> Result<(), Errno> {
+    let length = mixed(seed) as usize % 3000;
+    let first = mixed(seed) as u8;
+    let bytes = |by: u8| -> Vec<u8> {
+        (0..length)
+            .map(|at| first.wrapping_add(at as u8).wrapping_add(by))
+            .collect()
+    };
+    let mut seen = Vec::new();
+    client.call(
+        caller(),
+        ECHO,
+        7,
+        length,
+        &mut |payload| {
+            assert_eq!(payload.write(0, &bytes(0)), length);
+            Ok(())
+        },
+        &mut |payload| {
+            seen.resize(payload.len(), 0);
+            payload.read(0, &mut seen);
+            Ok(())
+        },
+    )?;
+    assert!(seen == bytes(1), "another request's reply");
+    Ok(())
+}
+
+fn free_slots(area: &Area) -> usize {
+    let free = |index: &usize| area.slot(*index).owner.load(SeqCst) == 0;
+    (0..SLOTS).filter(free).count()
+}
+
+#[test]
+fn every_request_has_its_own_reply() {
+    let place = Place::new("replies");
+    let ((server, bell), over) = (place.server(), AtomicBool::new(false));
+    let (forgotten, client) = (AtomicU64::new(0), place.client());
+    let count = 400;
+    thread::scope(|scope| {
+        let servers: [_; 3] =
+            core::array::from_fn(|_| scope.spawn(|| serve(&server, &bell, &over, &forgotten)));
+        let clients: [_; 5] = core::array::from_fn(|number| {
+            let client = &client;
+            scope.spawn(move || {
+                let mut seed = number as u64;
+                for _ in 0..count {
+                    ask(client, &mut seed).unwrap();
+                    for opcode in [FORGET, RELEASE] {
+                        while client.send(caller(), opcode, 3, &[0; 8]) == Err(Errno::EAGAIN) {
+                            thread::yield_now();
+                        }
+                    }
+                }
+            })
+        });
+        for client in clients {
+            client.join().unwrap();
+        }
+        while forgotten.load(Relaxed) != 5 * count || free_slots(server.area()) != SLOTS {
+            thread::yield_now();
+        }
+        over.store(true, Relaxed);
+        for server in servers {
+            server.join().unwrap();
+        }
+    });
+    assert_eq!(free_slots(server.area()), SLOTS);
+}
+
+#[test]
+fn more_requests_than_slots_wait_for_one() {
+    let place = Place::new("full");
+    let ((server, bell), client) = (place.server(), place.client());
+    let (over, forgotten) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let asking = (0..SLOTS + 40).map(|number| {
+            let client = &client;
+            scope.spawn(move || ask(client, &mut (number as u64)).unwrap())
+        });
+        let asking: Vec<_> = asking.collect();
+        while free_slots(server.area()) != 0 {
+            thread::yield_now();
+        }
+        assert_eq!(
+            client.send(caller(), FORGET, 1, &[0; 8]),
+            Err(Errno::EAGAIN)
+        );
+        let serving = scope.spawn(|| serve(&server, &bell, &over, &forgotten));
+        for client in asking {
+            client.join().unwrap();
+        }
+        over.store(true, Relaxed);
+        serving.join().unwrap();
+        assert_eq!(free_slots(server.area()), SLOTS);
+    });
+}
+
+#[test]
+fn the_end_of_the_session_is_told_to_all() {
+    let place = Place::new("end");
+    let ((server, bell), client) = (place.server(), place.client());
+    let asked = || ask(&client, &mut 1);
+    thread::scope(|scope| {
+        let taken = scope.spawn(asked);
+        while !heard(&bell) {}
+        let message = server.take().unwrap().unwrap();
+        let number = u64::from_ne_bytes(message.header[8..16].try_into().unwrap());
+        let posted = scope.spawn(asked);
+        while free_slots(server.area()) != SLOTS - 2 {
+            thread::yield_now();
+        }
+        server.area().end(&bell);
+        assert_eq!(taken.join().unwrap(), Err(Errno::ECONNABORTED));
+        assert_eq!(posted.join().unwrap(), Err(Errno::ENOTCONN));
+        assert!(server.reply(number).unwrap().finish(0, 0).is_err());
+    });
+    assert!(heard(&bell) && heard(&bell));
+    assert!(matches!(server.take(), Err(Errno::ENODEV)));
+    assert_eq!(asked(), Err(Errno::ENOTCONN));
+    assert_eq!(free_slots(server.area()), SLOTS);
+}
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn a_signal_takes_back_what_was_not_taken_and_interrupts_what_was() {
+    let place = Place::new("interrupt");
+    let (server, bell) = place.server();
+    let client = Client::open(&place.path(), Some(|| INTERRUPTED.load(Relaxed))).unwrap();
+    INTERRUPTED.store(true, Relaxed);
+    assert_eq!(ask(&client, &mut 1), Err(Errno::EINTR));
+    assert!(server.take().unwrap().is_none());
+    INTERRUPTED.store(false, Relaxed);
+    while heard(&bell) {}
+    thread::scope(|scope| {
+        let asked = scope.spawn(|| ask(&client, &mut 1));
+        while !heard(&bell) {}
+        let message = server.take().unwrap().unwrap();
+        let number = message.header[8..16].to_vec();
+        INTERRUPTED.store(true, Relaxed);
+        let interrupt = loop {
+            if heard(&bell)
+                && let Some(message) = server.take().unwrap()
+            {
+                break message;
+            }
+        };
+        assert_eq!(interrupt.header[4..8], 36u32.to_ne_bytes());
+        assert_eq!(interrupt.interrupted.unwrap()[..], number);
+        assert_eq!(interrupt.length(), 48);
+        let of = u64::from_ne_bytes(interrupt.header[8..16].try_into().unwrap());
+        assert!(Server::is_interrupt(of) && !Server::is_interrupt(of - 1));
+        interrupt.taken();
+        // It did not know the request yet.
+        assert!(server.answered_interrupt(of, -Errno::EAGAIN.raw()));
+        assert!(server.take().unwrap().unwrap().interrupted.is_some());
+        message.taken();
+        let reply = server.reply(of - 1).unwrap();
+        reply.finish(-Errno::EINTR.raw(), 0).unwrap();
+        assert_eq!(asked.join().unwrap(), Err(Errno::EINTR));
+    });
+    INTERRUPTED.store(false, Relaxed);
+}
+
+const AS_CLIENT: &str = "CULVERT_SLOTS_CLIENT";
+
+/// A process that asks until it is killed; only where another test has started it.
+#[test]
+fn client_process() {
+    let Some(place) = env::var_os(AS_CLIENT) else {
+        return;
+    };
+    let place = CString::new(place.into_encoded_bytes()).unwrap();
+    let client = Client::open(&place, None).unwrap();
+    let seed = u64::from(process::id());
+    for number in 0..3 {
+        let client = Client::open(&place, None).unwrap();
+        thread::spawn(move || {
+            let mut seed = seed + number;
+            loop {
+                let _ = ask(&client, &mut seed);
+            }
+        });
+    }
+    loop {
+        let _ = client.send(caller(), FORGET, 1, &[0; 8]);
+    }
+}
+
+#[test]
+fn clients_that_are_killed_or_stopped_hold_nobody_up() {
+    let place = Place::new("killed");
+    let ((server, bell), over) = (place.server(), AtomicBool::new(false));
+    let (forgotten, client) = (AtomicU64::new(0), place.client());
+    let own = env::current_exe().unwrap();
+    let start = || {
+        process::Command::new(&own)
+            .args(["--exact", "tests::client_process"])
+            .env(AS_CLIENT, &place.0)
+            .stdout(process::Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let deaths = env::var("CULVERT_DEATHS").map_or(60, |deaths| deaths.parse().unwrap());
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| serve(&server, &bell, &over, &forgotten));
+        }
+        let (mut seed, mut longest) = (1, Duration::ZERO);
+        for _ in 0..deaths {
+            let mut children = [start(), start()];
+            let until = Instant::now() + Duration::from_micros(3000 + mixed(&mut seed) % 9000);
+            while Instant::now() < until {
+                let began = Instant::now();
+                ask(&client, &mut seed).unwrap();
+                longest = longest.max(began.elapsed());
+            }
+            // One is stopped first, for a while.
+            let stopped = children[0].id() as i32;
+            culvert_sys::process::kill(stopped, 19).unwrap();
+            for _ in 0..5 {
+                ask(&client, &mut seed).unwrap();
+            }
+            for child in &mut children {
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+            server.area().free_of_the_dead(|owner| owner.is_gone());
+        }
+        let until = Instant::now() + Duration::from_secs(20);
+        while free_slots(server.area()) != SLOTS && Instant::now() < until {
+            let _ = fs::write(&bell, &[0]);
+            thread::yield_now();
+        }
+        over.store(true, Relaxed);
+        assert_eq!(free_slots(server.area()), SLOTS, "lost");
+        assert!(longest < Duration::from_secs(5), "{longest:?}");
+    });
+}
+
+#[test]
+fn whoever_scribbles_over_slots_causes_errors_and_no_endless_wait() {
+    let place = Place::new("hostile");
+    let ((server, bell), over) = (place.server(), AtomicBool::new(false));
+    let client = place.client();
+    let hostile = Area::open(&place.opened()).unwrap();
+    let answered = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let serve = || {
+            while !over.load(Relaxed) {
+                if !heard(&bell) {
+                    continue;
+                }
+                if let Ok(Some(message)) = server.take() {
+                    let number = u64::from_ne_bytes(message.header[8..16].try_into().unwrap());
+                    let interrupt = message.interrupted.is_some();
+                    message.taken();
+                    if !interrupt && let Ok(reply) = server.reply(number) {
+                        let _ = reply.finish(0, 5);
+                    }
+                }
+            }
+        };
+        scope.spawn(serve);
+        scope.spawn(serve);
+        let asking: [_; 3] = core::array::from_fn(|_| {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let asked = client.call(caller(), ECHO, 7, 9, &mut |_| Ok(()), &mut |_| Ok(()));
+                    answered.fetch_add(u64::from(asked.is_ok()), Relaxed);
+                }
+            })
+        });
+        scope.spawn(|| {
+            let mut seed = 5;
+            while !over.load(Relaxed) {
+                let index = mixed(&mut seed) as usize % 8;
+                let slot = hostile.slot(index);
+                match mixed(&mut seed) % 8 {
+                    0 => slot.word.store(mixed(&mut seed) as u32, SeqCst),
+                    1 => slot.length.store(u32::MAX, SeqCst),
+                    2 => slot.error.store(mixed(&mut seed) as i32, SeqCst),
+                    3 => slot.opcode.store(mixed(&mut seed) as u32 % 50, SeqCst),
+                    4 => slot
+                        .word
+                        .store(Word(slot.word.load(SeqCst)).to(State::Taken).0, SeqCst),
+                    5 => slot.owner.store(mixed(&mut seed) % 2, SeqCst),
+                    6 => drop(fs::read(bell.as_fd(), &mut [0])),
+                    _ => hostile.header().posted[0].store(mixed(&mut seed), SeqCst),
+                }
+                thread::sleep(Duration::from_micros(200));
+            }
+        });
+        for client in asking {
+            client.join().unwrap();
+        }
+        over.store(true, Relaxed);
+    });
+    assert!(answered.load(Relaxed) > 0);
+}
