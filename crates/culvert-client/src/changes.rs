@@ -1,0 +1,518 @@
+//! What changes names, attributes and extended attributes.
+
+use crate::{
+    attributes::{attributes, duration},
+    connection::Who,
+    core::{Core, opcode},
+    nodes::Before,
+};
+use alloc::vec::Vec;
+use culvert::{
+    Attributes, Caller, Errno, Error, FileKind, RenameFlags, Result, Rights, SetAttributes,
+};
+use culvert_wire::{
+    Data, InitFlags, Name, Operation, Text,
+    structures::{
+        EntryOut, GetxattrIn, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn, SetattrIn, SetxattrIn,
+    },
+};
+
+/// The first version with RENAME2 (`fuse_rename2`, fs/fuse/dir.c).
+const RENAME2_SINCE: u32 = 23;
+
+/// Bytes that a value, or a list of names, may have (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
+const XATTR_MOST: usize = 65536;
+
+const SET_USER_ID: u32 = 0o4000;
+const SET_GROUP_ID: u32 = 0o2000;
+
+/// The privileges that a change takes from a file of this mode (`setattr_should_drop_suidgid`,
+/// fs/attr.c): the mode without them, none where it stays.
+pub fn stripped(mode: u32) -> Option<u32> {
+    let group_runs = mode & (SET_GROUP_ID | 0o010) == SET_GROUP_ID | 0o010;
+    let gone = mode & SET_USER_ID | if group_runs { SET_GROUP_ID } else { 0 };
+    (gone != 0).then_some(mode & !gone)
+}
+
+/// `name` as it is sent.
+pub fn wire_name(name: &[u8]) -> Result<Name<'_>> {
+    Ok(Name::new(name).ok_or(Errno::EINVAL)?)
+}
+
+fn text(bytes: &[u8]) -> Result<Text<'_>> {
+    Ok(Text::new(bytes).ok_or(Errno::EINVAL)?)
+}
+
+impl Core {
+    /// The mode to send for something new: the umask is taken off here where it is neither by the
+    /// front end nor by the server.
+    pub fn new_mode(&self, caller: &Caller<'_>, mode: u32) -> u32 {
+        let server = self.connection.agreed.has(InitFlags::DONT_MASK);
+        match self.connection.settings.default_permissions || server {
+            true => mode,
+            false => mode & !(caller.umask & 0o777),
+        }
+    }
+
+    /// The umask to tell a server: none where the front end has applied it.
+    pub fn told_umask(&self, caller: &Caller<'_>) -> u32 {
+        match self.connection.settings.default_permissions {
+            true => 0,
+            false => caller.umask,
+        }
+    }
+
+    /// `name` in `dir`, and `dir` itself, have changed.
+    pub fn name_changed(&self, dir: u64, name: &[u8]) -> u64 {
+        let words = self.words();
+        words.node_changed(dir);
+        words.name(dir, name).changed()
+    }
+
+    /// A name was made: takes its entry up, as what the name means from now on.
+    pub fn made(
+        &self,
+        mut before: Before,
+        at: (u64, &[u8]),
+        entry: &EntryOut,
+        kind: FileKind,
+    ) -> Result<Attributes> {
+        let now = self.name_changed(at.0, at.1);
+        // Others' changes since the server was asked are not in its answer.
+        if now == before.name.wrapping_add(1) {
+            before.name = now;
+            before.all = self.words().of_all();
+        }
+        if FileKind::of_mode(entry.attr.mode) != Some(kind) && entry.nodeid > 1 {
+            self.give_back(alloc::vec![culvert_wire::structures::ForgetOne {
+                nodeid: entry.nodeid,
+                nlookup: 1,
+            }]);
+            return Err(Errno::EIO.into());
+        }
+        self.take_up(&before, at, entry, true)
+    }
+
+    /// Makes a name by `operation`, which answers with its entry (`create_new_entry`,
+    /// fs/fuse/dir.c).
+    fn make(
+        &self,
+        who: Who,
+        at: (u64, &[u8]),
+        operation: &Operation<'_>,
+        kind: FileKind,
+    ) -> Result<Attributes> {
+        self.writable()?;
+        self.nodes.directory(at.0)?;
+        let before = self.before(at.0, at.1, None);
+        match self.connection.entry(who, at.0, operation) {
+            Ok(entry) => self.made(before, at, &entry, kind),
+            Err(error) => {
+                // It may be there in spite of it, or have been before.
+                self.name_changed(at.0, at.1);
+                Err(error)
+            }
+        }
+    }
+
+    /// MKDIR.
+    pub fn make_directory(
+        &self,
+        caller: &Caller<'_>,
+        at: (u64, &[u8]),
+        mode: u32,
+    ) -> Result<Attributes> {
+        let mkdir = MkdirIn {
+            mode: self.new_mode(caller, mode & 0o7777),
+            umask: self.told_umask(caller),
+        };
+        let name = wire_name(at.1)?;
+        let operation = Operation::Mkdir { mkdir, name };
+        self.make(self.who(caller)?, at, &operation, FileKind::Directory)
+    }
+
+    /// MKNOD.
+    pub fn make_node(
+        &self,
+        caller: &Caller<'_>,
+        at: (u64, &[u8]),
+        mode: u32,
+        rdev: u64,
+    ) -> Result<Attributes> {
+        let kind = FileKind::of_mode(mode).ok_or(Errno::EINVAL)?;
+        if matches!(kind, FileKind::Directory | FileKind::Symlink) {
+            return Err(Errno::EINVAL.into());
+        }
+        let mknod = MknodIn {
+            mode: self.new_mode(caller, mode),
+            rdev: rdev as u32,
+            umask: self.told_umask(caller),
+            padding: 0,
+        };
+        let name = wire_name(at.1)?;
+        let operation = Operation::Mknod { mknod, name };
+        self.make(self.who(caller)?, at, &operation, kind)
+    }
+
+    /// SYMLINK.
+    pub fn make_link(
+        &self,
+        caller: &Caller<'_>,
+        at: (u64, &[u8]),
+        target: &[u8],
+    ) -> Result<Attributes> {
+        let operation = Operation::Symlink {
+            name: wire_name(at.1)?,
+            target: text(target)?,
+        };
+        self.make(self.who(caller)?, at, &operation, FileKind::Symlink)
+    }
+
+    /// LINK.
+    pub fn link_node(
+        &self,
+        caller: &Caller<'_>,
+        node: u64,
+        at: (u64, &[u8]),
+    ) -> Result<Attributes> {
+        let who = self.who(caller)?;
+        let kind = self.nodes.kind(node)?;
+        if kind == FileKind::Directory || self.connection.lacks(opcode::LINK) {
+            return Err(Errno::EPERM.into());
+        }
+        let operation = Operation::Link {
+            link: LinkIn { oldnodeid: node },
+            name: wire_name(at.1)?,
+        };
+        let made = self.make(who, at, &operation, kind);
+        self.words().node_changed(node);
+        match self.connection.unless_lacking(opcode::LINK, made)? {
+            Some(attributes) => Ok(attributes),
+            None => Err(Errno::EPERM.into()),
+        }
+    }
+
+    /// UNLINK, or with `directory` RMDIR.
+    pub fn remove(&self, caller: &Caller<'_>, at: (u64, &[u8]), directory: bool) -> Result<()> {
+        let who = self.who(caller)?;
+        self.writable()?;
+        self.nodes.directory(at.0)?;
+        let last = self.nodes.last(at.0, at.1);
+        let name = wire_name(at.1)?;
+        let operation = match directory {
+            true => Operation::Rmdir { name },
+            false => Operation::Unlink { name },
+        };
+        let done = self.connection.done(who, at.0, &operation);
+        self.name_changed(at.0, at.1);
+        if let Some((node, _)) = last {
+            self.words().node_changed(node);
+        }
+        let gone = match &done {
+            Ok(()) => true,
+            Err(error) => error.errno() == Errno::ENOENT,
+        };
+        if gone {
+            self.give_back(self.nodes.remove(self.words(), at.0, at.1));
+        }
+        done
+    }
+
+    /// RENAME, or RENAME2 where there are flags.
+    pub fn move_name(
+        &self,
+        caller: &Caller<'_>,
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let who = self.who(caller)?;
+        self.writable()?;
+        self.nodes.directory(from.0)?;
+        self.nodes.directory(to.0)?;
+        let (name, new_name) = (wire_name(from.1)?, wire_name(to.1)?);
+        let done = if flags.0 == 0 {
+            let rename = RenameIn { newdir: to.0 };
+            let operation = Operation::Rename {
+                rename,
+                name,
+                new_name,
+            };
+            self.connection.done(who, from.0, &operation)
+        } else {
+            let since = self.connection.agreed.protocol.minor >= RENAME2_SINCE;
+            if !since || self.connection.lacks(opcode::RENAME2) {
+                return Err(Errno::EINVAL.into());
+            }
+            let rename = Rename2In {
+                newdir: to.0,
+                flags: flags.0,
+                padding: 0,
+            };
+            let operation = Operation::Rename2 {
+                rename,
+                name,
+                new_name,
+            };
+            let done = self.connection.done(who, from.0, &operation);
+            match self.connection.unless_lacking(opcode::RENAME2, done) {
+                Ok(Some(())) => Ok(()),
+                Ok(None) => return Err(Errno::EINVAL.into()),
+                Err(error) => Err(error),
+            }
+        };
+        let ends = [from, to];
+        let nodes = ends.map(|at| self.nodes.last(at.0, at.1));
+        for at in ends {
+            self.name_changed(at.0, at.1);
+        }
+        for (node, _) in nodes.into_iter().flatten() {
+            self.words().node_changed(node);
+        }
+        if done.is_ok() && !is_one_file(nodes, flags) {
+            let back = self.nodes.rename(self.words(), from, to, flags.exchange());
+            self.give_back(back);
+        }
+        done
+    }
+
+    /// SETATTR (`fuse_setattr`, `fuse_do_setattr`, fs/fuse/dir.c); by the open file `fh` where
+    /// there is one. `opening`: for the `O_TRUNC` of an open.
+    pub fn change(
+        &self,
+        who: Who,
+        node: u64,
+        changes: &SetAttributes,
+        fh: Option<u64>,
+    ) -> Result<Attributes> {
+        self.writable()?;
+        let kind = self.nodes.kind(node)?;
+        match (changes.size, kind) {
+            (Some(_), FileKind::Directory) => return Err(Errno::EISDIR.into()),
+            (Some(size), FileKind::Regular) if size > i64::MAX as u64 => {
+                return Err(Errno::EFBIG.into());
+            }
+            (None, _) | (_, FileKind::Regular) => {}
+            (Some(_), _) => return Err(Errno::EINVAL.into()),
+        }
+        let mut setattr = wanted(changes);
+        if changes.permissions.is_some() {
+            setattr.mode |= kind as u32;
+        }
+        if let Some(fh) = fh {
+            setattr.valid |= SetattrIn::FH;
+            setattr.fh = fh;
+        }
+        if changes.size.is_some() {
+            setattr.valid |= SetattrIn::LOCK_OWNER;
+            setattr.lock_owner = u64::from(who.sent.pid);
+        }
+        self.take_privileges(who, node, changes, &mut setattr)?;
+        let words = self.words();
+        let stamp = words.of_node(node);
+        let told = self.connection.channel.notifications();
+        let now = self.connection.now();
+        let operation = Operation::Setattr { setattr };
+        let out = self.connection.attributes(who, node, &operation);
+        let changed = words.node_changed(node);
+        let out = out?;
+        let found = attributes(node, &out.attr)?;
+        let valid = duration(out.attr_valid, out.attr_valid_nsec);
+        // Others' changes since the server was asked are not in its answer.
+        let expires = match changed == stamp.wrapping_add(1) {
+            true => now.saturating_add(valid),
+            false => 0,
+        };
+        self.nodes
+            .learn(words, node, &found, expires, (changed, told))?;
+        Ok(found)
+    }
+
+    /// What goes with a change of size or owner: said by a flag, left to the server, or done here,
+    /// by a mode that is asked for first.
+    fn take_privileges(
+        &self,
+        who: Who,
+        node: u64,
+        changes: &SetAttributes,
+        setattr: &mut SetattrIn,
+    ) -> Result<()> {
+        let agreed = &self.connection.agreed;
+        let owner = changes.uid.is_some() || changes.gid.is_some() || changes.is_empty();
+        let size = changes.size.is_some();
+        let regular = self.nodes.kind(node)? == FileKind::Regular;
+        if agreed.has(InitFlags::HANDLE_KILLPRIV_V2) {
+            if size && !who.keeps_privileges {
+                setattr.valid |= SetattrIn::KILL_SUIDGID;
+            }
+            return Ok(());
+        }
+        let takes = regular && (owner || size && !who.keeps_privileges);
+        if !takes || agreed.has(InitFlags::HANDLE_KILLPRIV) || changes.permissions.is_some() {
+            return Ok(());
+        }
+        let last = self.nodes.last_mode(node);
+        if last.is_some_and(|mode| stripped(mode).is_none()) {
+            return Ok(());
+        }
+        let found = self.ask_attributes(who, node, None)?;
+        if let Some(mode) = stripped(found.permissions) {
+            setattr.valid |= SetattrIn::MODE;
+            setattr.mode = found.kind as u32 | mode;
+        }
+        Ok(())
+    }
+
+    /// chmod(2) by another than a member of the file's group takes set-group-ID
+    /// (`setattr_prepare`, fs/attr.c); only where the server does not judge itself.
+    pub fn allowed_mode(
+        &self,
+        caller: &Caller<'_>,
+        node: u64,
+        changes: &SetAttributes,
+    ) -> Result<SetAttributes> {
+        let mut changes = *changes;
+        if let Some(mode) = changes.permissions
+            && self.connection.settings.default_permissions
+            && mode & SET_GROUP_ID != 0
+            && !caller.has(Rights::FSETID)
+        {
+            let gid = match changes.gid {
+                Some(gid) => gid,
+                None => self.attributes(self.who(caller)?, node)?.gid,
+            };
+            if !caller.keeps_set_group_id(gid) {
+                changes.permissions = Some(mode & !SET_GROUP_ID);
+            }
+        }
+        Ok(changes)
+    }
+
+    /// GETXATTR.
+    pub fn xattr(&self, who: Who, node: u64, name: &[u8]) -> Result<Vec<u8>> {
+        self.nodes.kind(node)?;
+        let operation = Operation::Getxattr {
+            getxattr: GetxattrIn {
+                size: XATTR_MOST as u32,
+                padding: 0,
+            },
+            name: text(name)?,
+        };
+        self.of_xattrs(opcode::GETXATTR, || {
+            self.connection.data(who, node, &operation, XATTR_MOST)
+        })
+    }
+
+    /// LISTXATTR; `EIO` where it is no list (`fuse_verify_xattr_list`, fs/fuse/xattr.c).
+    pub fn xattrs(&self, who: Who, node: u64) -> Result<Vec<u8>> {
+        self.nodes.kind(node)?;
+        let listxattr = GetxattrIn {
+            size: XATTR_MOST as u32,
+            padding: 0,
+        };
+        let operation = Operation::Listxattr { listxattr };
+        let names = self.of_xattrs(opcode::LISTXATTR, || {
+            self.connection.data(who, node, &operation, XATTR_MOST)
+        })?;
+        let Some(list) = names.strip_suffix(b"\0") else {
+            return match names.is_empty() {
+                true => Ok(names),
+                false => Err(Errno::EIO.into()),
+            };
+        };
+        match list.split(|&byte| byte == 0).any(<[u8]>::is_empty) {
+            true => Err(Errno::EIO.into()),
+            false => Ok(names),
+        }
+    }
+
+    /// SETXATTR.
+    pub fn put_xattr(
+        &self,
+        who: Who,
+        node: u64,
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+    ) -> Result<()> {
+        self.writable()?;
+        self.nodes.kind(node)?;
+        let setxattr = SetxattrIn {
+            flags,
+            ..SetxattrIn::default()
+        };
+        let operation = Operation::Setxattr {
+            setxattr,
+            name: text(name)?,
+            value: Data(value),
+        };
+        let done = self.of_xattrs(opcode::SETXATTR, || {
+            self.connection.done(who, node, &operation)
+        });
+        self.words().node_changed(node);
+        done
+    }
+
+    /// REMOVEXATTR.
+    pub fn take_xattr(&self, who: Who, node: u64, name: &[u8]) -> Result<()> {
+        self.writable()?;
+        self.nodes.kind(node)?;
+        let operation = Operation::Removexattr { name: text(name)? };
+        let done = self.of_xattrs(opcode::REMOVEXATTR, || {
+            self.connection.done(who, node, &operation)
+        });
+        self.words().node_changed(node);
+        done
+    }
+
+    /// A server without extended attributes has none of any name.
+    fn of_xattrs<T>(&self, opcode: u32, ask: impl FnOnce() -> Result<T>) -> Result<T> {
+        if self.connection.lacks(opcode) {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        let answer = self.connection.unless_lacking(opcode, ask())?;
+        answer.ok_or_else(|| Error::new(Errno::EOPNOTSUPP))
+    }
+}
+
+/// Whether a rename is of two names of one file: nothing happens to them (rename(2)).
+fn is_one_file(nodes: [Option<(u64, FileKind)>; 2], flags: RenameFlags) -> bool {
+    let [from, to] = nodes;
+    !flags.exchange() && from.is_some() && from == to
+}
+
+/// `changes` as SETATTR says them (`iattr_to_fattr`, fs/fuse/dir.c).
+fn wanted(changes: &SetAttributes) -> SetattrIn {
+    let mut setattr = SetattrIn::default();
+    if let Some(mode) = changes.permissions {
+        setattr.valid |= SetattrIn::MODE;
+        setattr.mode = mode & 0o7777;
+    }
+    if let Some(uid) = changes.uid {
+        setattr.valid |= SetattrIn::UID;
+        setattr.uid = uid;
+    }
+    if let Some(gid) = changes.gid {
+        setattr.valid |= SetattrIn::GID;
+        setattr.gid = gid;
+    }
+    if let Some(size) = changes.size {
+        setattr.valid |= SetattrIn::SIZE;
+        setattr.size = size;
+    }
+    if let Some(atime) = changes.atime {
+        setattr.valid |= SetattrIn::ATIME;
+        setattr.atime = atime.seconds as u64;
+        setattr.atimensec = atime.nanoseconds;
+    }
+    if let Some(mtime) = changes.mtime {
+        setattr.valid |= SetattrIn::MTIME;
+        setattr.mtime = mtime.seconds as u64;
+        setattr.mtimensec = mtime.nanoseconds;
+    }
+    if changes.touch {
+        setattr.valid |=
+            SetattrIn::ATIME | SetattrIn::ATIME_NOW | SetattrIn::MTIME | SetattrIn::MTIME_NOW;
+    }
+    setattr
+}

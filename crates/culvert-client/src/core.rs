@@ -1,0 +1,215 @@
+//! A server's file system, as this process has it: the connection, and what is known of nodes.
+
+use crate::{
+    attributes::{attributes, duration},
+    connection::{Connection, Who},
+    nodes::{Back, Before, Entered, Nodes},
+    words::Shared,
+};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use culvert::{Attributes, Caller, Errno, Result, sync::Mutex};
+use culvert_wire::{
+    Forgets, Operation, Plain, ROOT_ID,
+    structures::{BatchForgetIn, EntryOut, ForgetIn, ForgetOne, GetattrIn},
+};
+
+/// Numbers of requests that a server may not have (`enum fuse_opcode`).
+pub mod opcode {
+    #![allow(missing_docs)]
+    pub const OPEN: u32 = 14;
+    pub const LINK: u32 = 13;
+    pub const FSYNC: u32 = 20;
+    pub const SETXATTR: u32 = 21;
+    pub const GETXATTR: u32 = 22;
+    pub const LISTXATTR: u32 = 23;
+    pub const REMOVEXATTR: u32 = 24;
+    pub const FLUSH: u32 = 25;
+    pub const OPENDIR: u32 = 27;
+    pub const FSYNCDIR: u32 = 30;
+    pub const ACCESS: u32 = 34;
+    pub const CREATE: u32 = 35;
+    pub const POLL: u32 = 40;
+    pub const FALLOCATE: u32 = 43;
+    pub const RENAME2: u32 = 45;
+    pub const LSEEK: u32 = 46;
+    pub const COPY_FILE_RANGE: u32 = 47;
+    pub const TMPFILE: u32 = 51;
+    pub const COPY_FILE_RANGE_64: u32 = 53;
+}
+
+/// A server's file system.
+pub struct Core {
+    pub connection: Connection,
+    pub nodes: Nodes,
+    /// How often this process has become the child of a fork.
+    pub epoch: AtomicU32,
+    /// Held from the question where a file ends to the write there.
+    pub append: Mutex<()>,
+}
+
+/// The first version with BATCH_FORGET (`fuse_dev_do_read`, fs/fuse/dev.c).
+const BATCH_SINCE: u32 = 16;
+
+/// The most nodes in one BATCH_FORGET, which has to fit into a page.
+const BATCH: usize = 200;
+
+impl Core {
+    /// The server behind `connection`.
+    pub fn new(connection: Connection) -> Self {
+        Self {
+            connection,
+            nodes: Nodes::new(),
+            epoch: AtomicU32::new(0),
+            append: Mutex::new(()),
+        }
+    }
+
+    /// What all clients share.
+    pub fn words(&self) -> Shared<'_> {
+        self.connection.words()
+    }
+
+    /// See [`Connection::who`].
+    pub fn who(&self, caller: &Caller<'_>) -> Result<Who> {
+        self.connection.who(caller)
+    }
+
+    /// `EROFS` where nothing may be changed.
+    pub fn writable(&self) -> Result<()> {
+        match self.connection.settings.read_only {
+            true => Err(Errno::EROFS.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// The time, and how many notifications there were.
+    pub fn moment(&self) -> (u64, u64) {
+        (
+            self.connection.now(),
+            self.connection.channel.notifications(),
+        )
+    }
+
+    /// How things stand before `name` in `dir` is asked for; it led to `candidate` last.
+    pub fn before(&self, dir: u64, name: &[u8], candidate: Option<u64>) -> Before {
+        let words = self.words();
+        let (now, told) = self.moment();
+        Before {
+            now,
+            told,
+            name: words.name(dir, name).now(),
+            all: words.of_all(),
+            candidate: self.nodes.candidate(words, candidate),
+        }
+    }
+
+    /// Gives lookups back to the server. It may be gone, or there be no room: then they stay until
+    /// it ends.
+    pub fn give_back(&self, back: Back) {
+        let owner = self.connection.owner();
+        if self.connection.agreed.protocol.minor < BATCH_SINCE || back.len() == 1 {
+            for one in &back {
+                let forget = ForgetIn {
+                    nlookup: one.nlookup,
+                };
+                let operation = Operation::Forget { forget };
+                let _ = self.connection.send(owner, one.nodeid, &operation);
+            }
+            return;
+        }
+        for some in back.chunks(BATCH) {
+            let bytes: Vec<u8> = some
+                .iter()
+                .flat_map(|one| one.bytes().iter().copied())
+                .collect();
+            if let Some(forgets) = Forgets::new(&bytes) {
+                let batch = BatchForgetIn::default();
+                let operation = Operation::BatchForget { batch, forgets };
+                let _ = self.connection.send(owner, 0, &operation);
+            }
+        }
+    }
+
+    /// Takes up an entry that the server has answered with: it has counted a lookup. `EIO` where it
+    /// cannot be (`fuse_lookup_name`, `create_new_entry`, fs/fuse/dir.c).
+    pub fn take_up(
+        &self,
+        before: &Before,
+        at: (u64, &[u8]),
+        entry: &EntryOut,
+        reference: bool,
+    ) -> Result<Attributes> {
+        let node = entry.nodeid;
+        let found = match node {
+            0 | ROOT_ID => return Err(Errno::EIO.into()),
+            node => attributes(node, &entry.attr),
+        };
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                self.give_back(alloc::vec![ForgetOne {
+                    nodeid: node,
+                    nlookup: 1,
+                }]);
+                return Err(error);
+            }
+        };
+        let until =
+            |seconds, nanoseconds| before.now.saturating_add(duration(seconds, nanoseconds));
+        let entered = Entered {
+            at,
+            node,
+            generation: entry.generation,
+            attributes: found,
+            attributes_expire: until(entry.attr_valid, entry.attr_valid_nsec),
+            name_expires: until(entry.entry_valid, entry.entry_valid_nsec),
+        };
+        let (back, entered) = self.nodes.enter(self.words(), before, &entered, reference);
+        self.give_back(back);
+        entered.map(|()| found)
+    }
+
+    /// The attributes of `node` from the server; by the open file `fh` where there is one.
+    pub fn ask_attributes(&self, who: Who, node: u64, fh: Option<u64>) -> Result<Attributes> {
+        let (words, moment) = (self.words(), self.moment());
+        let stamp = words.of_node(node);
+        let (flags, handle) = match fh {
+            Some(fh) => (GetattrIn::FH, fh),
+            None => (0, 0),
+        };
+        let getattr = GetattrIn {
+            getattr_flags: flags,
+            dummy: 0,
+            fh: handle,
+        };
+        let operation = Operation::Getattr { getattr };
+        let out = self.connection.attributes(who, node, &operation)?;
+        let valid = duration(out.attr_valid, out.attr_valid_nsec);
+        let found = attributes(node, &out.attr)?;
+        let expires = moment.0.saturating_add(valid);
+        self.nodes
+            .learn(words, node, &found, expires, (stamp, moment.1))?;
+        Ok(found)
+    }
+
+    /// The attributes of `node`.
+    pub fn attributes(&self, who: Who, node: u64) -> Result<Attributes> {
+        let believed = self.nodes.believed(self.words(), self.moment(), node);
+        if let Some(found) = believed {
+            return Ok(found);
+        }
+        self.nodes.kind(node)?;
+        self.ask_attributes(who, node, None)
+    }
+
+    /// Ends a use of `node`.
+    pub fn release(&self, node: u64) {
+        self.give_back(self.nodes.release(self.words(), node));
+    }
+
+    /// How often this process has become the child of a fork.
+    pub fn epoch(&self) -> u32 {
+        self.epoch.load(Relaxed)
+    }
+}

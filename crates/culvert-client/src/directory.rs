@@ -1,0 +1,54 @@
+//! An open directory.
+
+use crate::{connection::Who, core::Core, listing::OpenedAt};
+use alloc::sync::Arc;
+use culvert::{Directory, DirectorySink, Result};
+
+/// A directory's handle of the server's, in this process.
+pub struct FuseDirectory {
+    core: Arc<Core>,
+    at: OpenedAt,
+    who: Who,
+    epoch: u32,
+}
+
+impl FuseDirectory {
+    /// The directory open as `at`.
+    pub fn new(core: &Arc<Core>, at: OpenedAt, who: Who) -> Result<Self> {
+        core.nodes.hold(at.node).inspect_err(|_| {
+            core.close_listing(who, at);
+        })?;
+        Ok(Self {
+            core: Arc::clone(core),
+            at,
+            who,
+            epoch: core.epoch(),
+        })
+    }
+}
+
+impl Directory for FuseDirectory {
+    fn read(&self, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+        if self.epoch != self.core.epoch() {
+            // The parent's handle may be closed at any time.
+            let at = self.core.open_listing(self.who, self.at.node, 0)?;
+            let listed = self.core.list(self.who, at, from, sink);
+            self.core.close_listing(self.who, at);
+            return listed;
+        }
+        self.core.list(self.who, self.at, from, sink)
+    }
+
+    fn sync(&self, data_only: bool) -> Result<()> {
+        self.core.sync_listing(self.who, self.at, data_only)
+    }
+}
+
+impl Drop for FuseDirectory {
+    fn drop(&mut self) {
+        if self.epoch == self.core.epoch() {
+            self.core.close_listing(self.who, self.at);
+        }
+        self.core.release(self.at.node);
+    }
+}

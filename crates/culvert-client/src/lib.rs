@@ -1,0 +1,45 @@
+//! The driver for FUSE servers: a file system that speaks FUSE's protocol, as the kernel does, to a
+//! server that knows only the kernel.
+//!
+//! ```text
+//! front end -> FuseFs (this crate) -> Channel (slots in shared memory) -> server
+//! ```
+//!
+//! A call of the driver API becomes requests, replies become its answer; what the kernel does in
+//! `fs/fuse` is done here, and its functions are named where a rule comes from them.
+//!
+//! - `connection` asks: from an operation to its checked answer, and what the server does not have;
+//! - `capabilities` is INIT, with a reason for each flag;
+//! - `nodes` keeps what the server was asked to keep (lookup counts), and what it said for how long;
+//! - `words` is what all clients of a server share, so that each sees what another changes;
+//! - `filesystem`, `file` and `directory` are the driver API.
+//!
+//! A server's node numbers are the driver's. A server has one session, so all processes of a run
+//! have the same; a process must have looked one up to use it, for FORGET counts by process
+//! ([`culvert::Capabilities::transient_nodes`]).
+#![no_std]
+#![warn(missing_docs)]
+
+extern crate alloc;
+
+mod attributes;
+mod backing;
+pub mod capabilities;
+mod changes;
+mod connection;
+mod core;
+mod data;
+mod directory;
+mod file;
+mod filesystem;
+mod listing;
+mod locks;
+mod lookups;
+mod nodes;
+mod opens;
+mod settings;
+mod words;
+
+pub use filesystem::FuseFs;
+pub use settings::{InUse, Settings};
+pub use words::WORDS;

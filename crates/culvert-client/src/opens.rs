@@ -1,0 +1,352 @@
+//! Opening and closing: OPEN, CREATE, TMPFILE, RELEASE.
+//!
+//! A handle is the server's, and good in every process. A description that the kernel keeps for
+//! several processes (after fork, exec, or by a socket) has one handle, of which each process knows
+//! by its own [`FuseFile`](crate::file::FuseFile): who closes it is decided in the words that all
+//! share. Until nobody holds a description of its node any more it stays open.
+
+use crate::{
+    changes::wire_name,
+    connection::Who,
+    core::{Core, opcode},
+    words::OPENS,
+};
+use core::sync::atomic::Ordering::SeqCst;
+use culvert::{
+    Access, Attributes, Caller, Errno, FileKind, Node, OpenFlags, Result, SetAttributes,
+};
+use culvert_wire::{
+    InitFlags, Operation, Text,
+    structures::{CreateIn, MknodIn, OpenIn, OpenOut, ReleaseIn},
+};
+
+const O_CREAT: u32 = 0o100;
+const O_EXCL: u32 = 0o200;
+const O_NOCTTY: u32 = 0o400;
+const O_TRUNC: u32 = 0o1000;
+/// Of every open by a 64-bit program (`force_o_largefile`, include/linux/fcntl.h).
+const O_LARGEFILE: u32 = 0o100000;
+
+/// A handle of the server's.
+#[derive(Clone, Copy, Debug)]
+pub struct Handle {
+    /// None: the server keeps nothing for open files (ENOSYS to OPEN).
+    pub fh: Option<u64>,
+    /// `FOPEN_*`.
+    pub how: u32,
+    pub backing: i32,
+}
+
+impl From<OpenOut> for Handle {
+    fn from(open: OpenOut) -> Self {
+        Self {
+            fh: Some(open.fh),
+            how: open.open_flags,
+            backing: open.backing_id,
+        }
+    }
+}
+
+/// States of a file that is open in several processes.
+const FREE: u64 = 0;
+const CLAIMED: u64 = 1;
+const OPEN: u64 = 2;
+
+impl Core {
+    fn kills(&self, who: Who, flags: OpenFlags) -> u32 {
+        let kills = flags.truncate()
+            && self.connection.agreed.has(InitFlags::HANDLE_KILLPRIV_V2)
+            && !who.keeps_privileges;
+        if kills { OpenIn::KILL_SUIDGID } else { 0 }
+    }
+
+    /// OPEN of a regular file (`fuse_file_open`, fs/fuse/file.c).
+    pub fn open_file(&self, who: Who, node: u64, flags: OpenFlags) -> Result<Handle> {
+        match self.nodes.kind(node)? {
+            FileKind::Regular => {}
+            FileKind::Directory => return Err(Errno::EISDIR.into()),
+            FileKind::Symlink => return Err(Errno::ELOOP.into()),
+            _ => return Err(Errno::ENXIO.into()),
+        }
+        if flags.write() || flags.truncate() {
+            self.writable()?;
+        }
+        let atomic = self.connection.agreed.has(InitFlags::ATOMIC_O_TRUNC);
+        let mut sent = flags.0 & !(O_CREAT | O_EXCL | O_NOCTTY) | O_LARGEFILE;
+        if !atomic {
+            sent &= !O_TRUNC;
+        }
+        let handle = self.handle(who, node, sent, self.kills(who, flags))?;
+        if flags.truncate() {
+            if atomic && handle.fh.is_some() {
+                self.words().node_changed(node);
+            } else {
+                let empty = SetAttributes {
+                    size: Some(0),
+                    ..SetAttributes::default()
+                };
+                if let Err(error) = self.change(who, node, &empty, handle.fh) {
+                    self.release_handle(who, node, &handle, flags.0);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(handle)
+    }
+
+    fn handle(&self, who: Who, node: u64, flags: u32, open_flags: u32) -> Result<Handle> {
+        let none = Handle {
+            fh: None,
+            how: OpenOut::KEEP_CACHE,
+            backing: 0,
+        };
+        if self.connection.lacks(opcode::OPEN) {
+            return Ok(none);
+        }
+        let open = OpenIn { flags, open_flags };
+        let operation = Operation::Open { open };
+        let answer = self.connection.opened(who, node, &operation);
+        let opened = self.connection.unless_lacking(opcode::OPEN, answer)?;
+        Ok(opened.map_or(none, Handle::from))
+    }
+
+    /// Creates and opens `name` in `dir`, or opens what is there (`fuse_atomic_open`,
+    /// fs/fuse/dir.c). One reference.
+    pub fn create_file(
+        &self,
+        caller: &Caller<'_>,
+        at: (u64, &[u8]),
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Attributes, Handle)> {
+        let who = self.who(caller)?;
+        self.nodes.directory(at.0)?;
+        let mut tries = 3;
+        loop {
+            if !self
+                .nodes
+                .just_absent(self.words(), self.connection.now(), at.0, at.1)
+            {
+                match self.find(who, at.0, at.1) {
+                    Ok(found) => {
+                        let opened = self.open_existing(caller, who, &found, flags);
+                        if opened.is_err() {
+                            self.forget(found.node.0, 1);
+                        }
+                        return opened;
+                    }
+                    Err(error) if error.errno() == Errno::ENOENT => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            self.writable()?;
+            tries -= 1;
+            match self.create_new(caller, who, at, flags, mode) {
+                // Somebody else was faster.
+                Err(error) if error.errno() == Errno::EEXIST && !flags.exclusive() && tries > 0 => {
+                }
+                made => return made,
+            }
+        }
+    }
+
+    fn open_existing(
+        &self,
+        caller: &Caller<'_>,
+        who: Who,
+        found: &Attributes,
+        flags: OpenFlags,
+    ) -> Result<(Attributes, Handle)> {
+        if flags.exclusive() {
+            return Err(Errno::EEXIST.into());
+        }
+        let node = found.node;
+        if found.kind == FileKind::Regular && self.connection.settings.default_permissions {
+            let wanted = (u32::from(flags.read()) * 4) | (u32::from(flags.write()) * 2);
+            self.judge(caller, node.0, Access(wanted))?;
+        }
+        let handle = self.open_file(who, node.0, flags)?;
+        let attributes = match flags.truncate() {
+            true => self.attributes(who, node.0),
+            false => Ok(*found),
+        };
+        let failed = |_: &_| self.release_handle(who, node.0, &handle, flags.0);
+        Ok((attributes.inspect_err(failed)?, handle))
+    }
+
+    fn create_new(
+        &self,
+        caller: &Caller<'_>,
+        who: Who,
+        at: (u64, &[u8]),
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Attributes, Handle)> {
+        let mode = self.new_mode(caller, FileKind::Regular as u32 | mode & 0o7777);
+        let name = wire_name(at.1)?;
+        let before = self.before(at.0, at.1, None);
+        if !self.connection.lacks(opcode::CREATE) {
+            let create = CreateIn {
+                flags: flags.0 & !O_NOCTTY | O_CREAT | O_LARGEFILE,
+                mode,
+                umask: self.told_umask(caller),
+                open_flags: self.kills(who, flags),
+            };
+            let operation = Operation::Create { create, name };
+            let answer = self.connection.created(who, at.0, &operation);
+            let made = self.connection.unless_lacking(opcode::CREATE, answer);
+            match made {
+                Ok(Some((entry, open))) => {
+                    let handle = Handle::from(open);
+                    let failed = |_: &_| self.release_handle(who, entry.nodeid, &handle, flags.0);
+                    let made = self.made(before, at, &entry, FileKind::Regular);
+                    return Ok((made.inspect_err(failed)?, handle));
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.name_changed(at.0, at.1);
+                    return Err(error);
+                }
+            }
+        }
+        let mknod = MknodIn {
+            mode,
+            rdev: 0,
+            umask: self.told_umask(caller),
+            padding: 0,
+        };
+        let operation = Operation::Mknod { mknod, name };
+        let entry = self.connection.entry(who, at.0, &operation);
+        let entry = entry.inspect_err(|_| {
+            self.name_changed(at.0, at.1);
+        })?;
+        let made = self.made(before, at, &entry, FileKind::Regular)?;
+        match self.open_file(who, made.node.0, flags) {
+            Ok(handle) => Ok((made, handle)),
+            Err(error) => {
+                self.forget(made.node.0, 1);
+                Err(error)
+            }
+        }
+    }
+
+    /// TMPFILE (`fuse_tmpfile`, fs/fuse/dir.c). One reference.
+    pub fn create_unnamed(
+        &self,
+        caller: &Caller<'_>,
+        dir: u64,
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Attributes, Handle)> {
+        let who = self.who(caller)?;
+        self.writable()?;
+        self.nodes.directory(dir)?;
+        if self.connection.lacks(opcode::TMPFILE) {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        // `O_TMPFILE` comes with `O_DIRECTORY`.
+        const O_TMPFILE: u32 = 0o20200000;
+        let create = CreateIn {
+            flags: flags.0 & !O_NOCTTY | O_TMPFILE | O_LARGEFILE,
+            mode: self.new_mode(caller, FileKind::Regular as u32 | mode & 0o7777),
+            umask: self.told_umask(caller),
+            open_flags: 0,
+        };
+        let name = Text::new(b"/").ok_or(Errno::EIO)?;
+        let before = self.before(dir, b"", None);
+        let operation = Operation::Tmpfile { create, name };
+        let answer = self.connection.created(who, dir, &operation);
+        let made = self.connection.unless_lacking(opcode::TMPFILE, answer)?;
+        let (entry, open) = made.ok_or(Errno::EOPNOTSUPP)?;
+        let handle = Handle::from(open);
+        let failed = |_: &_| self.release_handle(who, entry.nodeid, &handle, flags.0);
+        let made = self.take_up(&before, (dir, b""), &entry, true);
+        let made = made.inspect_err(failed)?;
+        self.nodes.unname(made.node.0, dir);
+        match made.kind {
+            FileKind::Regular => Ok((made, handle)),
+            _ => {
+                self.release_handle(who, entry.nodeid, &handle, flags.0);
+                self.forget(made.node.0, 1);
+                Err(Errno::EIO.into())
+            }
+        }
+    }
+
+    /// Gives `count` references of the front end's back.
+    pub fn forget(&self, node: u64, count: u64) {
+        self.give_back(self.nodes.forget(self.words(), node, count));
+    }
+
+    /// RELEASE. Nobody hears of its errors (`fuse_release_common`, fs/fuse/file.c).
+    pub fn release_handle(&self, who: Who, node: u64, handle: &Handle, flags: u32) {
+        if let Some(fh) = handle.fh {
+            let release = ReleaseIn {
+                fh,
+                flags: flags & !(O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC),
+                ..ReleaseIn::default()
+            };
+            let _ = self
+                .connection
+                .send(who, node, &Operation::Release { release });
+        }
+    }
+
+    /// Several processes have the open file `fh` of `node` from now on: its number among such; none
+    /// where there are too many.
+    pub fn share(&self, node: u64, fh: u64) -> Option<usize> {
+        let words = self.words();
+        (0..OPENS).find(|&index| {
+            let Some([state, handle, of]) = words.open(index) else {
+                return false;
+            };
+            let claimed = state
+                .compare_exchange(FREE, CLAIMED, SeqCst, SeqCst)
+                .is_ok();
+            if claimed {
+                handle.store(fh, SeqCst);
+                of.store(node, SeqCst);
+                state.store(OPEN, SeqCst);
+            }
+            claimed
+        })
+    }
+
+    /// Whether number `index` is the open file `fh` of `node`.
+    pub fn is_shared(&self, index: usize, node: u64, fh: u64) -> bool {
+        let Some([state, handle, of]) = self.words().open(index) else {
+            return false;
+        };
+        state.load(SeqCst) == OPEN && handle.load(SeqCst) == fh && of.load(SeqCst) == node
+    }
+
+    /// This process does not have an open file of `node` any more that several had. Where nobody
+    /// has one, all such are closed.
+    pub fn end_shared(&self, who: Who, node: u64) {
+        let Some(in_use) = self.connection.settings.in_use else {
+            return;
+        };
+        if in_use(Node(node)) {
+            return;
+        }
+        let words = self.words();
+        for [state, handle, of] in (0..OPENS).filter_map(|index| words.open(index)?.as_array()) {
+            if state.load(SeqCst) != OPEN || of.load(SeqCst) != node {
+                continue;
+            }
+            let fh = handle.load(SeqCst);
+            if state
+                .compare_exchange(OPEN, CLAIMED, SeqCst, SeqCst)
+                .is_ok()
+            {
+                let closed = Handle {
+                    fh: Some(fh),
+                    how: 0,
+                    backing: 0,
+                };
+                state.store(FREE, SeqCst);
+                self.release_handle(who, node, &closed, 0);
+            }
+        }
+    }
+}
