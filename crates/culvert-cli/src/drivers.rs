@@ -12,11 +12,15 @@ pub fn describe(name: Option<&str>) -> Result<String, Failure> {
     let all = culvert_drivers::list();
     let line = |info: &DriverInfo| entry(info.name, info.summary, 0);
     match name {
-        Some(name) => match culvert_drivers::layers::find(name) {
-            Ok(layer) => Ok(one_layer(layer)),
-            Err(_) => culvert_drivers::find(name)
-                .map(one)
-                .map_err(|error| Failure::new(error.to_string())),
+        // There may be both.
+        Some(name) => match (
+            culvert_drivers::find(name),
+            culvert_drivers::layers::find(name),
+        ) {
+            (Ok(driver), Ok(layer)) => Ok(format!("{}\n{}", one(driver), one_layer(layer))),
+            (Ok(driver), Err(_)) => Ok(one(driver)),
+            (Err(_), Ok(layer)) => Ok(one_layer(layer)),
+            (Err(error), Err(_)) => Err(Failure::new(error.to_string())),
         },
         None => {
             let drivers: String = all.map(line).collect();
@@ -148,7 +152,11 @@ mod tests {
             let name =
                 |option: &culvert_drivers::OptionInfo| format!("{}.{}", layer.name, option.name);
             let options: Vec<_> = layer.options.iter().map(name).collect();
-            assert_eq!(listed(layer.name), options, "{}", layer.name);
+            let section = match culvert_drivers::find(layer.name) {
+                Ok(driver) => format!("layer {}", driver.name),
+                Err(_) => layer.name.to_owned(),
+            };
+            assert_eq!(listed(&section), options, "{section}");
         }
         assert_eq!(listed("Layers"), ["layer"]);
     }

@@ -9,7 +9,7 @@
 //! option `ro`, under layer `a` with `x=1`, under layer `b`, under layer `a` again with `x=2`.
 
 use crate::registry::{self, check_names_of, unknown};
-use crate::{DriverInfo, Environment, Prepared, Progress, fault, log, trace};
+use crate::{DriverInfo, Environment, Prepared, Progress, casefold, fault, log, sdcard, trace};
 use alloc::{boxed::Box, format, vec::Vec};
 use culvert::{
     Errno, Error, FileSystem, Result,
@@ -29,6 +29,11 @@ struct Layer {
 
 const LAYERS: &[Layer] = &[
     Layer {
+        info: casefold::INFO,
+        prepare: casefold::prepare,
+        open: casefold::open,
+    },
+    Layer {
         info: fault::INFO,
         prepare: fault::prepare,
         open: fault::open,
@@ -37,6 +42,11 @@ const LAYERS: &[Layer] = &[
         info: log::INFO,
         prepare: log::prepare,
         open: log::open,
+    },
+    Layer {
+        info: sdcard::INFO,
+        prepare: sdcard::prepare,
+        open: sdcard::open,
     },
     Layer {
         info: trace::INFO,
@@ -202,11 +212,11 @@ mod tests {
         for (options, want) in [
             (
                 "layer=fualt",
-                "there is no layer \"fualt\"; did you mean fault? There are: fault, log, trace",
+                "there is no layer \"fualt\"; did you mean fault? There are: casefold, fault, log, sdcard, trace",
             ),
             (
                 "layer",
-                "there is no layer \"\"; there are: fault, log, trace",
+                "there is no layer \"\"; there are: casefold, fault, log, sdcard, trace",
             ),
             (
                 "fault.seed=1,layer=fault",
@@ -214,7 +224,7 @@ mod tests {
             ),
             (
                 "layer=fault,falt.seed=1",
-                "there is no layer \"falt\"; did you mean fault? There are: fault, log, trace",
+                "there is no layer \"falt\"; did you mean fault? There are: casefold, fault, log, sdcard, trace",
             ),
             (
                 "layer=fault,fault.sed=1",

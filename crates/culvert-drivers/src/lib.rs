@@ -15,15 +15,18 @@ extern crate std;
 
 pub mod archive;
 pub mod binding;
+pub mod casefold;
 mod declared;
 mod descriptor;
 pub mod fault;
 pub mod layers;
 pub mod log;
 pub mod memory;
+mod name_changes;
 pub mod passthrough;
 mod proof;
 mod registry;
+pub mod sdcard;
 pub mod trace;
 pub mod union;
 

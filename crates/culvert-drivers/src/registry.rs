@@ -3,7 +3,7 @@
 use crate::archive::{host, warning::printable};
 use crate::{
     Declared, Environment, InUse, Prepared, Progress, Source, Warnings, archive, memory,
-    passthrough, union,
+    passthrough, sdcard, union,
 };
 use alloc::{boxed::Box, format, string::String, vec::Vec};
 use culvert::{
@@ -88,6 +88,12 @@ const DRIVERS: &[Driver] = &[
         declared: union::DECLARED,
         prepare: union::prepare,
         open: union::open,
+    },
+    Driver {
+        info: sdcard::INFO,
+        declared: sdcard::DECLARED,
+        prepare: sdcard::prepare_mount,
+        open: sdcard::open_mount,
     },
     #[cfg(test)]
     tests::LAST,
@@ -444,7 +450,7 @@ mod tests {
         assert_eq!(distance(b"", b"abc"), 3);
         assert_eq!(
             find("archiv").unwrap_err().to_string(),
-            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive, memory, union, last"
+            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive, memory, union, sdcard, last"
         );
         assert_eq!(find("nfs").unwrap_err().errno(), Errno::ENODEV);
         assert!(find("archive").is_ok());

@@ -3,14 +3,14 @@
 use super::branch::Branch;
 use super::file::UnionFile;
 use super::listing::{OpenDirectory, list};
-use super::names::Names;
 use super::nodes::Nodes;
 use super::options::{Function, Settings};
 use super::parts::Core;
 use super::{ROOT, changes};
 use crate::archive::host::terminated;
+use crate::name_changes::NameChanges;
 use crate::{DescriptorFile, Environment, Keeper, unhindered};
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use culvert::{
     Access, Attributes, Caller, Capabilities, DirectorySink, Entry, Errno, Error, FileKind,
     FileSystem, Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result, SetAttributes,
@@ -21,7 +21,7 @@ use culvert_sys::{fs, process};
 /// Several file systems as one.
 pub struct UnionFs {
     pub(super) core: Arc<Core>,
-    pub(super) names: Names,
+    pub(super) names: NameChanges,
     keeper: Keeper,
     capabilities: Capabilities,
     /// Whose the mount is.
@@ -38,6 +38,13 @@ fn user_of(environment: &Environment<'_>) -> u32 {
         Some(fs::stat(&run).ok()?.st_uid)
     });
     owner.unwrap_or_else(process::geteuid)
+}
+
+/// The right to change names of the mount with the `number`.
+fn names(number: u64, environment: &Environment<'_>) -> NameChanges {
+    let directory = environment.run_directory.filter(|_| !environment.alone);
+    let path = directory.map(|run| [run, format!("/union-{number:x}.lock").as_bytes()].concat());
+    NameChanges::new(path.as_deref(), environment.keeper)
 }
 
 impl UnionFs {
@@ -88,7 +95,7 @@ impl UnionFs {
                 nodes,
                 settings,
             }),
-            names: Names::new(salts ^ target, environment),
+            names: names(salts ^ target, environment),
             keeper: environment.keeper,
             capabilities,
             user: user_of(environment),

@@ -11,7 +11,6 @@ mod changes;
 mod file;
 mod filesystem;
 mod listing;
-mod names;
 mod nodes;
 mod options;
 mod parts;

@@ -216,12 +216,12 @@ pub(super) fn flags(kit: &Kit<'_>, report: &mut Report) {
             none,
             Errno::EEXIST,
         );
-        let free = mv(kit, (root, b"a"), (root, b"A"), RenameFlags::NO_REPLACE);
+        let free = mv(kit, (root, b"a"), (root, b"free"), RenameFlags::NO_REPLACE);
         report.works("rename-flags", "RENAME_NOREPLACE onto a free name", free);
         report.works(
             "rename-flags",
             "and back",
-            mv(kit, (root, b"A"), (root, b"a"), 0),
+            mv(kit, (root, b"free"), (root, b"a"), 0),
         );
     } else {
         report.refused("rename-flags", "RENAME_NOREPLACE", none, Errno::EINVAL);
