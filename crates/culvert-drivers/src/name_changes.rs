@@ -1,7 +1,9 @@
 //! One change of names at a time, for all processes of a run: that there is no such name is found,
 //! and made use of, at one moment.
 
-use crate::{Keeper, archive::host::terminated, descriptor::KeptFd};
+use crate::{Keeper, OwnedFd, archive::host::terminated, descriptor::KeptFd};
+use alloc::{ffi::CString, sync::Arc};
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use culvert::Errno;
 use culvert::sync::{Mutex, MutexGuard};
@@ -21,9 +23,12 @@ pub struct NameChanges {
 
 /// What the processes of the run have together.
 struct Shared {
-    /// A file whose lock they take in turn: a record lock, which the kernel knows by the process, so
-    /// that a child of fork has not its parent's.
-    file: KeptFd,
+    /// A file whose lock they take in turn. The lock is one of a description (fcntl(2),
+    /// `F_OFD_SETLKW`), of which each process has its own: a program's record locks make no cycle
+    /// with it, which would be `EDEADLK`.
+    file: Mutex<Arc<KeptFd>>,
+    path: CString,
+    keeper: Keeper,
     /// How many changes there were.
     count: &'static AtomicU64,
 }
@@ -62,6 +67,19 @@ impl NameChanges {
         self.counter().load(Acquire)
     }
 
+    /// This is the child of a fork, whose description is its parent's, too. `shared`: so is the table
+    /// of descriptors, where that stays the parent's to close.
+    pub fn forked(&self, shared: bool) {
+        let Some(both) = &self.shared else { return };
+        if let Ok(own) = open(&both.path) {
+            let own = Arc::new(both.keeper.keep(own));
+            let before = core::mem::replace(&mut *both.file.lock(), own);
+            if shared {
+                core::mem::forget(before);
+            }
+        }
+    }
+
     fn counter(&self) -> &AtomicU64 {
         match &self.shared {
             Some(shared) => shared.count,
@@ -71,6 +89,7 @@ impl NameChanges {
 
     fn lock(&self, kind: u32) -> Result<(), Errno> {
         let shared = self.shared.as_ref().ok_or(Errno::ENOENT)?;
+        let file = shared.file.lock().clone();
         loop {
             let mut lock = linux::flock {
                 l_type: kind as i16,
@@ -79,7 +98,7 @@ impl NameChanges {
                 l_len: 0,
                 l_pid: 0,
             };
-            match fd::lock(shared.file.fd(), LockCommand::SETLKW, &mut lock) {
+            match fd::lock(file.fd(), LockCommand::OFD_SETLKW, &mut lock) {
                 Err(Errno::EINTR) => {}
                 done => return done,
             }
@@ -87,11 +106,15 @@ impl NameChanges {
     }
 }
 
+fn open(path: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREAT | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    fs::open(path, flags, 0o600)
+}
+
 impl Shared {
     fn open(path: &[u8], keeper: Keeper) -> Result<Self, Errno> {
         let path = terminated(path)?;
-        let flags = OFlags::RDWR | OFlags::CREAT | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = fs::open(&path, flags, 0o600)?;
+        let file = open(&path)?;
         let length = size_of::<AtomicU64>();
         // The first one makes it as long; to others it is so already.
         fs::ftruncate(&file, length as u64)?;
@@ -99,7 +122,9 @@ impl Shared {
         // Never unmapped: mounts live as long as their process.
         let mapped = Mapping::near(0, Of::file(&file), length, both)?.leak();
         Ok(Self {
-            file: keeper.keep(file),
+            file: Mutex::new(Arc::new(keeper.keep(file))),
+            path,
+            keeper,
             // SAFETY: it is that long and stays; a page is aligned for anything, and any bytes are a
             // counter.
             count: unsafe { &*mapped.cast::<AtomicU64>() },

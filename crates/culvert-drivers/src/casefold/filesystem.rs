@@ -161,6 +161,11 @@ impl Layer for CasefoldFs {
         &*self.inner
     }
 
+    fn forked(&self, shared_descriptors: bool) {
+        self.names.forked(shared_descriptors);
+        self.inner.forked(shared_descriptors);
+    }
+
     fn touches(&self) -> Touches {
         Touches {
             names: true,

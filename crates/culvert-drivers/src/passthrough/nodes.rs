@@ -128,13 +128,8 @@ impl Nodes {
     }
 
     /// The number of inode `inode` of `device`.
-    pub fn number(&self, (device, inode): (u64, u64)) -> Node {
-        if device == self.root.1.identity.0 {
-            return Node(inode);
-        }
-        // One step of splitmix64 for each: numbers of one device never meet each other, and those
-        // of two devices hardly.
-        Node(mix(mix(device) ^ inode).max(1))
+    pub fn number(&self, identity: (u64, u64)) -> Node {
+        number(self.root.1.identity.0, identity)
     }
 
     /// What `node` is; `ESTALE` when nobody keeps it.
@@ -437,6 +432,16 @@ fn same(one: (u64, u64), other: (u64, u64)) -> Result<()> {
         one.1, one.0, other.1, other.0
     );
     Err(Error::because(Errno::EIO, cause))
+}
+
+/// The number of inode `inode` of `device` below a root on device `home`.
+pub(super) fn number(home: u64, (device, inode): (u64, u64)) -> Node {
+    if device == home {
+        return Node(inode);
+    }
+    // One step of splitmix64 for each: numbers of one device never meet each other, and those of
+    // two devices hardly.
+    Node(mix(mix(device) ^ inode).max(1))
 }
 
 /// The finaliser of splitmix64, a bijection (Steele, Lea, Flood: "Fast splittable pseudorandom

@@ -1,9 +1,9 @@
 //! One branch of a union.
 
 use super::policy::Space;
-use crate::{archive::host, registry::invalid_option};
+use crate::{archive::host, passthrough::Glance, registry::invalid_option};
 use alloc::{boxed::Box, vec::Vec};
-use culvert::{Caller, Entry, FileSystem, Node, Result, mount::Mount};
+use culvert::{FileSystem, Node, Result, mount::Mount};
 use culvert_sys::fd::BorrowedFd;
 
 /// What may happen on a branch.
@@ -71,18 +71,21 @@ pub struct Branch {
     pub how: How,
     /// The device that it lies on, where that is known.
     pub device: Option<u64>,
+    /// Where it is a tree of the kernel's, and nodes are not kept for long.
+    pub glance: Option<Glance>,
     salt: u64,
 }
 
 impl Branch {
     /// The branch `mount`, open as `fs`.
-    pub fn new(mount: &Mount, how: How, fs: Box<dyn FileSystem>) -> Self {
+    pub fn new(mount: &Mount, how: How, fs: Box<dyn FileSystem>, glances: bool) -> Self {
         let device = fs.handed_down(fs.root()).and_then(|fd| {
             let found = host::status(BorrowedFd::number(fd));
             Some(found.ok()?.identity.0)
         });
         Self {
             device,
+            glance: glances.then(|| Glance::of(mount, &*fs)).flatten(),
             salt: salt(mount),
             source: mount.source.clone(),
             how,
@@ -119,44 +122,6 @@ impl Branch {
             used: (found.blocks.saturating_sub(found.blocks_free)).saturating_mul(unit),
             total: found.blocks.saturating_mul(unit),
         })
-    }
-
-    /// `name` in `dir`; its reference goes with the result.
-    pub fn find(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Found<'_>> {
-        let entry = self.fs.lookup(caller, dir, name)?;
-        Ok(Found::new(self, entry))
-    }
-}
-
-/// Something on a branch, with one reference, which ends with this.
-pub struct Found<'a> {
-    branch: &'a Branch,
-    /// What it is.
-    pub entry: Entry,
-}
-
-impl<'a> Found<'a> {
-    /// `entry` of `branch`, which has given one reference.
-    pub const fn new(branch: &'a Branch, entry: Entry) -> Self {
-        Self { branch, entry }
-    }
-
-    /// Its node there.
-    pub const fn node(&self) -> Node {
-        self.entry.attributes.node
-    }
-
-    /// The entry, whose reference the caller has from now on.
-    pub fn keep(self) -> Entry {
-        let entry = self.entry;
-        core::mem::forget(self);
-        entry
-    }
-}
-
-impl Drop for Found<'_> {
-    fn drop(&mut self) {
-        self.branch.fs.forget(self.node(), 1);
     }
 }
 

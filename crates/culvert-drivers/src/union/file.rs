@@ -1,6 +1,6 @@
 //! An open file of a branch, with the union's numbers.
 
-use super::parts::Core;
+use super::state::Core;
 use alloc::{boxed::Box, sync::Arc};
 use culvert::{Attributes, Caller, File, FileLayer, LayeredFile, Node, Result};
 

@@ -5,40 +5,28 @@ use super::file::UnionFile;
 use super::listing::{OpenDirectory, list};
 use super::nodes::Nodes;
 use super::options::{Function, Settings};
-use super::parts::Core;
-use super::{ROOT, changes};
-use crate::archive::host::terminated;
+use super::state::Core;
+use super::{ROOT, making};
 use crate::name_changes::NameChanges;
 use crate::{DescriptorFile, Environment, Keeper, unhindered};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use culvert::{
     Access, Attributes, Caller, Capabilities, DirectorySink, Entry, Errno, Error, FileKind,
-    FileSystem, Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result, SetAttributes,
-    StatFs, Validity, mount::Mount,
+    FileSystem, Node, OpenFlags, Opened, OpenedDirectory, Reached, RenameFlags, Result,
+    SetAttributes, StatFs, Validity, mount::Mount,
 };
-use culvert_sys::{fs, process};
+use culvert_sys::process;
 
 /// Several file systems as one.
 pub struct UnionFs {
     pub(super) core: Arc<Core>,
     pub(super) names: NameChanges,
     keeper: Keeper,
-    capabilities: Capabilities,
-    /// Whose the mount is.
-    user: u32,
+    pub(super) capabilities: Capabilities,
 }
 
 /// `FUSE_SUPER_MAGIC`, which is mergerfs's.
 const MAGIC: u64 = 0x6573_5546;
-
-/// Whose the mount is: the run directory's owner, whoever a process has become since.
-fn user_of(environment: &Environment<'_>) -> u32 {
-    let owner = environment.run_directory.and_then(|run| {
-        let run = terminated(run).ok()?;
-        Some(fs::stat(&run).ok()?.st_uid)
-    });
-    owner.unwrap_or_else(process::geteuid)
-}
 
 /// The right to change names of the mount with the `number`.
 fn names(number: u64, environment: &Environment<'_>) -> NameChanges {
@@ -84,7 +72,7 @@ impl UnionFs {
             locks: can(|can| can.locks).0,
             polls: can(|can| can.polls).1,
         };
-        let nodes = Nodes::new(ROOT, &branches);
+        let nodes = Nodes::new(ROOT, &branches, environment.keeper, !environment.alone);
         let salts = branches
             .iter()
             .fold(0, |sum, branch| super::branch::mix(sum ^ branch.inode(1)));
@@ -94,27 +82,12 @@ impl UnionFs {
                 branches,
                 nodes,
                 settings,
+                elevates: environment.alone && process::geteuid() == 0,
             }),
             names: names(salts ^ target, environment),
             keeper: environment.keeper,
             capabilities,
-            user: user_of(environment),
         })
-    }
-
-    /// Whether `caller` is the mount's own user, or root: `EACCES` else. What a directory shows is its
-    /// first part's, but its names are those of all parts, and a missing part is made by who asks: for
-    /// other users each part would have to be judged. Of branches that judge nothing themselves the
-    /// front end judges.
-    fn own(&self, caller: &Caller<'_>) -> Result<()> {
-        let own = [0, self.user].contains(&caller.uid);
-        match own || !self.capabilities.checks_permissions {
-            true => Ok(()),
-            false => Err(Error::because(
-                Errno::EACCES,
-                "directories of a union are listed and changed by the mount's own user alone",
-            )),
-        }
     }
 
     /// `EROFS` on a mount that is to stay as it is.
@@ -188,7 +161,7 @@ impl UnionFs {
     /// What `entry` of branch `index` is, whose reference it has.
     fn identified(&self, caller: &Caller<'_>, index: usize, entry: Entry) -> Result<Entry> {
         let core = &self.core;
-        let found = super::branch::Found::new(&core.branches[index], entry);
+        let found = super::found::Found::new(&core.branches[index], entry);
         if found.node() == core.branches[index].fs.root() {
             return Ok(Entry {
                 attributes: self.attributes(caller, ROOT)?,
@@ -252,6 +225,15 @@ impl FileSystem for UnionFs {
         self.core.lookup(caller, dir, name)
     }
 
+    fn reach(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
+        // Each branch judges the right to search.
+        let checks = |branch: &Branch| branch.fs.capabilities().checks_permissions;
+        match self.core.branches.iter().all(checks) {
+            true => self.core.reach(caller, from, path),
+            false => None,
+        }
+    }
+
     fn parent(&self, dir: Node) -> Result<Node> {
         if dir == ROOT {
             return Ok(ROOT);
@@ -284,11 +266,20 @@ impl FileSystem for UnionFs {
     }
 
     fn path_of(&self, node: Node) -> Result<Vec<u8>> {
+        self.core.nodes.with(node, |_| ())?;
+        // What is known by its name has none where that is another's by now.
+        if let Err(error) = self.core.first(node) {
+            return Err(match error.errno() {
+                Errno::ESTALE => Errno::ENOENT.into(),
+                _ => error,
+            });
+        }
         let members = self.core.nodes.with(node, |known| known.members.clone())?;
         let mut gone = Errno::ENOENT.into();
         for member in members {
             match self.core.branches[member.index].fs.path_of(member.node) {
                 Ok(path) => return Ok(path),
+                Err(error) if error.errno() == Errno::ESTALE => {}
                 Err(error) => gone = error,
             }
         }
@@ -360,7 +351,6 @@ impl FileSystem for UnionFs {
         _: OpenFlags,
     ) -> Result<OpenedDirectory> {
         let opened = OpenDirectory::new(&self.core, dir)?;
-        self.own(caller)?;
         for part in self.core.instances(caller, dir)? {
             self.guard(caller, (part.index, part.node), Access::READ)?;
         }
@@ -463,7 +453,7 @@ impl FileSystem for UnionFs {
         node: Node,
         changes: &SetAttributes,
     ) -> Result<Attributes> {
-        let function = changes::function(changes);
+        let function = making::function(changes);
         self.on_each(caller, node, function, &mut |branch, part| {
             branch.set_attributes(caller, part, changes).map(drop)
         })?;
@@ -478,12 +468,10 @@ impl FileSystem for UnionFs {
         flags: OpenFlags,
         mode: u32,
     ) -> Result<(Entry, Opened)> {
-        self.own(caller)?;
         self.create_file(caller, dir, name, flags, mode)
     }
 
     fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
-        self.own(caller)?;
         self.make(caller, (dir, name), Function::Mkdir, &mut |branch, dir| {
             branch.mkdir(caller, dir, name, mode)
         })
@@ -497,14 +485,12 @@ impl FileSystem for UnionFs {
         mode: u32,
         rdev: u64,
     ) -> Result<Entry> {
-        self.own(caller)?;
         self.make(caller, (dir, name), Function::Mknod, &mut |branch, dir| {
             branch.mknod(caller, dir, name, mode, rdev)
         })
     }
 
     fn symlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry> {
-        self.own(caller)?;
         self.make(
             caller,
             (dir, name),
@@ -514,17 +500,14 @@ impl FileSystem for UnionFs {
     }
 
     fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
-        self.own(caller)?;
         self.add_name(caller, node, dir, name)
     }
 
     fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.own(caller)?;
         self.remove_file(caller, dir, name)
     }
 
     fn rmdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.own(caller)?;
         self.remove_directory(caller, dir, name)
     }
 
@@ -535,7 +518,6 @@ impl FileSystem for UnionFs {
         to: (Node, &[u8]),
         flags: RenameFlags,
     ) -> Result<()> {
-        self.own(caller)?;
         self.move_name(caller, from, to, flags)
     }
 
@@ -546,7 +528,6 @@ impl FileSystem for UnionFs {
         flags: OpenFlags,
         mode: u32,
     ) -> Result<(Entry, Opened)> {
-        self.own(caller)?;
         self.create_unnamed(caller, dir, flags, mode)
     }
 
@@ -557,6 +538,7 @@ impl FileSystem for UnionFs {
     }
 
     fn hold(&self, node: Node) -> Result<()> {
+        self.core.first(node)?;
         let held = self.core.nodes.hold(node)?;
         for (index, part) in held {
             // Where it is gone already nothing is held, and its release says nothing.
@@ -604,6 +586,7 @@ impl FileSystem for UnionFs {
     }
 
     fn forked(&self, shared_descriptors: bool) {
+        self.names.forked(shared_descriptors);
         for branch in &self.core.branches {
             branch.fs.forked(shared_descriptors);
         }

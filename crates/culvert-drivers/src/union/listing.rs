@@ -1,7 +1,8 @@
 //! Listings: the names of all branches, each once.
 
 use super::options::InodeCalc;
-use super::parts::{Core, hash};
+use super::parts::hash;
+use super::state::Core;
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use culvert::sync::Mutex;
 use culvert::{Caller, Directory, DirectoryEntry, DirectorySink, Errno, FileKind, Node, Result};
@@ -27,7 +28,6 @@ impl Core {
         }
         let parts = self.directory(caller, dir)?;
         let mut names = BTreeMap::<Vec<u8>, Listed>::new();
-        let (mut any, mut refused) = (false, None);
         for (index, part) in parts.iter().enumerate() {
             let Some(part) = *part else { continue };
             let read = self.branches[index]
@@ -48,13 +48,13 @@ impl Core {
                     }
                     true
                 });
+            // A part that may not be read is no reason to show less.
             match read {
-                Ok(()) => any = true,
-                Err(error) => refused = refused.or(Some(error)),
+                Err(error) if !matches!(error.errno(), Errno::ENOENT | Errno::ESTALE) => {
+                    return Err(error);
+                }
+                _ => {}
             }
-        }
-        if let (false, Some(error)) = (any, refused) {
-            return Err(error);
         }
         let path = match self.settings.inodes {
             InodeCalc::Path => self.seen_path(dir),

@@ -7,14 +7,21 @@
 //! ```
 
 mod branch;
-mod changes;
+mod choice;
+mod directories;
 mod file;
 mod filesystem;
+mod found;
 mod listing;
+mod making;
+mod moving;
 mod nodes;
 mod options;
 mod parts;
 mod policy;
+mod removing;
+mod rights;
+mod state;
 
 pub use options::{DECLARED, OPTIONS};
 
@@ -67,7 +74,7 @@ pub fn open(
 ) -> Result<Box<dyn FileSystem>> {
     let modes = options::modes(mount)?;
     let each = mount.branches.iter().zip(modes).zip(branches);
-    let branches = each.map(|((mount, how), fs)| Branch::new(mount, how, fs));
+    let branches = each.map(|((mount, how), fs)| Branch::new(mount, how, fs, !environment.alone));
     let union = filesystem::UnionFs::new(mount, environment, branches.collect())?;
     Ok(Box::new(union))
 }

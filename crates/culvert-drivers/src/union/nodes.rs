@@ -4,10 +4,27 @@
 //! likewise from the oldest of those that it is made of. So it is the same in every process, and
 //! stays when a directory is renamed, or made on one branch more: that one is younger. What is
 //! known of it is this process's own, and is filled by lookups.
+//!
+//! Of a file on a directory tree of the kernel's no more may be known than its name (`count` 0): what
+//! is done to it looks it up there, and is `ESTALE` should the name be another's by then, whereupon
+//! front ends look for it again. Directories stay known for a while after they were used.
+//!
+//! A child of vfork(2) shares this memory, but not the descriptors of branches: what it looks up is
+//! entered for its own table of descriptors, and it finds what its parent knows.
 
 use super::branch::Branch;
-use alloc::{collections::BTreeMap, vec::Vec};
-use culvert::{Errno, Error, FileKind, Node, Result, sync::Mutex};
+use crate::Keeper;
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    vec::Vec,
+};
+use culvert::{Errno, Error, FileKind, Node, Result, Timespec, sync::Mutex};
+
+/// How many directories stay known after their use.
+const RECENT: usize = 16;
+
+/// Which node, in which table of descriptors.
+type Key = (usize, Node);
 
 /// What a node is on one branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +33,7 @@ pub struct Member {
     pub index: usize,
     /// Its node there.
     pub node: Node,
-    /// References that the branch has given.
+    /// References that the branch has given; none: it is known by its name.
     pub count: u64,
 }
 
@@ -30,6 +47,14 @@ pub struct Known {
     pub place: Option<(Node, Vec<u8>)>,
     /// `st_ino`.
     pub inode: u64,
+    /// When it was made, where that is known.
+    birth: Option<Timespec>,
+    /// When it came into the table, which counts.
+    entered: u64,
+    /// One pin is for its having been used lately.
+    recent: bool,
+    /// It has a pin on the directory of its place.
+    pins_above: bool,
     references: u64,
     /// Nodes below it, and open files.
     pins: u64,
@@ -48,18 +73,31 @@ pub struct Seen {
     pub members: Vec<Member>,
     /// As [`Known::inode`].
     pub inode: u64,
+    /// When the first of the members was made.
+    pub birth: Option<Timespec>,
+    /// A moment before it was looked for ([`Nodes::now`]).
+    pub asked: u64,
 }
 
 /// All nodes of a union in this process.
-pub struct Nodes(Mutex<Table>);
+pub struct Nodes {
+    table: Mutex<Table>,
+    keeper: Keeper,
+    /// Whether directories stay known after their use.
+    keeps_recent: bool,
+}
 
 #[derive(Default)]
 struct Table {
-    known: BTreeMap<Node, Known>,
+    known: BTreeMap<Key, Known>,
     /// Which node a directory of a branch is part of.
-    parts: BTreeMap<(usize, Node), Node>,
+    parts: BTreeMap<(usize, usize, Node), Node>,
     /// Those that nobody keeps any more, for a moment.
-    gone: Vec<Node>,
+    gone: Vec<Key>,
+    /// Directories that were used lately, the oldest first.
+    recent: VecDeque<Key>,
+    /// How many came into the table.
+    entered: u64,
 }
 
 /// References to be given back to branches, when no lock is held.
@@ -69,7 +107,7 @@ pub struct Returned(Vec<Member>);
 impl Returned {
     /// Gives them back.
     pub fn to(self, branches: &[Branch]) {
-        for member in self.0 {
+        for member in self.0.iter().filter(|member| member.count > 0) {
             branches[member.index].fs.forget(member.node, member.count);
         }
     }
@@ -77,7 +115,7 @@ impl Returned {
 
 impl Nodes {
     /// A table with the root, made of the roots of `branches`.
-    pub fn new(root: Node, branches: &[Branch]) -> Self {
+    pub fn new(root: Node, branches: &[Branch], keeper: Keeper, keeps_recent: bool) -> Self {
         let member = |(index, branch): (usize, &Branch)| Member {
             index,
             node: branch.fs.root(),
@@ -88,6 +126,10 @@ impl Nodes {
             members: branches.iter().enumerate().map(member).collect(),
             place: None,
             inode: root.0,
+            birth: None,
+            entered: 0,
+            recent: true,
+            pins_above: false,
             references: 1,
             pins: 0,
             holds: 0,
@@ -95,32 +137,78 @@ impl Nodes {
         };
         let mut table = Table::default();
         for member in &known.members {
-            table.parts.insert((member.index, member.node), root);
+            table.parts.insert((0, member.index, member.node), root);
         }
-        table.known.insert(root, known);
-        Self(Mutex::new(table))
+        table.known.insert((0, root), known);
+        Self {
+            table: Mutex::new(table),
+            keeper,
+            keeps_recent,
+        }
     }
 
     /// What `look` makes of what is known of `node`; `ESTALE` when nobody keeps it.
     pub fn with<T>(&self, node: Node, look: impl FnOnce(&mut Known) -> T) -> Result<T> {
-        let mut table = self.0.lock();
-        let known = table.known.get_mut(&node).ok_or(Errno::ESTALE)?;
+        let mut table = self.table.lock();
+        let key = table.key(self.keeper.table(), node);
+        let known = table.known.get_mut(&key).ok_or(Errno::ESTALE)?;
         Ok(look(known))
+    }
+
+    /// The present: what comes into the table later is not what was asked for before.
+    pub fn now(&self) -> u64 {
+        self.table.lock().entered
     }
 
     /// The node that `member` of a directory is part of.
     pub fn part_of(&self, index: usize, node: Node) -> Option<Node> {
-        self.0.lock().parts.get(&(index, node)).copied()
+        let table = self.table.lock();
+        table.part_of(self.keeper.table(), (index, node))
+    }
+
+    /// The same for the time until it is unpinned, should it have been known when the table was as
+    /// old as `asked`.
+    pub fn pin_part(&self, index: usize, node: Node, asked: u64) -> Option<Node> {
+        let mut table = self.table.lock();
+        let of = self.keeper.table();
+        let node = *table.parts.get(&(of, index, node))?;
+        let known = table.known.get_mut(&(of, node))?;
+        if known.entered > asked {
+            return None;
+        }
+        known.pins += 1;
+        Some(node)
+    }
+
+    /// The branch has given a reference on `member` of `node`, which was known by its name.
+    pub fn firm(&self, node: Node, member: Member) -> Returned {
+        let mut table = self.table.lock();
+        let key = (self.keeper.table(), node);
+        let known = table.known.get_mut(&key);
+        let same = |one: &&mut Member| (one.index, one.node) == (member.index, member.node);
+        match known.and_then(|known| known.members.iter_mut().find(same)) {
+            Some(there) => {
+                there.count += member.count;
+                Returned(Vec::new())
+            }
+            None => Returned(Vec::from([member])),
+        }
     }
 
     /// One reference on what was `seen` as `name` in `dir`; none of either: it has no name.
     pub fn enter(&self, place: Option<(Node, &[u8])>, seen: Seen) -> (Result<Node>, Returned) {
-        let mut table = self.0.lock();
-        let node = table.number(place, &seen);
-        let result = table.add(node, place, seen);
-        if result.is_ok() {
-            let known = table.known.get_mut(&node);
+        let mut table = self.table.lock();
+        let of = self.keeper.table();
+        let node = table.number(of, place, &seen);
+        let is_directory = seen.kind == FileKind::Directory;
+        let mut result = table.add((of, node), place, seen);
+        if let Ok(returned) = &mut result {
+            let known = table.known.get_mut(&(of, node));
             known.expect("it was added").references += 1;
+            if is_directory && self.keeps_recent {
+                table.used((of, node));
+                returned.extend(table.drain_unkept());
+            }
         }
         match result {
             Ok(returned) => (Ok(node), Returned(returned)),
@@ -130,8 +218,9 @@ impl Nodes {
 
     /// Directory `node` is `member`, too, which has one reference.
     pub fn extend(&self, node: Node, member: Member) -> Returned {
-        let mut table = self.0.lock();
-        let Some(known) = table.known.get_mut(&node) else {
+        let mut table = self.table.lock();
+        let of = self.keeper.table();
+        let Some(known) = table.known.get_mut(&(of, node)) else {
             return Returned(Vec::from([member]));
         };
         match known
@@ -142,14 +231,14 @@ impl Nodes {
             Some(there) if there.node == member.node => there.count += 1,
             Some(there) => {
                 let before = core::mem::replace(there, member);
-                table.parts.remove(&(before.index, before.node));
-                table.parts.insert((member.index, member.node), node);
+                table.parts.remove(&(of, before.index, before.node));
+                table.parts.insert((of, member.index, member.node), node);
                 return Returned(Vec::from([before]));
             }
             None => {
                 known.members.push(member);
                 known.members.sort_by_key(|member| member.index);
-                table.parts.insert((member.index, member.node), node);
+                table.parts.insert((of, member.index, member.node), node);
             }
         }
         Returned(Vec::new())
@@ -157,8 +246,8 @@ impl Nodes {
 
     /// `node` is `name` in `dir` by now.
     pub fn renamed(&self, node: Node, (dir, name): (Node, &[u8])) -> Returned {
-        let mut table = self.0.lock();
-        table.put(node, Some((dir, name)));
+        let mut table = self.table.lock();
+        table.put((self.keeper.table(), node), Some((dir, name)));
         Returned(table.drain_unkept())
     }
 
@@ -207,34 +296,50 @@ impl Nodes {
     }
 
     fn drop_count(&self, node: Node, count: impl FnOnce(&mut Known)) -> Returned {
-        let mut table = self.0.lock();
-        if let Some(known) = table.known.get_mut(&node) {
+        let mut table = self.table.lock();
+        // In a child of vfork only what is its own: the parent's counts stay the parent's.
+        let key = (self.keeper.table(), node);
+        if let Some(known) = table.known.get_mut(&key) {
             count(known);
-            table.unkept(node);
+            table.unkept(key);
         }
         Returned(table.drain_unkept())
     }
 }
 
 impl Table {
+    /// Where `node` stands for those with descriptor table `of`: their own, or the process's.
+    fn key(&self, of: usize, node: Node) -> Key {
+        match of != 0 && !self.known.contains_key(&(of, node)) {
+            true => (0, node),
+            false => (of, node),
+        }
+    }
+
+    fn part_of(&self, of: usize, (index, node): (usize, Node)) -> Option<Node> {
+        let own = self.parts.get(&(of, index, node));
+        own.or_else(|| self.parts.get(&(0, index, node))).copied()
+    }
+
     /// The number of what was `seen` in `place`: the one by which that place's directory is known,
     /// should a part of it be one that was made at the same moment as another.
-    fn number(&self, place: Option<(Node, &[u8])>, seen: &Seen) -> Node {
+    fn number(&self, of: usize, place: Option<(Node, &[u8])>, seen: &Seen) -> Node {
         if seen.kind != FileKind::Directory {
             return seen.node;
         }
-        let here = |node: &&Node| {
-            let known = self.known.get(node).and_then(|known| known.place.as_ref());
+        let here = |node: &Node| {
+            let known = self.known.get(&self.key(of, *node));
+            let known = known.and_then(|known| known.place.as_ref());
             known.map(|(dir, name)| (*dir, &name[..])) == place
         };
         let parts = seen.members.iter();
-        let mut known = parts.filter_map(|one| self.parts.get(&(one.index, one.node)));
-        *known.find(here).unwrap_or(&seen.node)
+        let mut known = parts.filter_map(|one| self.part_of(of, (one.index, one.node)));
+        known.find(here).unwrap_or(seen.node)
     }
 
     fn add(
         &mut self,
-        node: Node,
+        key: Key,
         place: Option<(Node, &[u8])>,
         seen: Seen,
     ) -> core::result::Result<Vec<Member>, (Error, Vec<Member>)> {
@@ -245,12 +350,27 @@ impl Table {
             .iter()
             .map(|one| (one.index, one.node))
             .collect();
-        match self.known.get_mut(&node) {
+        match self.known.get_mut(&key) {
             Some(known) => {
                 let same = |one: &Member| parts.contains(&(one.index, one.node));
                 if known.kind != seen.kind || !is_directory && !known.members.iter().all(same) {
                     let error = Error::because(Errno::EIO, "two nodes have one number");
                     return Err((error, seen.members));
+                }
+                // Nothing kept the number of one that is known by its name: it may be another's.
+                let by_name = |members: &[Member]| members.iter().all(|one| one.count == 0);
+                let reused = by_name(&known.members) && known.birth != seen.birth
+                    || by_name(&seen.members) && known.entered > seen.asked;
+                // A directory's references must not be somebody else's.
+                let kept = |one: &Member| {
+                    one.count > 0
+                        || known
+                            .members
+                            .iter()
+                            .any(|old| (old.index, old.node) == (one.index, one.node))
+                };
+                if !is_directory && reused || is_directory && !seen.members.iter().all(kept) {
+                    return Err((Errno::ESTALE.into(), seen.members));
                 }
                 let before = core::mem::replace(&mut known.members, seen.members);
                 for old in before {
@@ -258,94 +378,134 @@ impl Table {
                     match known.members.iter_mut().find(new) {
                         Some(still) => still.count += old.count,
                         None => {
-                            self.parts.remove(&(old.index, old.node));
+                            self.parts.remove(&(key.0, old.index, old.node));
                             returned.push(old);
                         }
                     }
                 }
             }
+            None if is_directory && seen.members.iter().any(|one| one.count == 0) => {
+                return Err((Errno::ESTALE.into(), seen.members));
+            }
             None => {
+                self.entered += 1;
                 let known = Known {
                     kind: seen.kind,
                     members: seen.members,
                     place: None,
                     inode: seen.inode,
+                    birth: seen.birth,
+                    entered: self.entered,
+                    recent: false,
+                    pins_above: false,
                     references: 0,
                     pins: 0,
                     holds: 0,
                     held: Vec::new(),
                 };
-                self.known.insert(node, known);
+                self.known.insert(key, known);
             }
         }
         if is_directory {
-            for part in parts {
-                self.parts.insert(part, node);
+            for (index, node) in parts {
+                self.parts.insert((key.0, index, node), key.1);
             }
         }
         if place.is_some() {
-            self.put(node, place);
+            self.put(key, place);
         }
         returned.extend(self.drain_unkept());
         Ok(returned)
     }
 
-    /// `node` was seen in `place`, whose directory it keeps from here on; unless that lies below
-    /// it: then others have moved both, and what was seen is past.
-    fn put(&mut self, node: Node, place: Option<(Node, &[u8])>) {
+    /// Directory `key` was used now.
+    fn used(&mut self, key: Key) {
+        match self.known.get_mut(&key) {
+            Some(known) if !known.recent => {
+                known.recent = true;
+                known.pins += 1;
+            }
+            _ => return,
+        }
+        self.recent.push_back(key);
+        if self.recent.len() > RECENT
+            && let Some(oldest) = self.recent.pop_front()
+            && let Some(known) = self.known.get_mut(&oldest)
+        {
+            known.recent = false;
+            known.pins = known.pins.saturating_sub(1);
+            self.unkept(oldest);
+        }
+    }
+
+    /// `key` was seen in `place`, whose directory it keeps from here on; unless that lies below it:
+    /// then others have moved both, and what was seen is past.
+    fn put(&mut self, key: Key, place: Option<(Node, &[u8])>) {
+        let (of, node) = key;
         let Some((dir, name)) = place else { return };
+        let same = |known: &Known| {
+            let place = known.place.as_ref();
+            place.is_some_and(|place| (place.0, &place.1[..]) == (dir, name))
+        };
+        if self.known.get(&key).is_none_or(same) {
+            return;
+        }
         let mut above = Some(dir);
         while let Some(here) = above {
-            let found = self.known.get(&here);
+            let found = self.known.get(&self.key(of, here));
             if here == node || found.is_none() {
                 return;
             }
             above = found.and_then(|found| found.place.as_ref().map(|place| place.0));
         }
-        let Some(known) = self.known.get_mut(&node) else {
+        let Some(known) = self.known.get_mut(&key) else {
             return;
         };
         let before = known.place.replace((dir, name.into())).map(|place| place.0);
         if before == Some(dir) {
             return;
         }
-        if let Some(known) = self.known.get_mut(&dir) {
-            known.pins += 1;
+        let pinned = known.pins_above;
+        // What the parent of a child of vfork has is not the child's to count.
+        let pins = self.known.get_mut(&(of, dir)).map(|known| known.pins += 1);
+        if let Some(known) = self.known.get_mut(&key) {
+            known.pins_above = pins.is_some();
         }
-        if let Some(before) = before
-            && let Some(known) = self.known.get_mut(&before)
+        if let Some(before) = before.filter(|_| pinned)
+            && let Some(known) = self.known.get_mut(&(of, before))
         {
             known.pins = known.pins.saturating_sub(1);
-            self.unkept(before);
+            self.unkept((of, before));
         }
     }
 
-    /// Notes `node` for [`Table::drain_unkept`] if nobody keeps it.
-    fn unkept(&mut self, node: Node) {
+    /// Notes `key` for [`Table::drain_unkept`] if nobody keeps it.
+    fn unkept(&mut self, key: Key) {
         let keeps = |known: &Known| known.references > 0 || known.pins > 0;
-        if self.known.get(&node).is_some_and(|known| !keeps(known)) {
-            self.gone.push(node);
+        if self.known.get(&key).is_some_and(|known| !keeps(known)) {
+            self.gone.push(key);
         }
     }
 
     /// Drops what nobody keeps, and so on upwards.
     fn drain_unkept(&mut self) -> Vec<Member> {
         let mut returned = Vec::new();
-        while let Some(node) = self.gone.pop() {
-            let Some(gone) = self.known.remove(&node) else {
+        while let Some(key) = self.gone.pop() {
+            let Some(gone) = self.known.remove(&key) else {
                 continue;
             };
             for member in &gone.members {
-                if self.parts.get(&(member.index, member.node)) == Some(&node) {
-                    self.parts.remove(&(member.index, member.node));
+                let part = (key.0, member.index, member.node);
+                if self.parts.get(&part) == Some(&key.1) {
+                    self.parts.remove(&part);
                 }
             }
             returned.extend(gone.members);
-            if let Some((above, _)) = gone.place
-                && let Some(known) = self.known.get_mut(&above)
+            if let Some((above, _)) = gone.place.filter(|_| gone.pins_above)
+                && let Some(known) = self.known.get_mut(&(key.0, above))
             {
                 known.pins = known.pins.saturating_sub(1);
-                self.unkept(above);
+                self.unkept((key.0, above));
             }
         }
         returned

@@ -13,7 +13,7 @@ use culvert::{Result, mount::Mount};
 pub const DECLARED: Declared = Declared {
     source: Source::Branches,
     recognises: |_| false,
-    other_user: OtherUser::Refused("a union serves the user of its run alone"),
+    other_user: OtherUser::Opens,
     access_times: AccessTimes::Source,
     may_be_bound: None,
     below_layers: None,

@@ -1,6 +1,5 @@
 //! Which branches an operation is about: mergerfs's policies.
 
-use super::branch::Branch;
 use crate::archive::host;
 use alloc::vec::Vec;
 use culvert::{Errno, Timespec};
@@ -79,6 +78,8 @@ pub struct Candidate {
     pub index: usize,
     /// When what is asked about was last changed there, where it is there.
     pub modified: Option<Timespec>,
+    /// The branch's.
+    pub space: Space,
 }
 
 /// What branches have: in bytes.
@@ -123,6 +124,24 @@ impl Policy {
         matches!(self.choice, C::First | C::All)
     }
 
+    /// Whether it chooses the first that there is, and no more.
+    pub const fn is_the_first(self) -> bool {
+        matches!(self.choice, C::First)
+    }
+
+    /// Whether it asks when things were changed.
+    pub const fn is_newest(self) -> bool {
+        matches!(self.choice, C::Newest)
+    }
+
+    /// Whether it asks for branches' space.
+    pub const fn weighs_space(self) -> bool {
+        !matches!(
+            self.choice,
+            C::All | C::First | C::Newest | C::Random | C::Refuse
+        )
+    }
+
     /// Whether it weighs free space, of which there may be none.
     pub const fn is_random_by_free(self) -> bool {
         matches!(self.choice, C::RandomByFree)
@@ -130,8 +149,8 @@ impl Policy {
 
     /// Chooses among `candidates`, in the order of branches: several for `all` and `epall` alone.
     /// Empty when there are none.
-    pub fn choose(self, branches: &[Branch], candidates: &[Candidate]) -> Vec<usize> {
-        let space = |candidate: &Candidate| branches[candidate.index].space().unwrap_or_default();
+    pub fn choose(self, candidates: &[Candidate]) -> Vec<usize> {
+        let space = |candidate: &Candidate| candidate.space;
         let one = |chosen: Option<&Candidate>| chosen.map(|chosen| chosen.index);
         let chosen = match self.choice {
             C::All => return candidates.iter().map(|one| one.index).collect(),

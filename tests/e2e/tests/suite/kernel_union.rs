@@ -67,3 +67,15 @@ fn actions_and_searches() {
         ],
     );
 }
+
+/// Several users on a union of root's: who may do what, and whose is what was made.
+#[test]
+fn each_user_may_what_the_first_branch_shows() {
+    if !possible() || !installed("mergerfs") || !world().is_root() {
+        return;
+    }
+    let place = Mounted::place("union-users");
+    let (place, culvert) = (place.text(""), world().culvert.display());
+    let done = shell(&script!("union/users.sh", place, culvert));
+    assert_eq!(done.text(), "compared\n", "{}", done.report());
+}

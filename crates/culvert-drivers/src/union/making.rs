@@ -1,0 +1,246 @@
+//! What is made: files, directories, links; and what is changed of what there is.
+
+use super::filesystem::UnionFs;
+use super::found::{All, Found};
+use super::options::Function;
+use super::state::{At, Look, Parts};
+use alloc::vec::Vec;
+use culvert::{
+    Caller, Entry, Errno, FileKind, FileSystem, Node, OpenFlags, Opened, Result, SetAttributes,
+};
+
+/// The function that makes `changes`.
+pub fn function(changes: &SetAttributes) -> Function {
+    match () {
+        () if changes.permissions.is_some() => Function::Chmod,
+        () if changes.size.is_some() => Function::Truncate,
+        () if changes.atime.is_some() || changes.mtime.is_some() => Function::Utimens,
+        () => Function::Chown,
+    }
+}
+
+impl UnionFs {
+    /// Does `work` on what `node` is on each branch that `function` chooses. The error of the
+    /// branch that is shown counts, or, if that is not among them, that of all.
+    pub(super) fn on_each(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        function: Function,
+        work: &mut dyn FnMut(&dyn FileSystem, Node) -> Result<()>,
+    ) -> Result<()> {
+        self.writable()?;
+        let all = self.core.instances(caller, node)?;
+        let acting = self.core.acting(caller, function, &all)?;
+        let first = self.core.first(node)?.0;
+        let (mut done, mut refused) = (false, None);
+        for one in all.iter().filter(|one| acting.contains(&one.index)) {
+            match work(&*self.core.branches[one.index].fs, one.node) {
+                Ok(()) => done = true,
+                Err(error) if one.index == first => return Err(error),
+                Err(error) => refused = Some(error),
+            }
+        }
+        match refused.filter(|_| !done) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn create_file(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Entry, Opened)> {
+        self.writable()?;
+        let _changing = self.names.change();
+        let parts = self.core.directory(caller, dir)?;
+        let mut found = self.core.seek(caller, &parts, name, Look::Glance)?;
+        let index = match found.first() {
+            Some(_) if flags.exclusive() => return Err(Errno::EEXIST.into()),
+            Some((index, there)) => {
+                match there.entry.attributes.kind {
+                    FileKind::Regular => {}
+                    FileKind::Directory => return Err(Errno::EISDIR.into()),
+                    FileKind::Symlink => return Err(Errno::ELOOP.into()),
+                    _ => return Err(Errno::ENXIO.into()),
+                }
+                self.may_open(caller, (*index, there.node()), flags)?;
+                *index
+            }
+            None => self.place(caller, dir, &parts, Function::Create)?,
+        };
+        let (index, entry, opened) = match found.pop() {
+            // A read-only file system opens what it has.
+            Some((_, there)) if self.core.branches[index].fs.capabilities().read_only => {
+                let branch = &self.core.branches[index].fs;
+                let opened = branch.open(caller, there.node(), flags)?;
+                (index, there.take().0, opened)
+            }
+            existing => {
+                let (index, part) = match (existing, parts[index]) {
+                    (Some(_), Some(part)) => (index, part),
+                    _ => {
+                        self.may_change(caller, &parts, &[index])?;
+                        self.core
+                            .settle(caller, dir, &parts, (index, Function::Create))?
+                    }
+                };
+                let branch = &self.core.branches[index].fs;
+                let (entry, opened) = branch.create(caller, part, name, flags, mode)?;
+                (index, entry, opened)
+            }
+        };
+        let branch = &self.core.branches[index];
+        let part = entry.attributes.node;
+        let found = Vec::from([(index, Found::new(branch, entry))]);
+        let entry = self.core.enter(Some((dir, name)), found)?;
+        self.with_opened(caller, entry, (index, part), opened)
+    }
+
+    fn with_opened(
+        &self,
+        caller: &Caller<'_>,
+        entry: Entry,
+        at: (usize, Node),
+        opened: Opened,
+    ) -> Result<(Entry, Opened)> {
+        let node = entry.attributes.node;
+        match self.opened(caller, node, at, opened) {
+            Ok(opened) => Ok((entry, opened)),
+            Err(error) => {
+                self.forget(node, 1);
+                Err(error)
+            }
+        }
+    }
+
+    /// The first branch on which something is made in `dir` by `function`.
+    fn place(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        parts: &Parts,
+        function: Function,
+    ) -> Result<usize> {
+        let places = self.core.places(caller, dir, parts, function)?;
+        places.first().copied().ok_or(Errno::ENOSPC.into())
+    }
+
+    pub(super) fn create_unnamed(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Entry, Opened)> {
+        self.writable()?;
+        let parts = self.core.directory(caller, dir)?;
+        let index = self.place(caller, dir, &parts, Function::Create)?;
+        self.may_change(caller, &parts, &[index])?;
+        let of = (index, Function::Create);
+        let (index, directory) = self.core.settle(caller, dir, &parts, of)?;
+        let branch = &self.core.branches[index];
+        let (entry, opened) = branch.fs.tmpfile(caller, directory, flags, mode)?;
+        let part = entry.attributes.node;
+        let found = Vec::from([(index, Found::new(branch, entry))]);
+        let entry = self.core.enter(None, found)?;
+        self.with_opened(caller, entry, (index, part), opened)
+    }
+
+    /// Makes what has no bytes, by `work` in the directory on a branch; on several where the policy
+    /// says so.
+    pub(super) fn make(
+        &self,
+        caller: &Caller<'_>,
+        (dir, name): At<'_>,
+        function: Function,
+        work: &mut dyn FnMut(&dyn FileSystem, Node) -> Result<Entry>,
+    ) -> Result<Entry> {
+        self.writable()?;
+        let _changing = self.names.change();
+        let parts = self.core.directory(caller, dir)?;
+        self.core.absent(caller, &parts, name)?;
+        let (mut made, mut refused) = (All::new(), None);
+        let places = self.core.places(caller, dir, &parts, function)?;
+        self.may_change(caller, &parts, &places)?;
+        for index in places {
+            let settled = self.core.settle(caller, dir, &parts, (index, function));
+            let done = settled.and_then(|(index, part)| {
+                let branch = &self.core.branches[index];
+                if made.iter().all(|one| one.0 != index) {
+                    let entry = work(&*branch.fs, part)?;
+                    made.push((index, Found::new(branch, entry)));
+                }
+                Ok(())
+            });
+            if let Err(error) = done {
+                refused = refused.or(Some(error));
+            }
+        }
+        made.sort_by_key(|one| one.0);
+        match (made.is_empty(), refused) {
+            (true, Some(error)) => Err(error),
+            _ => {
+                if made
+                    .first()
+                    .is_some_and(|one| one.1.entry.attributes.kind != FileKind::Directory)
+                {
+                    made.truncate(1);
+                }
+                self.core.enter(Some((dir, name)), made)
+            }
+        }
+    }
+
+    pub(super) fn add_name(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        dir: Node,
+        name: &[u8],
+    ) -> Result<Entry> {
+        self.writable()?;
+        let kind = self.core.nodes.with(node, |known| known.kind)?;
+        if kind == FileKind::Directory {
+            return Err(Errno::EPERM.into());
+        }
+        let _changing = self.names.change();
+        let parts = self.core.directory(caller, dir)?;
+        self.core.absent(caller, &parts, name)?;
+        let all = self.core.instances(caller, node)?;
+        let acting = self.core.acting(caller, Function::Link, &all)?;
+        let first = self.core.first(node)?.0;
+        // The new name is to be the same file.
+        if !acting.contains(&first) {
+            return Err(Errno::EXDEV.into());
+        }
+        self.may_change(caller, &parts, &acting)?;
+        let keeps = self.core.settings.keeps_paths();
+        let mut entry = None;
+        for one in all.iter().rev().filter(|one| acting.contains(&one.index)) {
+            let missing = keeps && parts[one.index].is_none();
+            let branch = &self.core.branches[one.index];
+            let linked = match missing {
+                true => Err(Errno::EXDEV.into()),
+                false => self
+                    .core
+                    .ensure(caller, dir, &parts, one.index)
+                    .and_then(|part| branch.fs.link(caller, one.node, part, name)),
+            };
+            match linked {
+                Ok(made) if one.index == first => entry = Some(made),
+                Ok(made) => branch.fs.forget(made.attributes.node, 1),
+                Err(error) if one.index == first => return Err(error),
+                Err(_) => {}
+            }
+        }
+        let entry = entry.ok_or(Errno::EXDEV)?;
+        let found = Found::new(&self.core.branches[first], entry);
+        self.core
+            .enter(Some((dir, name)), Vec::from([(first, found)]))
+    }
+}

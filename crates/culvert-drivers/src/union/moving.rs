@@ -1,0 +1,258 @@
+//! What is moved. Where several branches have a name, the last ones are changed first, so that what
+//! the first one shows changes once, at the end.
+
+use super::choice::{instances, kind};
+use super::filesystem::UnionFs;
+use super::found::{All, Found};
+use super::options::Function;
+use super::state::{At, Look, Parts};
+use alloc::{format, vec::Vec};
+use culvert::{Caller, Errno, Error, FileKind, FileSystem, Node, RenameFlags, Result};
+
+impl UnionFs {
+    pub(super) fn move_name(
+        &self,
+        caller: &Caller<'_>,
+        from: At<'_>,
+        to: At<'_>,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        self.writable()?;
+        let _changing = self.names.change();
+        let old_parts = self.core.directory(caller, from.0)?;
+        let new_parts = self.core.directory(caller, to.0)?;
+        let news = self
+            .core
+            .all(caller, &new_parts, to.1, false, Look::Glance)?;
+        // What another branch hides at the new name is linked there.
+        let look = match news.is_empty() {
+            true => Look::Glance,
+            false => Look::Exact,
+        };
+        let olds = self.core.all(caller, &old_parts, from.1, false, look)?;
+        let moved = kind(&olds)?;
+        if flags.no_replace() && !news.is_empty() {
+            return Err(Errno::EEXIST.into());
+        }
+        if flags.exchange() {
+            kind(&news)?;
+        }
+        let is_directory = moved == FileKind::Directory;
+        let is_kind = |one: &(usize, Found<'_>)| {
+            (one.1.entry.attributes.kind == FileKind::Directory) == is_directory
+        };
+        if is_directory {
+            self.not_below(&olds, to.0)?;
+        }
+        if flags.exchange() {
+            return self.exchange(caller, (from, &olds), (to, &news), (&old_parts, &new_parts));
+        }
+        if flags.whiteout() {
+            return Err(Errno::EINVAL.into());
+        }
+        if flagged_below(self, &news, from.0) {
+            return Err(Errno::ENOTEMPTY.into());
+        }
+        if let Ok(replaced) = kind(&news) {
+            // Two names of one file.
+            let same = |old: &(usize, Found<'_>), new: &(usize, Found<'_>)| {
+                (old.0, old.1.node()) == (new.0, new.1.node())
+            };
+            if same(&olds[0], &news[0]) {
+                return Ok(());
+            }
+            match (is_directory, replaced == FileKind::Directory) {
+                (true, false) => return Err(Errno::ENOTDIR.into()),
+                (false, true) => return Err(Errno::EISDIR.into()),
+                (true, true) => self.empty(caller, &news)?,
+                (false, false) => {}
+            }
+        }
+        let owner_of = olds.first().map(|one| one.1.entry.attributes.uid);
+        let olds: All<'_> = olds.into_iter().filter(is_kind).collect();
+        let node = self.node_of(&olds);
+        let olds = instances(olds);
+        let acting = self.core.acting(caller, Function::Rename, &olds)?;
+        let owner = |all: &All<'_>| all.first().map(|one| one.1.entry.attributes.uid);
+        self.may_remove(caller, &old_parts, &acting, owner_of.unwrap_or(0))?;
+        match owner(&news) {
+            Some(owner) => self.may_remove(caller, &new_parts, &acting, owner)?,
+            None => self.may_change(caller, &new_parts, &acting)?,
+        }
+        let keeps = self.core.settings.keeps_paths();
+        let (moving, leaving): (Vec<usize>, Vec<usize>) = acting
+            .into_iter()
+            .partition(|&index| !keeps || new_parts[index].is_some());
+        let Some(&shown) = moving.iter().min() else {
+            return Err(Errno::EXDEV.into());
+        };
+        // What would hide the new name.
+        let hiding: Vec<usize> = news
+            .iter()
+            .map(|new| new.0)
+            .filter(|&at| at < shown)
+            .collect();
+        let fixed = |&&at: &&usize| !self.core.branches[at].changes();
+        if hiding.iter().any(|at| fixed(&at)) {
+            return Err(Error::because(
+                Errno::EROFS,
+                "a branch that is not to be changed has the new name",
+            ));
+        }
+        let behind: Vec<usize> = news.iter().map(|new| new.0).collect();
+        let behind: Vec<usize> = behind
+            .into_iter()
+            .filter(|at| *at > shown && !moving.contains(at) && self.core.branches[*at].changes())
+            .collect();
+        let replaces = news.iter().any(|new| new.0 == shown);
+        drop(news);
+        let remove = |branch: &dyn FileSystem, part: Node, name: &[u8]| match is_directory {
+            true => branch.rmdir(caller, part, name),
+            false => branch.unlink(caller, part, name),
+        };
+        let mut descending: Vec<usize> = moving.iter().copied().filter(|&at| at != shown).collect();
+        descending.sort_unstable_by(|left, right| right.cmp(left));
+        for index in descending {
+            let branch = &self.core.branches[index].fs;
+            let part = self.core.ensure(caller, to.0, &new_parts, index)?;
+            let old = old_parts[index].ok_or(Errno::ESTALE)?;
+            branch.rename(caller, (old, from.1), (part, to.1), flags)?;
+        }
+        let branch = &*self.core.branches[shown].fs;
+        let part = self.core.ensure(caller, to.0, &new_parts, shown)?;
+        let old = old_parts[shown].ok_or(Errno::ESTALE)?;
+        let source = olds.iter().find(|one| one.index == shown);
+        let by_link = match (source, hiding.is_empty() || is_directory) {
+            (Some(source), false) => {
+                let at = (branch, source.node, part, to.1);
+                self.link_in_place(caller, at, replaces).is_ok()
+            }
+            _ => false,
+        };
+        if !by_link {
+            branch.rename(caller, (old, from.1), (part, to.1), flags)?;
+        }
+        self.remove_from(&new_parts, &hiding, |branch, part| {
+            remove(branch, part, to.1)
+        })?;
+        if by_link {
+            branch.unlink(caller, old, from.1)?;
+        }
+        // What nobody sees any more, or would see again.
+        let _ = self.remove_from(&new_parts, &behind, |branch, part| {
+            remove(branch, part, to.1)
+        });
+        if !is_directory {
+            let left = |branch: &dyn FileSystem, part| branch.unlink(caller, part, from.1);
+            let _ = self.remove_from(&old_parts, &leaving, left);
+        }
+        if let Some(node) = node {
+            self.core.nodes.renamed(node, to).to(&self.core.branches);
+        }
+        Ok(())
+    }
+
+    /// Makes `name` in `dir` another name of `node`, in the place of what it `replaces`: what is
+    /// moved where another branch hides the new name yet has both names until that one is gone, so
+    /// that whoever is killed meanwhile leaves the old or the new file.
+    fn link_in_place(
+        &self,
+        caller: &Caller<'_>,
+        (branch, node, dir, name): (&dyn FileSystem, Node, Node, &[u8]),
+        replaces: bool,
+    ) -> Result<()> {
+        let link = |name: &[u8]| {
+            let made = branch.link(caller, node, dir, name)?;
+            branch.forget(made.attributes.node, 1);
+            Ok::<_, Error>(())
+        };
+        if !replaces {
+            return link(name);
+        }
+        let random = crate::archive::host::random();
+        let temporary = format!(".culvert-{random:016x}").into_bytes();
+        link(&temporary)?;
+        let to = (dir, name);
+        let moved = branch.rename(caller, (dir, &temporary), to, RenameFlags::default());
+        // Of two names of one file a rename leaves both.
+        let _ = branch.unlink(caller, dir, &temporary);
+        moved
+    }
+
+    /// Swaps two names that the same branch alone has.
+    fn exchange(
+        &self,
+        caller: &Caller<'_>,
+        (from, olds): (At<'_>, &All<'_>),
+        (to, news): (At<'_>, &All<'_>),
+        (old_parts, new_parts): (&Parts, &Parts),
+    ) -> Result<()> {
+        if flagged_below(self, news, from.0) {
+            return Err(Errno::EINVAL.into());
+        }
+        let ([old], [new]) = (&olds[..], &news[..]) else {
+            return Err(Error::because(
+                Errno::EINVAL,
+                "several branches have a name that is to be exchanged",
+            ));
+        };
+        if old.0 != new.0 {
+            return Err(Error::because(
+                Errno::EINVAL,
+                "the names that are to be exchanged lie on different branches",
+            ));
+        }
+        let (Some(left), Some(right)) = (old_parts[old.0], new_parts[old.0]) else {
+            return Err(Errno::ESTALE.into());
+        };
+        if !self.core.branches[old.0].changes() {
+            return Err(Errno::EROFS.into());
+        }
+        let nodes = (self.node_of(olds), self.node_of(news));
+        let flags = RenameFlags(RenameFlags::EXCHANGE);
+        let branch = &self.core.branches[old.0].fs;
+        branch.rename(caller, (left, from.1), (right, to.1), flags)?;
+        for (node, place) in [(nodes.0, to), (nodes.1, from)] {
+            if let Some(node) = node {
+                self.core.nodes.renamed(node, place).to(&self.core.branches);
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of what `all` are, if anybody has it.
+    fn node_of(&self, all: &All<'_>) -> Option<Node> {
+        let (index, found) = all.first()?;
+        match found.entry.attributes.kind {
+            FileKind::Directory => self.core.nodes.part_of(*index, found.node()),
+            _ => Some(self.core.branches[*index].number(found.node())),
+        }
+    }
+
+    /// `EINVAL` where the directory `dir` is one of `all`, or lies below it.
+    fn not_below(&self, all: &All<'_>, dir: Node) -> Result<()> {
+        match flagged_below(self, all, dir) {
+            true => Err(Errno::EINVAL.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whether the directory `dir` is what `all` are, or lies below it.
+fn flagged_below(union: &UnionFs, all: &All<'_>, dir: Node) -> bool {
+    let Some(node) = union.node_of(all) else {
+        return false;
+    };
+    let mut here = Some(dir);
+    while let Some(at) = here {
+        if at == node {
+            return true;
+        }
+        let place = union
+            .core
+            .nodes
+            .with(at, |known| known.place.as_ref().map(|it| it.0));
+        here = place.ok().flatten();
+    }
+    false
+}

@@ -1,0 +1,91 @@
+//! What is removed. Where several branches have a name, the last ones are changed first, so that what
+//! the first one shows changes once, at the end.
+
+use super::choice::{instances, kind};
+use super::filesystem::UnionFs;
+use super::found::All;
+use super::options::Function;
+use super::state::{Look, Parts};
+use culvert::{Caller, Errno, FileKind, FileSystem, Node, Result};
+
+impl UnionFs {
+    pub(super) fn remove_file(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
+        self.writable()?;
+        let _changing = self.names.change();
+        let parts = self.core.directory(caller, dir)?;
+        let mut all = self.core.all(caller, &parts, name, false, Look::Glance)?;
+        match kind(&all)? {
+            FileKind::Directory => return Err(Errno::EISDIR.into()),
+            _ => all.retain(|one| one.1.entry.attributes.kind != FileKind::Directory),
+        }
+        let owner = all.first().map_or(0, |one| one.1.entry.attributes.uid);
+        let acting = self
+            .core
+            .acting(caller, Function::Unlink, &instances(all))?;
+        self.may_remove(caller, &parts, &acting, owner)?;
+        self.remove_from(&parts, &acting, |branch, part| {
+            branch.unlink(caller, part, name)
+        })
+    }
+
+    pub(super) fn remove_directory(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+    ) -> Result<()> {
+        self.writable()?;
+        let _changing = self.names.change();
+        let parts = self.core.directory(caller, dir)?;
+        let mut all = self.core.all(caller, &parts, name, false, Look::Glance)?;
+        match kind(&all)? {
+            FileKind::Directory => {
+                all.retain(|one| one.1.entry.attributes.kind == FileKind::Directory);
+            }
+            _ => return Err(Errno::ENOTDIR.into()),
+        }
+        self.empty(caller, &all)?;
+        let owner = all.first().map_or(0, |one| one.1.entry.attributes.uid);
+        let acting = self.core.acting(caller, Function::Rmdir, &instances(all))?;
+        self.may_remove(caller, &parts, &acting, owner)?;
+        self.remove_from(&parts, &acting, |branch, part| {
+            branch.rmdir(caller, part, name)
+        })
+    }
+
+    /// Removes a name from the directory `parts` on the branches in `acting`, by `work`: the last
+    /// one first.
+    pub(super) fn remove_from(
+        &self,
+        parts: &Parts,
+        acting: &[usize],
+        work: impl Fn(&dyn FileSystem, Node) -> Result<()>,
+    ) -> Result<()> {
+        let mut refused = None;
+        let mut descending = acting.to_vec();
+        descending.sort_unstable_by(|left, right| right.cmp(left));
+        for index in descending {
+            let Some(part) = parts[index] else { continue };
+            if let Err(error) = work(&*self.core.branches[index].fs, part) {
+                refused = Some(error);
+            }
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// `ENOTEMPTY` unless there is nothing in the directories `all`.
+    pub(super) fn empty(&self, caller: &Caller<'_>, all: &All<'_>) -> Result<()> {
+        for (index, found) in all {
+            let mut any = false;
+            let branch = &self.core.branches[*index].fs;
+            branch.read_directory(caller, found.node(), 0, &mut |_| {
+                any = true;
+                false
+            })?;
+            if any {
+                return Err(Errno::ENOTEMPTY.into());
+            }
+        }
+        Ok(())
+    }
+}
