@@ -24,6 +24,10 @@ pub(crate) struct Classes(pub(crate) [AtomicU8; SIZE]);
 /// The table. Stubs address it directly.
 pub(crate) static TABLE: Classes = Classes([const { AtomicU8::new(UNKNOWN) }; SIZE]);
 
+/// The handler's, but the bytes of its file are the kernel's: calls that concern those alone are
+/// executed at once ([`crate::Interest::Bytes0`]).
+pub const BYTES: u8 = 4;
+
 /// The class of descriptor `fd`: [`UNKNOWN`], [`FOREIGN`], or a number from 2 on that the handler
 /// gave it.
 #[inline]

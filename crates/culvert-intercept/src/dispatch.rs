@@ -83,14 +83,16 @@ pub(crate) extern "C" fn again(block: &'static ThreadBlock) {
 /// The filter of stubs, for sites whose number they do not know.
 #[inline(never)]
 fn is_offered(call: &Call) -> bool {
-    let foreign =
-        |position: usize| descriptors::get(call.args[position] as i32) == descriptors::FOREIGN;
+    let class = |position: usize| descriptors::get(call.args[position] as i32);
+    let foreign = |position| class(position) == descriptors::FOREIGN;
+    let kernels = |position| matches!(class(position), descriptors::FOREIGN | descriptors::BYTES);
     match interest::of(call.number) {
         Interest::Never => false,
         Interest::Always => true,
         Interest::Descriptor0 => !foreign(0),
-        Interest::Descriptors01 => !(foreign(0) && foreign(1)),
-        Interest::Descriptors02 => !(foreign(0) && foreign(2)),
+        Interest::Bytes0 => !kernels(0),
+        Interest::Bytes01 => !(kernels(0) && kernels(1)),
+        Interest::Bytes02 => !(kernels(0) && kernels(2)),
     }
 }
 

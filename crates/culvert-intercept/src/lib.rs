@@ -117,8 +117,11 @@ pub enum Interest {
     Always = 1,
     /// When argument 0 is a descriptor that is not known to be foreign.
     Descriptor0 = 2,
-    /// When argument 0 or 1 is such a descriptor.
-    Descriptors01 = 3,
+    /// As [`Interest::Descriptor0`], of a call that concerns a file's bytes alone: not where those are
+    /// the kernel's ([`descriptors::BYTES`]).
+    Bytes0 = 3,
+    /// When argument 0 or 1 is such a descriptor as of [`Interest::Bytes0`].
+    Bytes01 = 4,
     /// When argument 0 or 2 is such a descriptor.
-    Descriptors02 = 4,
+    Bytes02 = 5,
 }

@@ -15,10 +15,10 @@
 //!    or:  syscall; resume: moved instructions behind it; jmp behind the region
 //! ```
 
-use crate::Interest;
 pub use crate::site::OutOfReach;
 use crate::site::{Places, SiteRecord};
 use crate::sites::{JUMP, Kind, REGION, SYSCALL, Site};
+use crate::{Interest, descriptors};
 
 /// More than any stub takes.
 pub const LONGEST: usize = 192;
@@ -118,9 +118,14 @@ impl Assembler {
         self.put(&[0x41, 0x0f, 0xb6, 0x0c, 0x0b]);
     }
 
-    /// `lea -1(%rcx),%ecx`: the upper half of rcx becomes 0.
+    /// `lea -1(%rcx),%ecx`: the upper half of rcx becomes 0. Flags stay.
     fn decrement(&mut self) {
-        self.put(&[0x8d, 0x49, 0xff]);
+        self.subtract(1);
+    }
+
+    /// `lea -what(%rcx),%ecx`, for up to 128.
+    fn subtract(&mut self, what: u8) {
+        self.put(&[0x8d, 0x49, what.wrapping_neg()]);
     }
 
     /// `movzwl` of an argument's low 16 bits to ecx, then its class minus
@@ -129,6 +134,13 @@ impl Assembler {
         self.put(&[0x0f, 0xb7, argument as u8]);
         self.look_up();
         self.decrement();
+        self.short(JRCXZ)
+    }
+
+    /// Behind [`Assembler::test_descriptor`], which has not jumped: a jump that is taken when the
+    /// class is [`crate::descriptors::BYTES`].
+    fn test_bytes(&mut self) -> usize {
+        self.subtract(descriptors::BYTES - descriptors::FOREIGN);
         self.short(JRCXZ)
     }
 }
@@ -182,22 +194,34 @@ fn filter(
     }
     let second = match interest {
         Interest::Never | Interest::Always => return Ok(exits),
-        Interest::Descriptor0 => None,
-        Interest::Descriptors01 => Some(Argument::Rsi),
-        Interest::Descriptors02 => Some(Argument::Rdx),
+        Interest::Descriptor0 | Interest::Bytes0 => None,
+        Interest::Bytes01 => Some(Argument::Rsi),
+        Interest::Bytes02 => Some(Argument::Rdx),
     };
+    let of_bytes = interest != Interest::Descriptor0;
     out.load_r11(slots.descriptors)?;
-    let foreign = out.test_descriptor(Argument::Rdi);
+    let kernels = test(out, Argument::Rdi, of_bytes);
     match second {
-        None => exits.forward.push(foreign),
+        None => kernels.for_each(|jump| exits.forward.push(jump)),
         Some(second) => {
             exits.slow.push(out.short(SHORT_JUMP));
-            out.land(foreign);
-            let foreign = out.test_descriptor(second);
-            exits.forward.push(foreign);
+            kernels.for_each(|jump| out.land(jump));
+            test(out, second, of_bytes).for_each(|jump| exits.forward.push(jump));
         }
     }
     Ok(exits)
+}
+
+/// The jumps that are taken when the descriptor in `argument` is the kernel's, or, for a call
+/// `of_bytes`, its file's bytes are.
+fn test(
+    out: &mut Assembler,
+    argument: Argument,
+    of_bytes: bool,
+) -> impl Iterator<Item = usize> + use<> {
+    let foreign = out.test_descriptor(argument);
+    let bytes = of_bytes.then(|| out.test_bytes());
+    [Some(foreign), bytes].into_iter().flatten()
 }
 
 /// The filter where only eax knows the number: bits 8 to 15 must be 0 or 1, then the byte for the
@@ -219,8 +243,11 @@ fn any_number(out: &mut Assembler, slots: &Slots, exits: &mut Exits) -> Result<(
     exits.slow.push(out.short(JRCXZ)); // Always
     out.decrement();
     let first = out.short(JRCXZ); // Descriptor0
+    out.decrement();
+    let bytes = out.short(JRCXZ); // Bytes0, of whose second class the entry knows
     exits.slow.push(out.short(SHORT_JUMP)); // the entry looks at both descriptors
     out.land(first);
+    out.land(bytes);
     out.load_r11(slots.descriptors)?;
     exits.forward.push(out.test_descriptor(Argument::Rdi));
     Ok(())

@@ -37,14 +37,19 @@ const CASES: &[(&str, &[u8], Interest)] = &[
         Interest::Descriptor0,
     ),
     (
-        "mov-descriptors-0-1",
-        &[0xb8, 40, 0, 0, 0, 0x0f, 0x05, 0xc3],
-        Interest::Descriptors01,
+        "mov-bytes-0",
+        &[0xb8, 0, 0, 0, 0, 0x0f, 0x05, 0xc3],
+        Interest::Bytes0,
     ),
     (
-        "mov-descriptors-0-2",
+        "mov-bytes-0-1",
+        &[0xb8, 40, 0, 0, 0, 0x0f, 0x05, 0xc3],
+        Interest::Bytes01,
+    ),
+    (
+        "mov-bytes-0-2",
         &[0xb8, 0x46, 1, 0, 0, 0x0f, 0x05, 0xc3],
-        Interest::Descriptors02,
+        Interest::Bytes02,
     ),
     // test %edi,%edi; je the mov; nop; mov $2,%eax; syscall; ret: who jumps to the mov reaches the
     // stub

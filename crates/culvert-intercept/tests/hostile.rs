@@ -152,15 +152,8 @@ fn sites_in_random_code_never_overlap() {
             let at = (site.address - address) as usize;
             assert_eq!(code[at..at + 2], sites::SYSCALL);
             const STUB: u64 = 0x7f00_0010_0000;
-            let stub = stub::emit(
-                site,
-                0,
-                Interest::Descriptors02,
-                &SLOTS,
-                STUB,
-                0x7f00_0020_0000,
-            )
-            .unwrap();
+            let stub =
+                stub::emit(site, 0, Interest::Bytes02, &SLOTS, STUB, 0x7f00_0020_0000).unwrap();
             assert_eq!(stub.places.instruction, site.address);
             let (region, island) = stub::edits(site, 0, STUB).unwrap();
             touch(region.address, region.bytes().len());
