@@ -143,6 +143,7 @@ fn serve(
         }
         all.push(prepare::prepare(&mount, &directory.path)?);
     }
+    logs::note_idle(&mut all[inherited.mounts.len()..]);
     if private != Some(false) {
         cover::cover(&mut all[inherited.mounts.len()..], private.is_some())?;
     }

@@ -1,14 +1,14 @@
 //! Mounts whose source the launcher binds over their target, so that the kernel shows the same to
 //! programs that are not intercepted.
 
-use crate::{declared::BOUND, registry::declared};
+use crate::{declared::BOUND, layers, registry::declared};
 use culvert::mount::Mount;
 
-/// Whether the kernel could show the same as `mount` by binding its source over its target: nothing
+/// Whether the kernel could show the same as `mount`, which was prepared, by binding its source over its target: nothing
 /// is changed by calls or layers.
 pub fn may_be_bound(mount: &Mount) -> bool {
     let may = declared(mount).and_then(|declared| declared.may_be_bound);
-    mount.option("layer").is_none() && may.is_some_and(|may| may(mount))
+    may.is_some_and(|may| may(mount)) && layers::touch_nothing(mount)
 }
 
 /// Notes that the source of `mount` is bound over its target, for every process of the run.

@@ -55,6 +55,27 @@ const LAYERS: &[Layer] = &[
     },
 ];
 
+/// Layers that touch nothing with some options ([`culvert::Layer::touches`]), and whether it is these:
+/// they are left out.
+const IDLE: &[(&str, fn(&Options) -> bool)] = &[
+    ("fault", fault::touches_nothing),
+    ("log", log::touches_nothing),
+];
+
+fn is_idle(layer: &Layer, options: &Options) -> bool {
+    let mut known = IDLE.iter();
+    known.any(|(name, idle)| *name == layer.info.name && idle(options))
+}
+
+/// Whether no layer of `mount`, which was prepared, touches anything: the mount is its driver's.
+pub fn touch_nothing(mount: &Mount) -> bool {
+    mount.option("layer").is_none()
+        || Stack::of(mount).is_ok_and(|stack| {
+            let mut layers = stack.layers.iter();
+            layers.all(|(layer, options)| is_idle(layer, options))
+        })
+}
+
 /// All layers.
 pub fn list() -> impl ExactSizeIterator<Item = &'static DriverInfo> + Clone {
     LAYERS.iter().map(|layer| &layer.info)
@@ -140,7 +161,11 @@ pub fn prepare(
 /// The file system of a mount that [`prepare`] returned, with its layers. Cheap: a few system
 /// calls.
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
-    let Stack { mut driver, layers } = Stack::of(mount)?;
+    let Stack {
+        mut driver,
+        mut layers,
+    } = Stack::of(mount)?;
+    layers.retain(|(layer, options)| !is_idle(layer, options));
     if !layers.is_empty()
         && let Some(change) = registry::declared(&driver).and_then(|one| one.below_layers)
     {

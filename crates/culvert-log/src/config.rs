@@ -82,6 +82,11 @@ impl Config {
         Ok(config)
     }
 
+    /// Whether it is plain that nothing is ever logged.
+    pub fn wants_nothing(&self) -> bool {
+        self.disabled
+    }
+
     /// Whether `action` on the whole `path`, by user `uid`, which `failed` or not, is logged.
     pub fn wants(&self, path: &str, uid: u32, action: &str, failed: bool) -> bool {
         let result = if failed { "FAILURE" } else { "SUCCESS" };

@@ -68,6 +68,17 @@ impl Job {
     }
 }
 
+/// Notes in `mounts`, which were prepared, which of their logs want nothing. A configuration that is
+/// wrong is told of by [`start`].
+pub fn note_idle(mounts: &mut [Mount]) {
+    for mount in mounts {
+        culvert_drivers::log::note_idle(mount, |config| {
+            culvert_log::Config::read(path(config).as_ref())
+                .is_ok_and(|config| config.wants_nothing())
+        });
+    }
+}
+
 /// Starts the writers of the logs that `mounts` want, of the run or mount in `directory`. The first
 /// one that cannot write is the failure.
 pub fn start(mounts: &[Mount], directory: &Path) -> Result<(), Failure> {
