@@ -2,9 +2,11 @@
 
 use core::{
     mem::ManuallyDrop,
-    sync::atomic::{AtomicI32, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed},
 };
-use culvert_sys::fd::BorrowedFd;
+use culvert::Errno;
+use culvert_sys::fd::{BorrowedFd, duplicate};
+use culvert_sys::sync::OnceCell;
 
 pub use culvert_sys::OwnedFd;
 
@@ -154,6 +156,74 @@ impl KeptFd {
     }
 }
 
+/// A descriptor that may become the program's own, and is kept for it where it does not
+/// ([`culvert::File::lend_descriptor`]).
+pub struct LentFd {
+    keeper: Keeper,
+    /// The number, until there is one of our own.
+    number: AtomicI32,
+    lent: AtomicBool,
+    own: OnceCell<KeptFd>,
+}
+
+impl LentFd {
+    /// `descriptor`, which nobody has yet.
+    pub fn new(descriptor: OwnedFd, keeper: Keeper) -> Self {
+        Self {
+            keeper,
+            number: AtomicI32::new(descriptor.into_raw()),
+            lent: AtomicBool::new(false),
+            own: OnceCell::new(),
+        }
+    }
+
+    /// The number as it is now: not to be kept.
+    #[inline]
+    pub fn raw(&self) -> i32 {
+        match self.own.get() {
+            Some(own) => own.raw(),
+            None => self.number.load(Relaxed),
+        }
+    }
+
+    /// Whether the program has it, or had.
+    #[inline]
+    pub fn is_lent(&self) -> bool {
+        self.lent.load(Relaxed)
+    }
+
+    /// The program has it now, by this number.
+    pub fn lend(&self, number: i32) {
+        self.number.store(number, Relaxed);
+        self.lent.store(true, Relaxed);
+    }
+
+    /// One of our own is used from here on.
+    pub fn keep(&self) -> Result<(), Errno> {
+        self.own.get_or_try_init(|| {
+            let number = self.number.load(Relaxed);
+            let own = match self.lent.load(Relaxed) {
+                true => duplicate(BorrowedFd::number(number), HIGH)?,
+                false => OwnedFd::from_raw(number),
+            };
+            Ok::<_, Errno>(self.keeper.keep(own))
+        })?;
+        Ok(())
+    }
+}
+
+/// Where a dup goes first: `Keeper` would have to move a lower one, and to close that would drop
+/// record locks (fcntl(2)).
+const HIGH: i32 = 256;
+
+impl Drop for LentFd {
+    fn drop(&mut self) {
+        if self.own.get().is_none() && !self.lent.load(Relaxed) {
+            drop(OwnedFd::from_raw(self.number.load(Relaxed)));
+        }
+    }
+}
+
 impl From<OwnedFd> for KeptFd {
     fn from(descriptor: OwnedFd) -> Self {
         Keeper::default().keep(descriptor)
@@ -165,5 +235,52 @@ impl Drop for KeptFd {
         if self.keeper.table() == self.table {
             drop(self.number.taken());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert_sys::fd::pipe;
+
+    /// Whether `fd` is open.
+    fn is_open(fd: i32) -> bool {
+        duplicate(BorrowedFd::number(fd), 0).is_ok()
+    }
+
+    /// A descriptor with a number, from `lowest` on, that no other test has.
+    fn numbered(lowest: i32) -> OwnedFd {
+        let (end, _other) = pipe(0).unwrap();
+        duplicate(&end, lowest).unwrap()
+    }
+
+    #[test]
+    fn what_is_lent_is_the_programs_to_close() {
+        let end = numbered(600);
+        let number = end.raw();
+        let lent = LentFd::new(end, Keeper::default());
+        lent.lend(number);
+        drop(lent);
+        assert!(is_open(number));
+        drop(OwnedFd::from_raw(number));
+    }
+
+    #[test]
+    fn what_is_kept_outlives_the_number_that_was_lent() {
+        let end = numbered(700);
+        let number = end.raw();
+        let lent = LentFd::new(end, Keeper::default());
+        lent.lend(number);
+        lent.keep().unwrap();
+        drop(OwnedFd::from_raw(number));
+        assert!(lent.raw() != number && is_open(lent.raw()));
+    }
+
+    #[test]
+    fn what_nobody_took_is_closed() {
+        let end = numbered(800);
+        let number = end.raw();
+        drop(LentFd::new(end, Keeper::default()));
+        assert!(!is_open(number));
     }
 }

@@ -230,9 +230,9 @@ fn with_room(process: &Process, call: &mut Call, function: Handler) -> Answer {
 fn names_hidden(process: &Process, interest: Interest, call: &Call) -> bool {
     let hidden = |index: usize| process.run.is_internal(call.args[index] as i32);
     match interest {
-        Interest::Descriptor0 => hidden(0),
-        Interest::Descriptors01 => hidden(0) || hidden(1),
-        Interest::Descriptors02 => hidden(0) || hidden(2),
+        Interest::Descriptor0 | Interest::Bytes0 => hidden(0),
+        Interest::Bytes01 => hidden(0) || hidden(1),
+        Interest::Bytes02 => hidden(0) || hidden(2),
         _ => false,
     }
 }
@@ -242,8 +242,8 @@ fn names_hidden(process: &Process, interest: Interest, call: &Call) -> bool {
 #[cold]
 fn without_hidden(process: &Process, interest: Interest, call: &Call) -> Answer {
     let descriptors: &[usize] = match interest {
-        Interest::Descriptors01 => &[0, 1],
-        Interest::Descriptors02 => &[0, 2],
+        Interest::Bytes01 => &[0, 1],
+        Interest::Bytes02 => &[0, 2],
         _ => &[0],
     };
     let mut without = call.replacing();

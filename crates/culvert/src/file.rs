@@ -211,12 +211,23 @@ pub trait File: Send + Sync {
     /// Whether the file of [`File::descriptor`] *is* this one in all that concerns its bytes, so
     /// that the driver need not hear of them: the program gets that descriptor, and reads, writes,
     /// seeks, maps and locks by the kernel's own calls. What is left here are attributes and
-    /// their changes, [`File::sync`], [`File::flush`] and the end. The driver's descriptor may become
-    /// the program's own number; nobody uses it but for such calls. False by default.
+    /// their changes, [`File::sync`], [`File::flush`] and the end. False by default; constant while the
+    /// file is open.
     ///
-    /// Constant while the file is open.
+    /// The descriptor has the status flags of no program: a front end that gives it away sets them.
     fn is_backed(&self) -> bool {
         false
+    }
+
+    /// Of a file that was opened with [`OpenFlags::LENDS`](crate::OpenFlags::LENDS): whose its
+    /// descriptor is. With a `number` it is the program's from now on, by this number, which the
+    /// program closes; the driver goes on using it. With none the driver has one of its own from now
+    /// on, out of the program's way: a number that was lent may be closed, or mean something else.
+    ///
+    /// - `EMFILE`: there is no descriptor left (dup(2)).
+    fn lend_descriptor(&self, number: Option<i32>) -> Result<()> {
+        let _ = number;
+        Ok(())
     }
 
     /// What another process continues this open file by ([`FileSystem::adopt`]) that may not open it

@@ -18,6 +18,11 @@ impl OpenFlags {
     pub const TRUNCATE: Self = Self(0o1000);
     /// O_APPEND.
     pub const APPEND: Self = Self(0o2000);
+    /// No flag of open(2): the front end says whose the descriptor of the file is to be
+    /// ([`File::lend_descriptor`](crate::File::lend_descriptor)). Without it a
+    /// driver keeps its descriptors out of the program's way from the open on. A layer hands it on as
+    /// it is; to all others it means nothing.
+    pub const LENDS: Self = Self(1 << 30);
 
     /// These flags and `other`'s.
     #[must_use]
@@ -28,6 +33,10 @@ impl OpenFlags {
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
+    }
+    /// Whether all of `other`'s are among these.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
     }
     /// O_RDONLY or O_RDWR.
     pub const fn read(self) -> bool {

@@ -114,7 +114,8 @@ layer_trait! {
         /// Without `data` the files that [`Layer::opened`] hands out must be those of the inner
         /// driver or of a [`FileLayer`] that says the same ([`FileLayer::touches_data`]). Without
         /// `names` and `attributes` `walk`, `reach`, `access` and `read_directory_plus` are the inner
-        /// driver's own. With nothing at all the mount may be done past both, by the kernel
+        /// driver's own; without `names` alone the first two, where the layer leaves the right to
+        /// search to that driver ([`Capabilities::checks_permissions`]). With nothing at all the mount may be done past both, by the kernel
         /// ([`FileSystem::backing`]).
         #[inline]
         fn touches(&self) -> Touches {
@@ -146,6 +147,14 @@ layer_trait! {
             work()
         }
 
+        /// Whether the inner driver's own walks are right: the layer leaves names alone, and the right
+        /// to search is not judged by attributes that it changes.
+        #[inline]
+        fn finds_below(&self) -> bool {
+            let touches = self.touches();
+            touches.leaves_paths() || !touches.names && self.capabilities().checks_permissions
+        }
+
         /// [`Layer::seen`] for an entry.
         #[inline]
         fn seen_entry(&self, caller: &Caller<'_>, entry: Entry) -> Entry {
@@ -165,18 +174,24 @@ layer_trait! {
         Ok(self.seen_entry(caller, found))
     }
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
-        if self.touches().leaves_paths() {
-            return self.inner().walk(caller, from, path);
+        if self.finds_below() {
+            let walked = self.inner().walk(caller, from, path)?;
+            let entry = walked.entry.map(|entry| self.seen_entry(caller, entry));
+            return Ok(Walked { entry, ..walked });
         }
         let lookup = |dir, name: &[u8]| self.lookup(caller, dir, name);
         let who = (caller, self.capabilities());
         derived::walk(who, lookup, |node| self.forget(node, 1), from, path)
     }
     fn reach(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
-        match self.touches().leaves_paths() {
-            true => self.inner().reach(caller, from, path),
-            false => None,
+        if !self.finds_below() {
+            return None;
         }
+        let reached = self.inner().reach(caller, from, path)?;
+        Some(reached.map(|reached| {
+            let entry = reached.entry.map(|entry| self.seen_entry(caller, entry));
+            Reached { entry, ..reached }
+        }))
     }
     fn parent(&self, dir: Node) -> Result<Node> {
         self.inner().parent(dir)
@@ -333,9 +348,10 @@ layer_trait! {
         }
     }
     fn kernel_node(&self, node: Node) -> Option<i32> {
-        match self.touches().is_nothing() {
-            true => self.inner().kernel_node(node),
-            false => None,
+        let touches = self.touches();
+        match touches.names || touches.data {
+            true => None,
+            false => self.inner().kernel_node(node),
         }
     }
     fn handed_down(&self, node: Node) -> Option<i32> {
@@ -428,6 +444,9 @@ layer_trait! {
     }
     fn is_backed(&self) -> bool {
         !self.touches_data() && self.inner().is_backed()
+    }
+    fn lend_descriptor(&self, number: Option<i32>) -> Result<()> {
+        self.inner().lend_descriptor(number)
     }
     fn with_kernel_file(&self, range: (u64, u64), stores: bool, map: &mut dyn FnMut(i32)) -> Result<bool> {
         match self.touches_data() {

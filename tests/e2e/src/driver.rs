@@ -21,6 +21,9 @@ pub enum Driver {
     /// `passthrough` below a layer, which shows no descriptors either: `fault` with a rule that
     /// never strikes.
     Layered,
+    /// `passthrough` below a layer that leaves the bytes of files alone: descriptors are the kernel's
+    /// files, and other calls on them the layer's.
+    Backed,
 }
 
 impl Driver {
@@ -53,6 +56,13 @@ impl Driver {
                 volume,
                 format!("{source}:{target}:layer=fault,fault.rule=read+after=1000000000+errno=EIO"),
             ],
+            Self::Backed => vec![
+                pure,
+                volume,
+                format!(
+                    "{source}:{target}:layer=fault,fault.rule=attributes+after=1000000000+errno=EIO"
+                ),
+            ],
         }
     }
 
@@ -71,6 +81,7 @@ impl Driver {
             Self::NoDescriptor => "no-descriptor",
             Self::Paths => "paths",
             Self::Layered => "layered",
+            Self::Backed => "backed",
         }
     }
 }

@@ -28,6 +28,11 @@ impl FaultFile {
         self.rules.pass(operation, self.selected)
     }
 
+    /// Whether a rule is about what concerns bytes alone.
+    fn watches_bytes(&self) -> bool {
+        self.rules.any_about(self.selected, Operations::BYTES)
+    }
+
     /// Whether a rule is about bytes read or written: then all of them go through this layer.
     fn watches_data(&self) -> bool {
         self.rules.any_about(self.selected, Operations::DATA)
@@ -55,6 +60,10 @@ impl FileLayer for FaultFile {
 
     fn inner(&self) -> &Self::Inner {
         &*self.inner
+    }
+
+    fn touches_data(&self) -> bool {
+        self.watches_bytes()
     }
 
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {

@@ -7,7 +7,7 @@ use crate::{DescriptorFile, Keeper, unhindered};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{
     Access, Call, Caller, DirectoryPlusSink, Errno, FileKind, FileSystem, Layer, LayeredFile, Node,
-    OpenFlags, Opened, Operation, Result, Validity, Walked,
+    OpenFlags, Opened, Operation, Result, Touches, Validity, Walked,
 };
 
 /// A file system under rules.
@@ -61,6 +61,15 @@ impl Layer for FaultFs {
 
     fn inner(&self) -> &Self::Inner {
         &*self.inner
+    }
+
+    /// What some rule is about.
+    fn touches(&self) -> Touches {
+        Touches {
+            names: self.rules.are_about(Operations::NAMES),
+            attributes: self.rules.are_about(Operations::REST),
+            data: self.rules.are_about(Operations::BYTES),
+        }
     }
 
     /// Only files that a rule is about are watched; one that is a descriptor of the kernel's is

@@ -122,6 +122,11 @@ pub fn prepare(mut options: Options, environment: &Environment<'_>) -> Result<Op
     Ok(options)
 }
 
+/// Whether there is no rule.
+pub fn touches_nothing(options: &Options) -> bool {
+    options.iter().all(|(name, _)| name != "rule")
+}
+
 /// Puts the layer over `below`.
 pub fn open(
     options: &Options,

@@ -10,7 +10,7 @@ pub struct Operations(u64);
 const GROUPS: &[(&str, Operations)] = &[
     ("read", Operations::of(&[Operation::ReadAt])),
     ("write", Operations::WRITES),
-    ("any", Operations((1 << Operation::ALL.len()) - 1)),
+    ("any", Operations::ALL),
 ];
 
 impl Operations {
@@ -18,6 +18,36 @@ impl Operations {
 
     /// What moves bytes of a file.
     pub const DATA: Self = Self::of(&[Operation::ReadAt, Operation::WriteAt, Operation::Append]);
+
+    /// What concerns the bytes of a file and nothing else.
+    pub const BYTES: Self = Self::DATA.with(Self::of(&[
+        Operation::Allocate,
+        Operation::Seek,
+        Operation::CopyRange,
+    ]));
+
+    /// What concerns names.
+    pub const NAMES: Self = Self::of(&[
+        Operation::Lookup,
+        Operation::Readlink,
+        Operation::OpenDirectory,
+        Operation::ReadDirectory,
+        Operation::Create,
+        Operation::Mkdir,
+        Operation::Mknod,
+        Operation::Symlink,
+        Operation::Link,
+        Operation::Unlink,
+        Operation::Rmdir,
+        Operation::Rename,
+        Operation::Tmpfile,
+    ]);
+
+    /// All others.
+    pub const REST: Self = Self(Self::ALL.0 & !(Self::BYTES.0 | Self::NAMES.0));
+
+    /// All.
+    const ALL: Self = Self((1 << Operation::ALL.len()) - 1);
 
     /// What is asked of an open file.
     pub const FILE: Self = Self::of(&[

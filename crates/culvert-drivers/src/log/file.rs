@@ -14,15 +14,18 @@ pub struct LogFile {
     inner: Box<dyn File>,
     recorder: Recorder,
     node: Node,
+    /// Reads and writes are logged, too.
+    data: bool,
 }
 
 impl LogFile {
     /// `inner`, open on `node`.
-    pub fn new(inner: Box<dyn File>, recorder: Recorder, node: Node) -> Self {
+    pub fn new(inner: Box<dyn File>, recorder: Recorder, node: Node, data: bool) -> Self {
         Self {
             inner,
             recorder,
             node,
+            data,
         }
     }
 
@@ -33,6 +36,9 @@ impl LogFile {
         wanted: usize,
         work: impl FnOnce() -> Result<(u64, usize)>,
     ) -> Result<(u64, usize)> {
+        if !self.data {
+            return work();
+        }
         let began = self.recorder.now();
         let done = work();
         let (offset, count) = *done.as_ref().unwrap_or(&(0, 0));
@@ -63,6 +69,10 @@ impl FileLayer for LogFile {
     fn around<T>(&self, operation: Operation, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         let record = Record::new(What::Operation(operation), self.node);
         self.recorder.around(record, &mut work)
+    }
+
+    fn touches_data(&self) -> bool {
+        self.data
     }
 
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {

@@ -10,7 +10,7 @@ use alloc::{boxed::Box, sync::Arc};
 use culvert::{
     Access, Attributes, Call, Caller, DirectoryPlusSink, Entry, Errno, FileKind, FileSystem, Layer,
     LayeredFile, Node, OpenFlags, Opened, Operation, Reached, RenameFlags, Result, SetAttributes,
-    Walked,
+    Touches, Walked,
 };
 
 /// A file system whose operations are logged.
@@ -75,6 +75,11 @@ fn named(operation: Operation, dir: Node, name: &[u8]) -> Record<'_> {
     }
 }
 
+/// The flags that the program gave.
+fn given(flags: OpenFlags) -> u64 {
+    u64::from(flags.without(OpenFlags::LENDS).0)
+}
+
 impl Layer for LogFs {
     type Inner = dyn FileSystem;
 
@@ -82,14 +87,27 @@ impl Layer for LogFs {
         &*self.inner
     }
 
+    /// It must hear of everything, though it changes nothing.
+    fn touches(&self) -> Touches {
+        Touches {
+            data: self.data,
+            ..Touches::ALL
+        }
+    }
+
     fn opened(&self, node: Node, _: OpenFlags, opened: Opened) -> Opened {
         match opened {
-            Opened::Driven(file) if self.data => {
-                let file = LogFile::new(file, self.recorder.clone(), node);
+            Opened::Driven(file) => {
+                let file = LogFile::new(file, self.recorder.clone(), node, self.data);
                 Opened::Driven(Box::new(LayeredFile(file)))
             }
-            other => other,
+            backed => backed,
         }
+    }
+
+    /// Names are those of the driver below.
+    fn kernel_node(&self, node: Node) -> Option<i32> {
+        self.inner.kernel_node(node)
     }
 
     /// Of operations that say no more than what they are about.
@@ -151,7 +169,7 @@ impl Layer for LogFs {
 
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
         let record = Record {
-            numbers: [u64::from(flags.0), 0, 0, 0],
+            numbers: [given(flags), 0, 0, 0],
             ..Record::new(What::Operation(Operation::Open), node)
         };
         let opened = self
@@ -222,7 +240,7 @@ impl Layer for LogFs {
     ) -> Result<(Entry, Opened)> {
         let record = Record {
             numbers: [
-                u64::from(flags.0),
+                given(flags),
                 self.masked(caller, FileKind::Regular as u32 | mode),
                 0,
                 0,
@@ -301,7 +319,7 @@ impl Layer for LogFs {
         mode: u32,
     ) -> Result<(Entry, Opened)> {
         let record = Record {
-            numbers: [u64::from(flags.0), self.masked(caller, mode), 0, 0],
+            numbers: [given(flags), self.masked(caller, mode), 0, 0],
             ..Record::new(What::Operation(Operation::Tmpfile), dir)
         };
         let (entry, opened) = self.told(

@@ -50,6 +50,11 @@ pub const INFO: DriverInfo = DriverInfo {
             summary: "whether reads and writes are logged, too (default yes)",
         },
         OptionInfo {
+            name: IDLE,
+            value: "",
+            summary: "the configuration wants nothing: found out for each run, refused from users",
+        },
+        OptionInfo {
             name: PIPE,
             value: "FIFO",
             summary: "where records go: made for each run, refused from users",
@@ -59,6 +64,23 @@ pub const INFO: DriverInfo = DriverInfo {
 
 /// How the FIFO's path travels; nobody may say it.
 const PIPE: &str = "pipe";
+
+/// How it travels that the configuration wants nothing; nobody may say it.
+const IDLE: &str = "idle";
+
+/// Notes in `mount`, which was prepared, which of its logs' configurations want `nothing`: there is
+/// no layer then.
+pub fn note_idle(mount: &mut Mount, nothing: impl Fn(&[u8]) -> bool) {
+    let options = core::mem::take(&mut mount.options);
+    for (name, value) in options {
+        let idle = name == "log.config" && nothing(&value);
+        mount.options.push((name, value));
+        if idle {
+            let name = alloc::format!("log.{IDLE}");
+            mount.options.push((name, Vec::new()));
+        }
+    }
+}
 
 /// A log that a mount wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,8 +157,11 @@ pub fn prepare(mut options: Options, environment: &Environment<'_>) -> Result<Op
         ));
     }
     wants_data(&options)?;
-    if let Some(other) = value(&options, PIPE) {
-        return Err(invalid_option("log.pipe", other, "it is made for each run"));
+    for own in [PIPE, IDLE] {
+        if let Some(other) = value(&options, own) {
+            let name = alloc::format!("log.{own}");
+            return Err(invalid_option(&name, other, "it is made for each run"));
+        }
     }
     let directory = environment
         .run_directory
@@ -146,6 +171,11 @@ pub fn prepare(mut options: Options, environment: &Environment<'_>) -> Result<Op
     })?;
     options.push((PIPE.into(), path));
     Ok(options)
+}
+
+/// Whether nothing is to be logged.
+pub fn touches_nothing(options: &Options) -> bool {
+    value(options, IDLE).is_some()
 }
 
 /// Puts the layer over `below`.

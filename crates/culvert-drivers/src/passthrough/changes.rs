@@ -16,7 +16,7 @@ use culvert_sys::raw::general::{O_RDWR, O_WRONLY};
 use culvert_sys::{fs, process};
 
 /// Flags of open(2) that say how, and not what or where: the others are the callers' here.
-const KEPT: u32 = !(O_CREAT | O_EXCL | kernel::O_DIRECTORY | O_PATH);
+const KEPT: u32 = !(O_CREAT | O_EXCL | kernel::O_DIRECTORY | O_PATH | OpenFlags::LENDS.0);
 
 /// What was made and removed again before anybody could look at it. No inode has this number.
 pub(super) const GONE: Node = Node(u64::MAX);
@@ -53,13 +53,13 @@ impl PassthroughFs {
             self.writable()?;
         }
         // The magic link is a link.
-        let flags = flags.0 & KEPT & !O_NOFOLLOW | O_NOCTTY;
-        let file = match kernel::reopen(object.fd(), self.readable(flags)) {
+        let how = flags.0 & KEPT & !O_NOFOLLOW | O_NOCTTY;
+        let file = match kernel::reopen(object.fd(), self.readable(how)) {
             // The caller may write it, but not read it.
-            Err(error) if error.errno() == Errno::EACCES => kernel::reopen(object.fd(), flags),
+            Err(error) if error.errno() == Errno::EACCES => kernel::reopen(object.fd(), how),
             opened => opened,
         };
-        Ok(self.opened(node, file?))
+        Ok(self.opened(node, file?, flags))
     }
 
     /// `flags` of a file without a descriptor to offer: what it holds is read, too, when a program
@@ -107,7 +107,7 @@ impl PassthroughFs {
                 Ok(file) => {
                     let place = kernel::reopen(&file, O_PATH)?;
                     let entry = self.entry(place, Some((dir, &name)))?;
-                    return Ok((entry, self.opened(entry.attributes.node, file)));
+                    return Ok((entry, self.opened(entry.attributes.node, file, flags)));
                 }
                 Err(error) if error.errno() == Errno::EEXIST && !flags.exclusive() => {}
                 Err(error) => return Err(error),
@@ -139,11 +139,11 @@ impl PassthroughFs {
         self.writable()?;
         let object = self.directory(dir)?;
         // O_EXCL keeps it from ever getting one.
-        let flags = self.readable(flags.0 & (KEPT | O_EXCL)) | O_TMPFILE | O_NOCTTY;
-        let file = kernel::open_directory(object.fd(), flags, mode)?;
+        let how = self.readable(flags.0 & (KEPT | O_EXCL)) | O_TMPFILE | O_NOCTTY;
+        let file = kernel::open_directory(object.fd(), how, mode)?;
         let place = kernel::reopen(&file, O_PATH)?;
         let entry = self.entry(place, None)?;
-        Ok((entry, self.opened(entry.attributes.node, file)))
+        Ok((entry, self.opened(entry.attributes.node, file, flags)))
     }
 
     /// Makes a name for something new of this `kind` by `call` and finds what it is.

@@ -2,7 +2,7 @@
 
 use super::attributes::{Target, attributes, change};
 use super::kernel::{duplicate, seek, status};
-use crate::descriptor::{Keeper, KeptFd, OwnedFd};
+use crate::descriptor::{Keeper, KeptFd, LentFd, OwnedFd};
 use alloc::{boxed::Box, vec::Vec};
 use core::any::Any;
 use culvert::sync::Mutex;
@@ -21,15 +21,23 @@ use culvert_sys::{fs, ioctl};
 /// ends writes at `RLIMIT_FSIZE`. Offset and status flags of the descriptor's description are
 /// nobody else's.
 pub struct DescriptorFile {
-    held: KeptFd,
+    held: Held,
     node: Node,
     inode: u64,
     /// Held where the description's own offset counts.
     offset: Mutex<()>,
     /// Nobody is to get the descriptor itself.
     hidden: bool,
+    /// [`File::is_backed`].
+    backed: bool,
     /// Dropped with the file.
     _kept: Option<Box<dyn Any + Send + Sync>>,
+}
+
+enum Held {
+    Kept(KeptFd),
+    /// Perhaps the program's.
+    Lent(LentFd),
 }
 
 impl DescriptorFile {
@@ -41,14 +49,31 @@ impl DescriptorFile {
 
     /// The same of one that is kept, or borrowed, already.
     pub const fn on(held: KeptFd, node: Node, inode: u64) -> Self {
+        Self::holding(Held::Kept(held), node, inode)
+    }
+
+    /// The same of one that becomes the program's own, or is kept later ([`File::is_backed`]).
+    pub fn lending(descriptor: OwnedFd, keeper: Keeper, node: Node, inode: u64) -> Self {
+        let held = Held::Lent(LentFd::new(descriptor, keeper));
+        Self::holding(held, node, inode).backed(true)
+    }
+
+    const fn holding(held: Held, node: Node, inode: u64) -> Self {
         Self {
             held,
             node,
             inode,
             offset: Mutex::new(()),
             hidden: false,
+            backed: false,
             _kept: None,
         }
+    }
+
+    /// The same, which the front end need not ask about its bytes ([`File::is_backed`]).
+    #[must_use]
+    pub fn backed(self, backed: bool) -> Self {
+        Self { backed, ..self }
     }
 
     /// The same, offering neither its descriptor nor what lies behind it, as a driver that has
@@ -67,8 +92,16 @@ impl DescriptorFile {
         }
     }
 
+    #[inline]
+    fn raw(&self) -> i32 {
+        match &self.held {
+            Held::Kept(kept) => kept.raw(),
+            Held::Lent(lent) => lent.raw(),
+        }
+    }
+
     fn fd(&self) -> BorrowedFd<'_> {
-        self.held.fd()
+        BorrowedFd::number(self.raw())
     }
 
     /// pread(2) into all of `buffer`, or up to the end.
@@ -228,16 +261,32 @@ impl File for DescriptorFile {
     }
 
     fn descriptor(&self) -> Option<i32> {
-        (!self.hidden).then(|| self.held.raw())
+        (!self.hidden).then(|| self.raw())
+    }
+
+    fn is_backed(&self) -> bool {
+        self.backed && !self.hidden
+    }
+
+    fn lend_descriptor(&self, number: Option<i32>) -> Result<()> {
+        match (&self.held, number) {
+            (Held::Lent(lent), Some(number)) => lent.lend(number),
+            (Held::Lent(lent), None) => lent.keep()?,
+            (Held::Kept(_), _) => {}
+        }
+        Ok(())
     }
 
     fn continued_by(&self) -> Option<i32> {
-        Some(self.held.raw())
+        Some(self.raw())
     }
 
     /// Closing a descriptor is what makes a network file system tell of writes that failed late;
-    /// this closes one.
+    /// this closes one. Where the program has the descriptor itself its close does.
     fn flush(&self) -> Result<()> {
+        if matches!(&self.held, Held::Lent(lent) if lent.is_lent()) {
+            return Ok(());
+        }
         let Ok(other) = duplicate(self.fd()) else {
             return Ok(());
         };

@@ -12,12 +12,13 @@ use crate::descriptor::{Keeper, KeptFd, NodeBook, OwnedFd};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use culvert::{
     Access, Attributes, Backing, Caller, Capabilities, DirectorySink, Entry, Errno, Error, File,
-    FileKind, FileSystem, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory,
+    FileKind, FileSystem, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory, Reached,
     RenameFlags, Result, SetAttributes, StatFs, Validity,
 };
 use culvert_sys::fd::BorrowedFd;
 use culvert_sys::flags::AtFlags;
 use culvert_sys::fs;
+use culvert_sys::raw::general::{O_APPEND, O_DIRECT};
 
 /// A directory of the kernel's as a file system.
 ///
@@ -74,6 +75,40 @@ impl PassthroughFs {
         self.entry(found, Some((dir, name)))
     }
 
+    /// What `path` below `from` is, and its directory, with one reference on each.
+    ///
+    /// - `ELOOP`, `EXDEV`: a link is on the way.
+    /// - `EAGAIN`: something was renamed meanwhile.
+    /// - `ENOSYS`, `EPERM`: there is no openat2(2), or a filter that does not know it.
+    fn find_below(&self, from: Node, path: &[u8]) -> Result<Reached> {
+        let from_object = self.directory(from)?;
+        let (parent, object, name) = match path.iter().rposition(|&byte| byte == b'/') {
+            None => (from, from_object, Name::new(path)?),
+            Some(slash) => {
+                let name = Name::new(path.get(slash + 1..).unwrap_or_default())?;
+                let above = path.get(..slash).unwrap_or_default();
+                let above = kernel::open_directory_below(from_object.fd(), above)?;
+                let parent = self.entry(above, None)?.attributes.node;
+                let object = self.directory(parent);
+                let object = object.inspect_err(|_| self.nodes.forget(parent, 1))?;
+                (parent, object, name)
+            }
+        };
+        let found = kernel::open_place(object.fd(), &name)
+            .and_then(|found| self.entry(found, Some((parent, &name))));
+        let entry = match found {
+            Ok(entry) => Some(entry),
+            Err(error) if error.errno() == Errno::ENOENT => None,
+            Err(error) => {
+                if parent != from {
+                    self.nodes.forget(parent, 1);
+                }
+                return Err(error);
+            }
+        };
+        Ok(Reached { entry, parent })
+    }
+
     /// What `descriptor` is, opened with `O_PATH`, with one reference.
     pub(super) fn entry(&self, descriptor: OwnedFd, place: Option<Place<'_>>) -> Result<Entry> {
         let status = kernel::status(&descriptor, None)?;
@@ -82,25 +117,47 @@ impl PassthroughFs {
         Ok(Entry { attributes })
     }
 
-    /// The file `node`, open in `descriptor`, as the front end is to get it.
-    pub(super) fn opened(&self, node: Node, descriptor: OwnedFd) -> Opened {
-        match self.drives() {
-            true => Opened::Driven(self.driven(node, self.keeper.keep(unhindered(descriptor)))),
-            false => Opened::Backed(descriptor),
+    /// The file `node`, open in `descriptor` with `flags`, as the front end is to get it.
+    pub(super) fn opened(&self, node: Node, descriptor: OwnedFd, flags: OpenFlags) -> Opened {
+        let hindering = O_APPEND | O_DIRECT;
+        let plain = |descriptor| match flags.0 & hindering {
+            0 => descriptor,
+            _ => unhindered(descriptor),
+        };
+        if !self.drives() && !self.options.backed {
+            return Opened::Backed(descriptor);
         }
+        let descriptor = plain(descriptor);
+        Opened::Driven(match flags.has(OpenFlags::LENDS) && self.offers_backed() {
+            true => {
+                let file = DescriptorFile::lending(descriptor, self.keeper, node, node.0);
+                self.pinned(node, file)
+            }
+            false => self.driven(node, self.keeper.keep(descriptor)),
+        })
+    }
+
+    /// Whether files are driven, but for what concerns their bytes.
+    fn offers_backed(&self) -> bool {
+        self.options.backed && !self.drives()
     }
 
     fn driven(&self, node: Node, held: KeptFd) -> Box<dyn File> {
-        let pin = self.nodes.pin(node);
-        let file = DescriptorFile::on(held, node, node.0).hidden(self.options.no_descriptor);
-        Box::new(file.keeping(Box::new(pin)))
+        let file = DescriptorFile::on(held, node, node.0).backed(self.offers_backed());
+        self.pinned(node, file.hidden(self.options.no_descriptor))
+    }
+
+    fn pinned(&self, node: Node, file: DescriptorFile) -> Box<dyn File> {
+        Box::new(file.keeping(Box::new(self.nodes.pin(node))))
     }
 
     /// Whether files are served by calls. Read-only ones must be unless the kernel's mount is
     /// read-only, too: on a descriptor that may only read, the kernel still changes modes, owners,
     /// times and attributes.
     fn drives(&self) -> bool {
-        self.options.driven || self.options.read_only && !self.options.bound
+        let options = &self.options;
+        let changed = options.read_only && !options.bound;
+        options.driven || changed || options.backed && options.no_descriptor
     }
 
     /// Whether what `fd` is lies in the source. Its path says so in one call, but only up to
@@ -165,6 +222,26 @@ impl FileSystem for PassthroughFs {
         match self.watching() {
             Some(watch) => self.find_watched(watch, dir, &object, &name),
             None => self.find(dir, &object, &name),
+        }
+    }
+
+    /// The directories on the way are passed by the kernel at once.
+    fn reach(&self, _: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
+        // Where nodes are closed, and where they are watched, it counts by which names they were
+        // found.
+        if self.nodes.closes() || self.watching().is_some() {
+            return None;
+        }
+        match self.find_below(from, path) {
+            Err(error)
+                if matches!(
+                    error.errno(),
+                    Errno::ELOOP | Errno::EXDEV | Errno::ENOSYS | Errno::EPERM | Errno::EAGAIN
+                ) =>
+            {
+                None
+            }
+            reached => Some(reached),
         }
     }
 

@@ -96,6 +96,13 @@ pub(super) fn open_below(dir: impl AsFd, path: &[u8]) -> Result<OwnedFd> {
     Ok(fs::openat2(dir, &terminated(path)?, flags, 0, resolve)?)
 }
 
+/// The directory `path` below the directory `dir`, passing no link, with `O_PATH`.
+pub(super) fn open_directory_below(dir: impl AsFd, path: &[u8]) -> Result<OwnedFd> {
+    let resolve = Resolve::BENEATH | Resolve::NO_SYMLINKS;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(fs::openat2(dir, &terminated(path)?, flags, 0, resolve)?)
+}
+
 /// openat(2) of a single component, close-on-exec.
 pub(super) fn open_at(dir: impl AsFd, name: &Name, flags: u32, mode: u32) -> Result<OwnedFd> {
     open(dir, name.terminated(), flags, mode)

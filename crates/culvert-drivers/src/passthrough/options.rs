@@ -49,6 +49,9 @@ pub const OPTIONS: &[OptionInfo] = &[
 /// the same directory or none.
 pub(super) const IDENTITY: &str = "identity";
 
+/// Option of a mount below layers.
+const BACKED: &str = "backed";
+
 /// The options of one mount, checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -66,6 +69,9 @@ pub struct Options {
     pub watch: bool,
     /// `bound`.
     pub bound: bool,
+    /// `backed`: there are layers above. Files are the kernel's own, and what is not about their
+    /// bytes is a call.
+    pub backed: bool,
     /// `identity`: `st_dev` and `st_ino`.
     pub identity: Option<(u64, u64)>,
 }
@@ -97,7 +103,7 @@ impl Options {
                     return Err(invalid_option(name, value, "yes or no is needed"));
                 }
                 (IDENTITY, text) => options.identity = Some(identity(text)?),
-                ("ro" | "rw" | "driven" | "paths" | "watch" | BOUND, value)
+                ("ro" | "rw" | "driven" | "paths" | "watch" | BOUND | BACKED, value)
                     if !value.is_empty() =>
                 {
                     return Err(invalid_option(name, value, "it takes no value"));
@@ -106,6 +112,7 @@ impl Options {
                 ("paths", _) => options.paths = true,
                 ("watch", _) => options.watch = true,
                 (BOUND, _) => options.bound = true,
+                (BACKED, _) => options.backed = true,
                 _ => {}
             }
         }
@@ -123,14 +130,14 @@ pub const DECLARED: Declared = Declared {
     other_user: OtherUser::Opens,
     access_times: AccessTimes::Source,
     may_be_bound: Some(|mount| Options::travelled(mount).is_ok_and(|options| !options.driven)),
-    below_layers: Some(driven),
+    below_layers: Some(backed),
     branch_node: None,
 };
 
-/// The files of a mount below layers are driven, for on the kernel's own descriptors calls about
-/// metadata would pass by the layers, and tell another `st_dev` than calls by path.
-fn driven(mount: &mut Mount) {
-    mount.options.push(("driven".into(), Default::default()));
+/// Below layers calls about a file's metadata are made here, for on the kernel's own descriptors they
+/// would pass by the layers, and tell another `st_dev` than calls by path.
+fn backed(mount: &mut Mount) {
+    mount.options.push((BACKED.into(), Default::default()));
 }
 
 /// The value of the option that carries an identity.
@@ -188,6 +195,7 @@ mod tests {
             (("drivn", ""), "did you mean driven"),
             (("identity", "1.2"), "no option"),
             (("bound", ""), "no option"),
+            (("backed", ""), "no option"),
         ] {
             let error = Options::parse(&mount(&[given])).unwrap_err();
             assert!(error.to_string().contains(want), "{given:?}: {error}");

@@ -47,18 +47,8 @@ impl FileLayer for UnionFile {
         self.core.shown(self.node, self.index, attributes)
     }
 
-    // Bytes are the branch's own.
-
-    fn descriptor(&self) -> Option<i32> {
-        self.inner.descriptor()
-    }
-
-    fn with_kernel_file(
-        &self,
-        range: (u64, u64),
-        stores: bool,
-        map: &mut dyn FnMut(i32),
-    ) -> Result<bool> {
-        self.inner.with_kernel_file(range, stores, map)
+    /// Bytes are the branch's own.
+    fn touches_data(&self) -> bool {
+        false
     }
 }

@@ -27,6 +27,23 @@ pub(super) const NOT_KNOWN: u32 = u32::MAX;
 const FLAGS_OF_STRANGERS: u32 = 1;
 
 impl Description {
+    /// The status flags that F_SETFL may change, of a private description.
+    pub fn settable_flags(&self) -> u32 {
+        self.flags.load(Relaxed) & SETTABLE
+    }
+
+    /// Whether it goes round the page cache (O_DIRECT), as far as this process knows.
+    pub fn is_unbuffered(&self) -> bool {
+        self.flags.load(Relaxed) & O_DIRECT != 0
+    }
+
+    /// Notes that the kernel has its flags, and these among them.
+    pub fn note_flags(&self, flags: u32) {
+        let old = self.flags.load(Relaxed);
+        self.flags
+            .store(old & !SETTABLE | flags & SETTABLE, Relaxed);
+    }
+
     /// Access mode and status flags, as F_GETFL gives them.
     pub fn flags(&self, fd: i32) -> Result<u32, Errno> {
         let mine = self.flags.load(Relaxed);

@@ -14,7 +14,7 @@ pub(crate) mod turns;
 
 use alloc::{boxed::Box, sync::Arc};
 use companions::Companions;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Attributes, Directory, Errno, File, FileKind, FileSystem, Node};
 use culvert_cache::gone::{self, GoneFile};
 use culvert_mounts::{Hold, MountId, References};
@@ -78,6 +78,9 @@ pub struct Description {
     opener: u32,
     pub(crate) offset: Offset,
     state: AtomicU8,
+    /// Its driver uses the program's own number ([`File::lend_descriptor`]), which no other process
+    /// and no other descriptor shares yet.
+    lent: AtomicBool,
     /// Inode of its shadow, where that was looked at (descriptors/asked.rs); 0: not yet.
     pub shadow: AtomicU64,
     /// What tells those who watch it.
@@ -98,10 +101,13 @@ const DIRECT: u8 = 2;
 /// How many private descriptions there are: promoting all is nothing to do when there are none.
 static PRIVATE: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether any description is private.
+/// How many descriptions are backed by a number that is lent.
+static LENT: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any description is private, or lent.
 #[inline]
 pub fn any_private() -> bool {
-    PRIVATE.load(Relaxed) != 0
+    PRIVATE.load(Relaxed) != 0 || LENT.load(Relaxed) != 0
 }
 
 impl Drop for Description {
@@ -110,6 +116,7 @@ impl Drop for Description {
         if !self.is_shared() {
             PRIVATE.fetch_sub(1, Relaxed);
         }
+        self.set_lent(false);
     }
 }
 
@@ -157,6 +164,7 @@ impl Description {
                 None => task::credentials::number(),
             },
             state: AtomicU8::new(PRIVATE_HERE),
+            lent: AtomicBool::new(false),
             shadow: AtomicU64::new(0),
             companions: Companions::default(),
         }
@@ -209,6 +217,42 @@ impl Description {
     #[inline]
     pub fn is_direct(&self) -> bool {
         self.state.load(Relaxed) == DIRECT
+    }
+
+    /// Whether all that concerns its bytes is the kernel's to do, on the program's own descriptor,
+    /// and the rest its driver's ([`File::is_backed`]).
+    #[inline]
+    pub fn is_backed(&self) -> bool {
+        self.is_direct() && matches!(&self.object, Object::File(file) if file.is_backed())
+    }
+
+    /// Whether its driver uses the program's own number.
+    #[inline]
+    pub fn is_lent(&self) -> bool {
+        self.lent.load(Relaxed)
+    }
+
+    /// The driver is to keep the descriptor of its file out of the program's way.
+    pub fn keep_descriptor(&self) -> Result<(), Errno> {
+        match &self.object {
+            Object::File(file) => file.lend_descriptor(None).map_err(|error| error.errno()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Its driver uses the program's own number from here on, which is on the file itself; or one of
+    /// its own.
+    pub(crate) fn set_lent(&self, lent: bool) {
+        match (self.lent.swap(lent, Relaxed), lent) {
+            (false, true) => {
+                LENT.fetch_add(1, Relaxed);
+                self.set_state(DIRECT);
+            }
+            (true, false) => {
+                LENT.fetch_sub(1, Relaxed);
+            }
+            _ => {}
+        }
     }
 
     fn set_shared(&self) {

@@ -5,7 +5,10 @@ use super::turns::Turns;
 use super::{Description, Object};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use culvert::Errno;
-use culvert_run::node_locks::{Lent, NodeLock};
+use culvert_run::{
+    node_locks::{Lent, NodeLock},
+    task,
+};
 use culvert_sys::sync::Mutex;
 
 /// The offset of a private description. While the process has one thread its locks cost nothing.
@@ -43,6 +46,13 @@ impl Description {
     /// Whether its descriptors, once they are shared, may be on the driver's own file.
     pub(crate) fn may_be_direct(&self) -> bool {
         matches!(&self.object, Object::File(file) if file.descriptor().is_some())
+    }
+
+    /// Whether its driver's descriptor may become the program's own number, from the open on.
+    pub(crate) fn may_be_lent(&self) -> bool {
+        matches!(&self.object, Object::File(file) if file.is_backed())
+            && task::vfork_child().is_none()
+            && !task::tables_differ()
     }
 
     /// The lock of its node, where its file may have a shadow that follows; none also where it

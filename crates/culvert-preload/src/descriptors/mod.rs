@@ -95,6 +95,15 @@ pub fn class(fd: i32) -> u8 {
     }
 }
 
+/// The class of a descriptor of `description`. Reads that go round the page cache are looked at
+/// (`syscalls/unbuffered.rs`).
+fn class_of(description: &Description) -> u8 {
+    match description.is_backed() && !description.is_unbuffered() {
+        true => classes::BYTES,
+        false => OURS,
+    }
+}
+
 type Chunk = [Slot; CHUNK];
 
 /// From descriptor to description.
@@ -212,9 +221,15 @@ impl DescriptorTable {
         if class == classes::FOREIGN && (self.wide.load(Relaxed) || !has_own_class(fd)) {
             return;
         }
-        if class == OURS && fd > 0xffff {
+        let is_wide = fd > 0xffff;
+        if class == OURS && is_wide {
             self.wide.store(true, Relaxed);
         }
+        // Nor does it say of a high one that its bytes are the kernel's.
+        let class = match class {
+            classes::BYTES if is_wide || self.wide.load(Relaxed) => OURS,
+            class => class,
+        };
         classes::set(fd, class);
     }
 
@@ -226,11 +241,18 @@ impl DescriptorTable {
         close_on_exec: bool,
     ) -> Result<i32, Errno> {
         if let Knower::Kernel = knower() {
+            description.keep_descriptor()?;
             return self.add_shared(Arc::new(description), from, close_on_exec);
         }
-        let own = (from == 0)
-            .then(|| self.stand_at_own(&description, close_on_exec))
-            .flatten();
+        let own = match from {
+            0 if description.may_be_lent() => Some(self.lend(&description, close_on_exec)?),
+            from => {
+                description.keep_descriptor()?;
+                (from == 0)
+                    .then(|| self.stand_at_own(&description, close_on_exec))
+                    .flatten()
+            }
+        };
         let description = Arc::new(description);
         match own {
             Some(fd) => {
@@ -291,8 +313,9 @@ impl DescriptorTable {
         };
         self.end.fetch_max(fd + 1, Relaxed);
         let old = {
+            let class = class_of(&description);
             let guard = self.lock.lock();
-            self.set_class(fd, OURS);
+            self.set_class(fd, class);
             slot.swap(Some(description), &guard)
         };
         self.lose(old);

@@ -10,6 +10,7 @@ use culvert_intercept::descriptors as classes;
 use culvert_run::files::on_exec;
 use culvert_run::files::{close_on_exec, dup_high};
 use culvert_run::{INTERNAL, node_paths};
+use culvert_sys::fd::Command;
 use culvert_sys::sync::MutexGuard;
 use culvert_sys::{BorrowedFd, OwnedFd};
 
@@ -27,6 +28,9 @@ impl DescriptorTable {
         let Some(description) = self.reference(fd) else {
             return Ok(());
         };
+        if description.is_lent() {
+            return keep(&description);
+        }
         if description.is_shared() {
             return Ok(());
         }
@@ -51,6 +55,26 @@ impl DescriptorTable {
             culvert_run::get().posix_locks.close_shared(name, opened);
             Ok(SharedOn::Shadow)
         })
+    }
+
+    /// The description of `fd` is about to get more descriptors: where its driver uses that number,
+    /// it gets one of its own.
+    pub fn keep_lent(&self, fd: i32) -> Result<(), Errno> {
+        match self.get(fd).is_some_and(|held| held.is_lent()) {
+            true => self.promote(fd),
+            false => Ok(()),
+        }
+    }
+
+    /// The class of `fd`, whose description is backed, by its flags.
+    pub fn look_at_class(&self, fd: i32) {
+        if let Some(held) = self.get(fd).filter(|_| self.is_own()) {
+            let class = super::class_of(&held);
+            let _guard = self.lock.lock();
+            if matches!(classes::get(fd), super::OURS | classes::BYTES) {
+                self.set_class(fd, class);
+            }
+        }
     }
 
     /// Makes all descriptors of a description ones of `own`, the driver's descriptor on the file
@@ -99,6 +123,38 @@ impl DescriptorTable {
         Some(own)
     }
 
+    /// The program's number for a backed description just made: the one that the driver opened.
+    pub(super) fn lend(
+        &self,
+        description: &Description,
+        close_on_exec: bool,
+    ) -> Result<i32, Errno> {
+        let Object::File(file) = &description.object else {
+            return Err(Errno::EIO);
+        };
+        let own = file.descriptor().ok_or(Errno::EIO)?;
+        let number = BorrowedFd::number(own);
+        let flags = description.settable_flags();
+        if flags != 0 {
+            culvert_sys::fd::fcntl(number, Command::SETFL, flags as usize)?;
+        }
+        if !close_on_exec {
+            culvert_sys::fd::fcntl(number, Command::SETFD, 0)?;
+        }
+        // Before the number may change: the driver closes none from here on.
+        let lend = |number| {
+            file.lend_descriptor(Some(number))
+                .map_err(|error| error.errno())
+        };
+        lend(own)?;
+        let fd = culvert_run::get().settle(own, close_on_exec);
+        if fd != own {
+            lend(fd)?;
+        }
+        description.set_lent(true);
+        Ok(fd)
+    }
+
     fn replace_all(&self, description: &Arc<Description>, fd: i32, with: i32) -> Result<(), Errno> {
         replace(fd, with)?;
         // The table's reference and ours: there is no other descriptor.
@@ -124,7 +180,8 @@ impl DescriptorTable {
             let Some(description) = self.known_reference(fd) else {
                 continue;
             };
-            if description.is_shared() || (only_inheritable && close_on_exec(fd).unwrap_or(true)) {
+            let is_ready = description.is_shared() && !description.is_lent();
+            if is_ready || (only_inheritable && close_on_exec(fd).unwrap_or(true)) {
                 continue;
             }
             drop(description);
@@ -132,6 +189,17 @@ impl DescriptorTable {
         }
         result
     }
+}
+
+/// Others will have descriptors of a backed description: its driver keeps one of its own, and the
+/// processes of the run know them by the file's mark.
+fn keep(description: &Description) -> Result<(), Errno> {
+    description.keep_descriptor()?;
+    if let Object::File(file) = &description.object {
+        mark(description, file.descriptor().ok_or(Errno::EIO)?)?;
+    }
+    description.set_lent(false);
+    Ok(())
 }
 
 /// A descriptor of the shadow of a description's file.
@@ -154,11 +222,12 @@ fn shadow_of(description: &Description, flags: u32) -> Result<OwnedFd, Errno> {
 /// Makes `own`, the driver's descriptor on the file, ready for programs: with these status flags,
 /// and known in the run.
 pub(super) fn prepare(description: &Description, own: i32, flags: u32) -> Result<(), Errno> {
-    culvert_sys::fd::fcntl(
-        culvert_sys::BorrowedFd::number(own),
-        culvert_sys::fd::Command::SETFL,
-        flags as usize,
-    )?;
+    culvert_sys::fd::fcntl(BorrowedFd::number(own), Command::SETFL, flags as usize)?;
+    mark(description, own)
+}
+
+/// Makes `own`, the driver's descriptor on the file, known in the run.
+fn mark(description: &Description, own: i32) -> Result<(), Errno> {
     let found = culvert_run::stat_descriptor(own)?;
     match culvert_run::get().mark(description.mount, &found) {
         // Whoever has given up the run's user cannot tell it. Nor does what he executes see the

@@ -25,6 +25,13 @@ pub fn driven(process: &Process, argument: usize) -> Option<Held> {
     descriptor(process, argument).filter(|held| !held.is_direct())
 }
 
+/// The same for calls that concern more than bytes: also where the bytes are the kernel's, but not
+/// where all is.
+#[inline]
+pub fn metadata(process: &Process, argument: usize) -> Option<Held> {
+    descriptor(process, argument).filter(|held| !held.is_direct() || held.is_backed())
+}
+
 /// Refuses a descriptor call on our files.
 pub fn refuse(process: &Process, call: &mut Call, errno: Errno) -> Answer {
     if descriptor(process, call.args[0]).is_some() {

@@ -60,6 +60,7 @@ pub fn dup(process: &Process, call: &mut Call) -> Answer {
 /// A dup of a descriptor of ours at the lowest number from `from` on.
 fn dup_ours(process: &Process, fd: i32, from: i32, close_on_exec: bool) -> Answer {
     let table = &process.table;
+    table.keep_lent(fd)?;
     let _changes = table.changing();
     let description = table.reference(fd).ok_or(Errno::EBADF)?;
     let new = crate::descriptors::not_awaited(dup_from(fd, from, close_on_exec)?)?;
@@ -98,6 +99,9 @@ pub fn dup_to(process: &Process, call: &mut Call) -> Answer {
     }
     if let Some(held) = descriptor(process, call.args[1]).filter(|_| old != new) {
         let _ = culvert_cache::closing(&*held);
+    }
+    if old != new {
+        table.keep_lent(old)?;
     }
     let changes = table.changing();
     let (source, target) = (
@@ -169,6 +173,8 @@ pub fn fcntl(process: &Process, call: &mut Call) -> Answer {
             same.map_or(Err(FORWARD), |same| Ok(usize::from(same)))
         }
         _ if matches!(held.object, Object::Fifo) => Err(FORWARD),
+        F_SETFL if held.is_backed() => set_flags(process, &held, call),
+        F_GETFL if held.is_backed() => Err(FORWARD),
         F_GETFL => held.flags(fd as i32).map(|flags| flags as usize),
         // `check_fcntl_cmd`, fs/fcntl.c.
         _ if path_only && command as u32 != F_CREATED_QUERY => Err(Errno::EBADF),
@@ -188,6 +194,14 @@ pub fn fcntl(process: &Process, call: &mut Call) -> Answer {
         // Owners, signals, hints: the kernel keeps them.
         _ => process.table.promote(fd as i32).and(Err(FORWARD)),
     }
+}
+
+/// F_SETFL of a descriptor on the file itself.
+fn set_flags(process: &Process, held: &Held, call: &Call) -> Answer {
+    let answer = call.execute()?;
+    held.note_flags(call.args[2] as u32);
+    process.table.look_at_class(call.args[0] as i32);
+    Ok(answer)
 }
 
 /// F_NOTIFY: the kernel has no directory to watch whose number its signal would tell. As one

@@ -1,6 +1,6 @@
 //! What else is done to an open file: advice, synchronising, allocating, truncating, ioctl, flock.
 
-use super::arguments::{descriptor, driven, kernel_has_not};
+use super::arguments::{descriptor, driven, kernel_has_not, metadata};
 use crate::answer::{Answer, FORWARD};
 use crate::description::{Held, Object, report};
 use crate::process::Process;
@@ -33,11 +33,12 @@ pub fn sync(process: &Process, call: &mut Call) -> Answer {
     let is_fifo = |held: &Held| matches!(held.object, Object::Fifo);
     let (found, extent) = match call.number {
         nr::SYNCFS => (
-            descriptor(process, call.args[0]).filter(|held| !held.is_direct() || is_fifo(held)),
+            descriptor(process, call.args[0])
+                .filter(|held| !held.is_direct() || is_fifo(held) || held.is_backed()),
             Extent::FileSystem,
         ),
-        nr::FSYNC => (driven(process, call.args[0]), Extent::File),
-        nr::FDATASYNC => (driven(process, call.args[0]), Extent::Data),
+        nr::FSYNC => (metadata(process, call.args[0]), Extent::File),
+        nr::FDATASYNC => (metadata(process, call.args[0]), Extent::Data),
         _ => (driven(process, call.args[0]), Extent::Range),
     };
     let held = found.ok_or(FORWARD)?;
@@ -64,7 +65,7 @@ pub fn fallocate(process: &Process, call: &mut Call) -> Answer {
 /// ftruncate(2)
 pub fn ftruncate(process: &Process, call: &mut Call) -> Answer {
     let [fd, length, ..] = call.args;
-    let held = driven(process, fd).ok_or(FORWARD)?;
+    let held = metadata(process, fd).ok_or(FORWARD)?;
     truncate::by_descriptor(&held, length as i64).map(|()| 0)
 }
 

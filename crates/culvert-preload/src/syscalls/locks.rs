@@ -85,5 +85,8 @@ pub fn flock(process: &Process, call: &mut Call) -> Answer {
     if matches!(held.object, Object::Path) {
         return Err(Errno::EBADF);
     }
+    if held.is_backed() {
+        return Err(FORWARD);
+    }
     process.table.promote(fd).and(Err(FORWARD))
 }

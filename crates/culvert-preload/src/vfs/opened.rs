@@ -11,8 +11,9 @@ use culvert_sys::raw::general::O_PATH;
 use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_DIRECT, O_EXCL, O_TMPFILE, O_TRUNC};
 
 /// What a driver is told of the flags: O_DIRECT asks for aligned buffers, which its own are not.
+/// The descriptor of a backed file becomes the program's, in [`add`].
 pub(super) fn to_driver(flags: u32) -> OpenFlags {
-    OpenFlags(flags & !O_DIRECT)
+    OpenFlags(flags & !O_DIRECT).with(OpenFlags::LENDS)
 }
 
 /// [`give`] for what a call has just made: its entry is one more reference.

@@ -7,6 +7,7 @@ macro_rules! script {
 
 mod archives;
 mod arguments;
+mod backed;
 mod bad_directories;
 mod bad_input;
 mod boundary;

@@ -10,7 +10,12 @@ use std::time::Duration;
 const CELLS: usize = 6 * 4 * 5 * 10 - 5 * 10;
 
 /// Drivers that are called for every operation.
-const CALLED: &[Driver] = &[Driver::Driven, Driver::NoDescriptor, Driver::Memory];
+const CALLED: &[Driver] = &[
+    Driver::Driven,
+    Driver::NoDescriptor,
+    Driver::Memory,
+    Driver::Backed,
+];
 
 /// Cells that are not what they are natively: drivers, words that the cell's name holds, and why.
 /// docs/SEMANTICS.md says so too.
@@ -111,6 +116,8 @@ matrix! {
     driven_as_nobody Driven Nobody;
     no_descriptor_as_self NoDescriptor Me;
     no_descriptor_as_nobody NoDescriptor Nobody;
+    backed_as_self Backed Me;
+    backed_as_nobody Backed Nobody;
     memory_as_self Memory Me;
     memory_as_nobody Memory Nobody;
 }

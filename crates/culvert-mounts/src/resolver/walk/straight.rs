@@ -42,7 +42,11 @@ impl MountTable {
         if odd || names.len() > LONGEST_NAME || self.has_children(mount) {
             return None;
         }
+        // What lies in a tree of the kernel's is the kernel's to find.
         let driver = self.driver_if_open(mount)?;
+        if driver.backing().is_some() {
+            return None;
+        }
         let dir = dir.unwrap_or_else(|| driver.root());
         // Looked at where it lies: it is large.
         let answer = driver.reach(caller, dir, names);
@@ -65,7 +69,7 @@ impl MountTable {
     ) -> Option<Result<Inside<'p>>> {
         // The directory of a name that is not there is found by walking; so are directories that
         // may not be searched.
-        if step.wants_parent() || !caller.searches_all() || driver.backing().is_some() {
+        if step.wants_parent() || !caller.searches_all() {
             return None;
         }
         let first = component_at(names, 0);

@@ -1,0 +1,99 @@
+//! Files below a layer that leaves their bytes alone: the program has the kernel's own file, and what
+//! is not about bytes is the layer's.
+
+use crate::kernel_mount::{culvert, shell};
+use culvert_e2e::{Case, Driver, as_each_user, world};
+
+/// The program `programs/backed.py` in the mount and in a directory of the kernel.
+fn program(case: Case) {
+    let program = case.program("backed.py");
+    case.good(&format!("cd $M && exec python3 {program}"));
+}
+
+fn nameless(case: Case) {
+    let program = case.program("nameless.py");
+    case.good(&format!("exec python3 {program} $M"));
+}
+
+as_each_user! {
+    descriptors_are_the_kernels_files |case| program(case.directory(Driver::Backed));
+    files_without_a_name_go_to_other_programs |case| nameless(case.directory(Driver::Backed));
+}
+
+/// Runs `script` in a source under `options`, traced; the calls that it made between its marks.
+fn traced(name: &str, options: &str, script: &str) -> Option<Vec<String>> {
+    if world().only_native || !culvert_e2e::installed("strace") {
+        culvert_e2e::not_tested("strace is not installed");
+        return None;
+    }
+    let base = world().claim("backed", name);
+    for directory in ["source", "target"] {
+        std::fs::create_dir_all(base.join(directory)).expect("the base directory is ours");
+    }
+    let (base, culvert) = (base.display(), world().culvert.display());
+    let done = shell(&format!(
+        "strace -f -qq -o {base}/trace {culvert} run --no-private \
+         -v {base}/source:{base}/target:{options} -- python3 -c '
+import os
+os.chdir(\"{base}/target\")
+def mark(): os.write(2, b\"MARK\")
+{script}'"
+    ));
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    let trace = std::fs::read_to_string(format!("{base}/trace")).expect("strace has written it");
+    let between = trace.split("MARK").nth(1).expect("two marks").lines();
+    let names = between.filter_map(|line| {
+        let call = line.split_whitespace().nth(1)?;
+        Some(call.split('(').next()?.to_owned())
+    });
+    // The rest of the first mark's line, and the beginning of the second.
+    let names: Vec<_> = names.skip(1).collect();
+    Some(names[..names.len().saturating_sub(1)].to_vec())
+}
+
+const TOUCHES_ATTRIBUTES: &str = "layer=fault,fault.rule=attributes+after=1000000000+errno=EIO";
+
+#[test]
+fn reads_and_writes_are_the_programs_own_calls() {
+    let script = "
+fd = os.open(\"f\", os.O_RDWR | os.O_CREAT)
+mark()
+os.write(fd, b\"hello\"); os.lseek(fd, 0, 0); os.read(fd, 3); os.pread(fd, 2, 0)
+os.pwrite(fd, b\"x\", 1)
+mark()";
+    let want = ["write", "lseek", "read", "pread64", "pwrite64"];
+    if let Some(calls) = traced("bytes", TOUCHES_ATTRIBUTES, script) {
+        assert_eq!(calls, want);
+    }
+}
+
+#[test]
+fn a_layer_that_touches_nothing_costs_nothing() {
+    let script = "
+os.close(os.open(\"f\", os.O_RDWR | os.O_CREAT)); os.stat(\"f\")
+mark()
+fd = os.open(\"f\", os.O_RDWR); os.read(fd, 3); os.close(fd); os.stat(\"f\")
+mark()";
+    let plain = traced("plain", "rw", script);
+    assert_eq!(plain, traced("idle", "layer=fault,fault.seed=1", script));
+}
+
+/// What a program asks that inherited the descriptor, or got it through a socket, is the layer's
+/// still.
+#[test]
+fn a_layer_hears_of_descriptors_of_other_programs() {
+    if world().only_native {
+        return;
+    }
+    let base = world().claim("backed", "others");
+    for directory in ["source", "target"] {
+        std::fs::create_dir_all(base.join(directory)).expect("the base directory is ours");
+    }
+    let base = base.display();
+    let volume = format!("{base}/source:{base}/target:layer=fault,fault.rule=sync+errno=EDQUOT");
+    let script = script!("backed/others.sh", base);
+    let done = culvert(&["run", "-v", &volume, "--", "bash", "-c", &script]);
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    let quota = "[Errno 122] Disk quota exceeded\n";
+    assert_eq!(done.text(), quota.repeat(4), "{}", done.report());
+}
