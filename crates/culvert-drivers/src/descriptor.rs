@@ -5,7 +5,7 @@ use core::{
     sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed},
 };
 use culvert::Errno;
-use culvert_sys::fd::{BorrowedFd, duplicate};
+use culvert_sys::fd::{self, AsFd, BorrowedFd};
 use culvert_sys::sync::OnceCell;
 
 pub use culvert_sys::OwnedFd;
@@ -203,7 +203,7 @@ impl LentFd {
         self.own.get_or_try_init(|| {
             let number = self.number.load(Relaxed);
             let own = match self.lent.load(Relaxed) {
-                true => duplicate(BorrowedFd::number(number), HIGH)?,
+                true => duplicate(BorrowedFd::number(number))?,
                 false => OwnedFd::from_raw(number),
             };
             Ok::<_, Errno>(self.keeper.keep(own))
@@ -212,9 +212,13 @@ impl LentFd {
     }
 }
 
-/// Where a dup goes first: `Keeper` would have to move a lower one, and to close that would drop
-/// record locks (fcntl(2)).
-const HIGH: i32 = 256;
+/// Another descriptor on the description of `fd`, at a high number if possible: to move it there
+/// later, by another dup and a close, would drop the record locks that the process may have on the
+/// file (fcntl(2)).
+pub fn duplicate(fd: impl AsFd) -> Result<OwnedFd, Errno> {
+    const HIGH: i32 = 256;
+    fd::duplicate(&fd, HIGH).or_else(|_| fd::duplicate(&fd, 0))
+}
 
 impl Drop for LentFd {
     fn drop(&mut self) {
@@ -245,13 +249,13 @@ mod tests {
 
     /// Whether `fd` is open.
     fn is_open(fd: i32) -> bool {
-        duplicate(BorrowedFd::number(fd), 0).is_ok()
+        fd::duplicate(BorrowedFd::number(fd), 0).is_ok()
     }
 
     /// A descriptor with a number, from `lowest` on, that no other test has.
     fn numbered(lowest: i32) -> OwnedFd {
         let (end, _other) = pipe(0).unwrap();
-        duplicate(&end, lowest).unwrap()
+        fd::duplicate(&end, lowest).unwrap()
     }
 
     #[test]

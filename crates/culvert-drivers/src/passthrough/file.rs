@@ -1,8 +1,8 @@
 //! An open file of the kernel's as a driven file.
 
 use super::attributes::{Target, attributes, change};
-use super::kernel::{duplicate, seek, status};
-use crate::descriptor::{Keeper, KeptFd, LentFd, OwnedFd};
+use super::kernel::{seek, status};
+use crate::descriptor::{Keeper, KeptFd, LentFd, OwnedFd, duplicate};
 use alloc::{boxed::Box, vec::Vec};
 use core::any::Any;
 use culvert::sync::Mutex;

@@ -8,7 +8,7 @@ use super::nodes::{Nodes, Place};
 use super::object::Object;
 use super::options::Options;
 use super::watch::{WATCHED, Watch};
-use crate::descriptor::{Keeper, KeptFd, NodeBook, OwnedFd};
+use crate::descriptor::{Keeper, KeptFd, NodeBook, OwnedFd, duplicate};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use culvert::{
     Access, Attributes, Backing, Caller, Capabilities, DirectorySink, Entry, Errno, Error, File,
@@ -572,13 +572,13 @@ impl FileSystem for PassthroughFs {
         let node = entry.attributes.node;
         let own = match self.keeper.lends(fd) {
             true => Ok(self.keeper.borrow(fd)),
-            false => kernel::duplicate(BorrowedFd::number(fd)).map(|file| self.keeper.keep(file)),
+            false => duplicate(BorrowedFd::number(fd)).map(|file| self.keeper.keep(file)),
         };
         match own {
             Ok(file) => Ok((entry, Opened::Driven(self.driven(node, file)))),
             Err(error) => {
                 self.nodes.forget(node, 1);
-                Err(error)
+                Err(error.into())
             }
         }
     }

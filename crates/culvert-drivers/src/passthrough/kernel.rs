@@ -9,7 +9,7 @@ use crate::descriptor::OwnedFd;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use culvert::{Errno, Error, FileKind, Result};
-use culvert_sys::fd::{self, AsFd, CWD};
+use culvert_sys::fd::{AsFd, CWD};
 use culvert_sys::flags::{AtFlags, OFlags, Resolve};
 use culvert_sys::raw::general as linux;
 use culvert_sys::{fs, own_descriptors};
@@ -127,14 +127,6 @@ pub(super) fn open_directory(dir: impl AsFd, flags: u32, mode: u32) -> Result<Ow
 /// A description of its own on what `fd` is, whatever that is.
 pub(super) fn reopen(fd: impl AsFd, flags: u32) -> Result<OwnedFd> {
     proc_needed(open(CWD, Link::new(fd).path(), flags, 0))
-}
-
-/// Another descriptor on the description of `fd`, at a high number if possible: to move it there
-/// later, by another dup and a close, would drop the record locks that the process may have on the
-/// file (fcntl(2)).
-pub(super) fn duplicate(fd: impl AsFd) -> Result<OwnedFd> {
-    const HIGH: i32 = 256;
-    Ok(fd::duplicate(&fd, HIGH).or_else(|_| fd::duplicate(&fd, 0))?)
 }
 
 fn open(dir: impl AsFd, path: &CStr, flags: u32, mode: u32) -> Result<OwnedFd> {
