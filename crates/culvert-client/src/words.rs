@@ -14,12 +14,13 @@ use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use culvert_slots::Channel;
 
-/// How many words a client wants.
+/// How many words a client wants: 64 KiB hold them.
 pub const WORDS: usize = 8 + NODES + NAMES + OPENS * OPEN_WORDS;
+const _: () = assert!(WORDS <= 8192);
 const NODES: usize = 1024;
 const NAMES: usize = 4096;
 /// Files that are open in several processes at once; what is more is not closed before the end.
-pub const OPENS: usize = 1024;
+pub const OPENS: usize = 1000;
 /// State, handle, node.
 const OPEN_WORDS: usize = 3;
 

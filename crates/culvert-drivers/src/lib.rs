@@ -19,6 +19,7 @@ pub mod casefold;
 mod declared;
 mod descriptor;
 pub mod fault;
+pub mod fuse;
 pub mod layers;
 pub mod log;
 pub mod memory;

@@ -2,7 +2,7 @@
 
 use crate::archive::{host, warning::printable};
 use crate::{
-    Declared, Environment, InUse, Prepared, Progress, Source, Warnings, archive, memory,
+    Declared, Environment, InUse, Prepared, Progress, Source, Warnings, archive, fuse, memory,
     passthrough, sdcard, union,
 };
 use alloc::{boxed::Box, format, string::String, vec::Vec};
@@ -94,6 +94,16 @@ const DRIVERS: &[Driver] = &[
         declared: sdcard::DECLARED,
         prepare: sdcard::prepare_mount,
         open: sdcard::open_mount,
+    },
+    Driver {
+        info: DriverInfo {
+            name: "fuse",
+            summary: "the file system of a FUSE server, without a kernel mount",
+            options: fuse::OPTIONS,
+        },
+        declared: fuse::DECLARED,
+        prepare: fuse::prepare,
+        open: |mount, environment, _| fuse::open(mount, environment),
     },
     #[cfg(test)]
     tests::LAST,
@@ -450,7 +460,7 @@ mod tests {
         assert_eq!(distance(b"", b"abc"), 3);
         assert_eq!(
             find("archiv").unwrap_err().to_string(),
-            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive, memory, union, sdcard, last"
+            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive, memory, union, sdcard, fuse, last"
         );
         assert_eq!(find("nfs").unwrap_err().errno(), Errno::ENODEV);
         assert!(find("archive").is_ok());

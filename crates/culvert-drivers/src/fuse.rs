@@ -1,0 +1,148 @@
+//! The file system of a FUSE server that runs beside the programs, through slots of shared memory
+//! ([`culvert_client`], [`culvert_slots`]).
+//!
+//! The server was started, and has answered INIT, before the mount travels; option `slots` says where
+//! it is asked. The others are those that it has given mount(2).
+
+use crate::{
+    AccessTimes, Declared, Environment, KeptFd, OptionInfo, OtherUser, Prepared, Progress, Source,
+    Warnings, check_names, invalid_option,
+};
+use alloc::{boxed::Box, ffi::CString, string::ToString};
+use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
+use culvert_client::{FuseFs, Settings};
+use culvert_slots::{Client, Held};
+use culvert_sys::trust;
+
+/// What the driver declares.
+pub const DECLARED: Declared = Declared {
+    source: Source::Name,
+    recognises: |_| false,
+    other_user: OtherUser::Refused("a FUSE server serves the user who has started it"),
+    access_times: AccessTimes::Own,
+    may_be_bound: None,
+    below_layers: None,
+    branch_node: None,
+};
+
+/// What `culvert drivers fuse` shows.
+pub const OPTIONS: &[OptionInfo] = &[
+    OptionInfo {
+        name: "command",
+        value: "LINE",
+        summary: "the server's command, %m for the target (with type=fuse.NAME: NAME)",
+    },
+    OptionInfo {
+        name: "start-timeout",
+        value: "SECONDS",
+        summary: "how long the server may take until it serves (default: 30)",
+    },
+    OptionInfo {
+        name: "slots",
+        value: "DIRECTORY",
+        summary: "where the server is asked; filled in when it is started",
+    },
+    OptionInfo {
+        name: "allow_other",
+        value: "",
+        summary: "for other users, too",
+    },
+    OptionInfo {
+        name: "default_permissions",
+        value: "",
+        summary: "modes decide who may do what; else the server does",
+    },
+    OptionInfo {
+        name: "max_read",
+        value: "BYTES",
+        summary: "the most bytes that are asked for at once",
+    },
+    OptionInfo {
+        name: "ro",
+        value: "",
+        summary: "read-only",
+    },
+    OptionInfo {
+        name: "rw",
+        value: "",
+        summary: "writable (default)",
+    },
+];
+
+/// A descriptor of the slots', out of the program's way.
+struct Bell(KeptFd);
+
+impl Held for Bell {
+    fn number(&self) -> i32 {
+        self.0.raw()
+    }
+}
+
+/// Where the server of `mount` is asked.
+fn slots(mount: &Mount) -> Result<&[u8]> {
+    mount.option("slots").ok_or_else(|| {
+        Error::because(
+            Errno::EINVAL,
+            "a FUSE server is started by culvert run, as type=fuse.NAME",
+        )
+    })
+}
+
+/// Nothing is to be done: the server was started before.
+///
+/// # Errors
+/// `EINVAL`: it was not, or an option is wrong.
+pub fn prepare(
+    mount: &Mount,
+    _: &Environment<'_>,
+    _: &mut dyn FnMut(Progress),
+) -> Result<Prepared> {
+    check_names(OPTIONS, mount)?;
+    slots(mount)?;
+    settings(mount)?;
+    Ok(Prepared {
+        mount: mount.clone(),
+        warnings: Warnings::default(),
+        summary: "a FUSE server".to_string(),
+        index: None,
+    })
+}
+
+/// What the server has said of its mount.
+fn settings(mount: &Mount) -> Result<Settings> {
+    let max_read = mount.option("max_read").map(|value| {
+        let number = str::from_utf8(value)
+            .ok()
+            .and_then(|text| text.parse().ok());
+        number.ok_or_else(|| invalid_option("max_read", value, "not a number of bytes"))
+    });
+    Ok(Settings {
+        allow_other: mount.option("allow_other").is_some(),
+        default_permissions: mount.option("default_permissions").is_some(),
+        read_only: mount.read_only(),
+        max_read: max_read.transpose()?.unwrap_or(0),
+        ..Settings::default()
+    })
+}
+
+/// The file system of the server of `mount`, in this process.
+///
+/// # Errors
+/// `EACCES`: the process has become another user than the server's; `ENOENT`: the server is gone;
+/// `EPROTO`: there is no version of the protocol that both speak.
+pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
+    let directory = CString::new(slots(mount)?).map_err(|_| Errno::EINVAL)?;
+    let stat = trust::directory(&directory, trust::user()).map_err(|why| why.errno())?;
+    let owner = (stat.stat().st_uid, stat.stat().st_gid);
+    let keeper = environment.keeper;
+    let client = Client::open_with(&directory, environment.interrupted, |bell| {
+        Ok(Bell(keeper.keep(bell)))
+    })?;
+    let settings = Settings {
+        owner,
+        caller: environment.caller,
+        in_use: environment.in_use,
+        ..settings(mount)?
+    };
+    Ok(Box::new(FuseFs::new(Box::new(client), settings)?))
+}
