@@ -12,9 +12,10 @@ use crate::{
     thread,
 };
 use alloc::format;
+use core::ffi::CStr;
 use culvert_sys::fd::AsFd;
 use culvert_sys::flags::OFlags;
-use culvert_sys::{BorrowedFd, Errno, fs};
+use culvert_sys::{BorrowedFd, Errno, OwnedFd, fs};
 
 /// Why the engine does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,9 @@ pub unsafe fn install(config: Config) -> Result<(), Error> {
     // SAFETY: no hook has run yet.
     unsafe { config::configure(config) };
     let block = thread::take_first();
-    alternate::adopt_alternate_stack(block);
+    if !config.fresh {
+        alternate::adopt_alternate_stack(block);
+    }
     thread::set_gs_base(block.address());
     actions::install(config.fresh);
     if let (true, Some(directory)) = (config.patch, config.images) {
@@ -89,13 +92,16 @@ fn begin_images(directory: &[u8]) {
     );
 }
 
+const OWN_FILE: &CStr = c"/proc/self/exe";
+
 /// Sees to the code of a program that has just been started: ld.so's image takes its place, and the
 /// program, which as a rule makes no system call itself, is looked at once for all.
 fn start(images: &Images, started: &Started) -> Patched {
     let mut all = Patched::default();
     let (from, to) = started.loader;
     let loader = fs::stat(started.interpreter).map(|found| Key::of(&found));
-    let replaced = loader.and_then(|key| images.replace(&key, from as u64));
+    // SAFETY: this is ld.so, as `Started` has found it, and the only thread.
+    let replaced = loader.and_then(|key| unsafe { images.replace(&key, from as u64) });
     match replaced {
         Ok(Kind::Image) => all.objects += 1,
         other => {
@@ -108,19 +114,31 @@ fn start(images: &Images, started: &Started) -> Patched {
         }
     }
     let (from, to) = started.program;
-    let program = fs::stat(c"/proc/self/exe").map(|found| Key::of(&found));
-    let known = program.map(|key| images.kind_of(&key));
-    if known == Ok(Some(Kind::Nothing)) {
+    let first = images::first_page(from).unwrap_or_default();
+    let known = |path: &CStr| {
+        let key = Key::of(&fs::stat(path).ok()?);
+        images.kind_of(&key, first)
+    };
+    // By its name first: what lies in proc(5) is made for each process anew.
+    let known = known(started.name).or_else(|| known(OWN_FILE));
+    if known == Some(Kind::Nothing) {
         return all;
     }
     let patched = patch(from, to - from);
-    if let (Ok(None), None) = (known, patched.failed) {
+    if let (None, None) = (known, patched.failed) {
         let kind = match patched.sites == patched.skipped {
             true => Kind::Nothing,
             false => Kind::InPlace,
         };
-        let file = fs::open(c"/proc/self/exe", OFlags::CLOEXEC | OFlags::PATH, 0);
-        let _ = file.map(|file| images.store.remember_program(file.as_fd(), kind));
+        let file = fs::open(OWN_FILE, OFlags::CLOEXEC | OFlags::PATH, 0);
+        let interpreter = started.interpreter.to_bytes();
+        let remember = |file: OwnedFd| {
+            let file = file.as_fd();
+            images
+                .store
+                .remember_program(file, first, interpreter, kind)
+        };
+        let _ = file.map(remember);
     }
     all.add(patched);
     all

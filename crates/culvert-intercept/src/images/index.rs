@@ -1,9 +1,11 @@
 //! Which files are known, and where their images are: one file that all processes of the user map,
-//! so that a library costs an fstat(2) and a look.
+//! so that a library costs an fstat(2) and a look, and the program of an exec that was started
+//! before the look alone.
 //!
-//! It begins with a page of counts; then come 512 entries, found by the key's hash. An entry is
-//! written once, by one pwrite(2) under a lock, and never changes. A sum tells a reader that an
-//! entry is whole. What a file of root's or the user's own says here is believed, as no other can
+//! It begins with a page of counts and of numbers, found by a key's hash; then come the entries of
+//! these numbers, in the order in which they were made, so that those that every program asks for
+//! lie side by side. An entry is written once, by one pwrite(2) under a lock, before its number,
+//! and never changes. A sum tells a reader that an entry is whole. What a file of root's or the user's own says here is believed, as no other can
 //! write it.
 
 use super::layout::{Key, Layout};
@@ -17,10 +19,13 @@ use culvert_sys::memory::{Mapping, Of};
 use culvert_sys::plain::{Packed, Plain};
 use culvert_sys::{Errno, OwnedFd, PAGE, fs, process, trust};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"culvidx1");
+const MAGIC: u64 = u64::from_le_bytes(*b"culvidx2");
 const ENTRIES: usize = 512;
+/// Places for their numbers, and where these begin in the first page.
+const PLACES: usize = 1024;
+const NUMBERS: usize = PAGE - PLACES * size_of::<u16>();
 /// Entries that are used at most, so that a search is short.
-const FULL: u64 = 384;
+const FULL: u64 = 500;
 /// Bytes of all images: they may lie in memory.
 const MOST_BYTES: u64 = 256 << 20;
 /// How many places a key may be at.
@@ -50,7 +55,8 @@ struct Entry {
     key: Key,
     layout: Layout,
     name: [u8; NAME],
-    zero: u64,
+    /// Of a program: the sum of its first page; else 0.
+    first: u64,
 }
 
 const _: () = assert!(size_of::<Entry>() == 256);
@@ -69,13 +75,24 @@ impl Entry {
     }
 }
 
-/// The page at the beginning.
+/// What the page at the beginning begins with.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Counts {
     magic: u64,
     used: u64,
     bytes: u64,
+    /// Bits for programs that want something of their own ([`Writer::mark`]).
+    marks: [u64; MARKS],
+}
+
+const MARKS: usize = 16;
+const _: () = assert!(size_of::<Counts>() <= NUMBERS);
+
+/// Which word and which bit of `marks` is that of `key`.
+fn mark_of(key: &Key) -> (usize, u64) {
+    let hash = key.hash() >> 16;
+    (hash as usize / 64 % MARKS, 1 << (hash % 64))
 }
 
 // SAFETY: words.
@@ -87,11 +104,13 @@ unsafe impl Packed for Counts {}
 pub struct Known {
     pub kind: Kind,
     pub layout: Layout,
+    /// Of a program: the sum of its first page; else 0.
+    pub first: u64,
     name: [u8; NAME],
 }
 
 impl Known {
-    /// The image's name below the store.
+    /// The image's name below the store; of a program the path of its interpreter.
     pub fn name(&self) -> &[u8] {
         CStr::from_bytes_until_nul(&self.name).map_or(&[], CStr::to_bytes)
     }
@@ -109,11 +128,20 @@ impl Index {
         Some(Self(mapping))
     }
 
+    /// Whether `key` may be marked: as few are, that one is.
+    pub fn is_marked(&self, key: &Key) -> bool {
+        let (word, bit) = mark_of(key);
+        let at = self.0.address() + core::mem::offset_of!(Counts, marks) + word * size_of::<u64>();
+        user::read(at).is_ok_and(|word: u64| word & bit != 0)
+    }
+
     /// What it says of the file `key`.
     pub fn find(&self, key: &Key) -> Option<Known> {
         for place in places(key) {
             // A file that was cut meanwhile is an error, not a SIGBUS.
-            let entry: Entry = user::read(self.0.address() + place).ok()?;
+            let number: u16 = user::read(self.0.address() + place).ok()?;
+            let at = self.0.address() + place_of(number)?;
+            let entry: Entry = user::read(at).ok()?;
             let kind = match entry.kind {
                 1 => Kind::Nothing,
                 2 => Kind::InPlace,
@@ -124,6 +152,7 @@ impl Index {
                 return Some(Known {
                     kind,
                     layout: entry.layout,
+                    first: entry.first,
                     name: entry.name,
                 });
             }
@@ -132,10 +161,16 @@ impl Index {
     }
 }
 
-/// Where the entry of `key` may be, in the order in which the places are taken.
+/// Where the number of the entry of `key` may be, in the order in which the places are taken.
 fn places(key: &Key) -> impl Iterator<Item = usize> {
     let first = key.hash() as usize >> 8;
-    (0..TRIED).map(move |step| PAGE + (first + step) % ENTRIES * size_of::<Entry>())
+    (0..TRIED).map(move |step| NUMBERS + (first + step) % PLACES * size_of::<u16>())
+}
+
+/// Where the entry `number` lies; 0 is none's.
+fn place_of(number: u16) -> Option<usize> {
+    let before = usize::from(number).checked_sub(1)?;
+    (before < ENTRIES).then_some(PAGE + before * size_of::<Entry>())
 }
 
 fn path(directory: &[u8]) -> CString {
@@ -188,31 +223,35 @@ impl Writer {
         self.counts.bytes.saturating_add(bytes) <= MOST_BYTES
     }
 
-    /// Enters what is known of the file `key`; `bytes` is what its image takes. EEXIST when it is
-    /// known.
+    /// Enters what is known of the file `key`: layout and name of its image, or those of nothing
+    /// and of a program's interpreter. `first` is the sum of a program's first page
+    /// ([`super::first_page`]), `bytes` is what its image takes. EEXIST when it is known.
     pub fn enter(
         mut self,
         key: &Key,
         kind: Kind,
-        image: Option<(&Layout, &[u8])>,
+        image: (&Layout, &[u8]),
+        first: u64,
         bytes: u64,
     ) -> Result<(), Errno> {
+        let (layout, name) = image;
         let mut entry = Entry {
             kind: kind as u64,
             key: *key,
+            first,
+            layout: *layout,
             ..Entry::zeroed()
         };
-        if let Some((layout, name)) = image {
-            entry.layout = *layout;
-            let place = entry.name.get_mut(..name.len() + 1);
-            let place = place.and_then(|place| place.get_mut(..name.len()));
-            place.ok_or(Errno::ENAMETOOLONG)?.copy_from_slice(name);
-        }
+        let place = entry.name.get_mut(..name.len() + 1);
+        let place = place.and_then(|place| place.get_mut(..name.len()));
+        place.ok_or(Errno::ENAMETOOLONG)?.copy_from_slice(name);
         entry.sum = entry.sum_of();
         for place in places(key) {
-            let mut there = Entry::zeroed();
-            fs::pread(&self.file, there.bytes_mut(), place as u64)?;
-            if there.kind != 0 {
+            let mut number = 0_u16;
+            fs::pread(&self.file, number.bytes_mut(), place as u64)?;
+            if let Some(taken) = place_of(number) {
+                let mut there = Entry::zeroed();
+                fs::pread(&self.file, there.bytes_mut(), taken as u64)?;
                 if there.key == *key {
                     return Err(Errno::EEXIST);
                 }
@@ -220,13 +259,29 @@ impl Writer {
             }
             self.counts.used += 1;
             self.counts.bytes += bytes;
-            fs::pwrite(&self.file, self.counts.bytes(), 0)?;
-            return match fs::pwrite(&self.file, entry.bytes(), place as u64)? {
-                written if written == size_of::<Entry>() => Ok(()),
-                _ => Err(Errno::ENOSPC),
-            };
+            let number = self.counts.used as u16;
+            let free = place_of(number).ok_or(Errno::ENOSPC)?;
+            self.put(self.counts.bytes(), 0)?;
+            self.put(entry.bytes(), free)?;
+            return self.put(number.bytes(), place);
         }
         Err(Errno::ENOSPC)
+    }
+
+    /// Marks `key` for whoever finds its entry: what is wanted stands elsewhere.
+    pub fn mark(mut self, key: &Key) -> Result<(), Errno> {
+        let (word, bit) = mark_of(key);
+        if let Some(word) = self.counts.marks.get_mut(word) {
+            *word |= bit;
+        }
+        self.put(self.counts.bytes(), 0)
+    }
+
+    fn put(&self, bytes: &[u8], at: usize) -> Result<(), Errno> {
+        match fs::pwrite(&self.file, bytes, at as u64)? {
+            written if written == bytes.len() => Ok(()),
+            _ => Err(Errno::ENOSPC),
+        }
     }
 }
 
@@ -242,8 +297,7 @@ pub fn is_full(directory: &[u8]) -> bool {
 fn create(directory: &[u8]) -> Result<(), Errno> {
     let counts = Counts {
         magic: MAGIC,
-        used: 0,
-        bytes: 0,
+        ..Counts::zeroed()
     };
     let mut contents = Vec::from(counts.bytes());
     contents.resize(SIZE, 0);

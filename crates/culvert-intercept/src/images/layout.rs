@@ -11,13 +11,13 @@
 //! ```
 
 use crate::elf::{Image, LOAD, ProgramHeader};
-use crate::{Interest, chunk, sites::Site};
+use crate::{Interest, chunk, sites::Site, user};
 use alloc::vec::Vec;
 use culvert_sys::plain::{Packed, Plain};
-use culvert_sys::{PAGE64, raw::general as linux};
+use culvert_sys::{PAGE, PAGE64, raw::general as linux};
 
 /// Changes with the format of images; what stubs are made of changes the store's name.
-const MAGIC: [u8; 8] = *b"culvimg1";
+const MAGIC: [u8; 8] = *b"culvimg2";
 
 /// What tells a file from all others, and from itself before a change.
 #[repr(C)]
@@ -106,6 +106,33 @@ impl Layout {
     }
 }
 
+/// Two sums of code, by which a breakpoint in it is seen: of its words, and of their bits apart.
+pub type Sums = [u64; 2];
+
+/// The sums of `code`; bytes that are no whole word count with zeroes behind them.
+pub fn sums(code: &[u8]) -> Sums {
+    let (words, rest) = code.as_chunks::<8>();
+    let mut last = [0; 8];
+    last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+    let words = words.iter().chain([&last]);
+    words.fold([0, 0], |[sum, bits], word| {
+        let word = u64::from_le_bytes(*word);
+        [sum.wrapping_add(word), bits ^ word]
+    })
+}
+
+/// A number for the first page of a program that is mapped at `start`, where its segments and its
+/// build-id stand; none where it cannot be read. What is executed under the name of a file is that
+/// file if both agree.
+pub fn first_page(start: usize) -> Option<u64> {
+    let mut page = [0; PAGE];
+    user::copy_in(&mut page, start).ok()?;
+    let (words, _) = page.as_chunks::<8>();
+    Some(words.iter().fold(1, |sum: u64, word| {
+        (sum.rotate_left(23) ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }))
+}
+
 /// What stands before the chunk.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -113,6 +140,8 @@ pub struct Header {
     magic: [u8; 8],
     key: Key,
     layout: Layout,
+    /// Of the object's own code.
+    sums: Sums,
     /// The link-time address of the build-id, its length and its bytes.
     build_id_at: u64,
     build_id_length: u64,
@@ -131,6 +160,11 @@ impl Header {
     /// Whether it is that of the image of the file `key`, with this layout.
     pub fn is_of(&self, key: &Key, layout: &Layout) -> bool {
         self.magic == MAGIC && self.key == *key && self.layout == *layout
+    }
+
+    /// Of the object's own code, whole pages as they are mapped.
+    pub fn sums(&self) -> Sums {
+        self.sums
     }
 
     /// The link-time address of the object's build-id and the build-id.
@@ -183,10 +217,13 @@ pub fn plan(
         ..layout_without_chunk
     };
     let id = image.build_id().ok_or("it has no build-id")?;
+    let own = layout.code_offset as usize..(layout.code_offset + layout.code_length) as usize;
+    let own = own.start..own.end.min(file.len());
     let mut header = Header {
         magic: MAGIC,
         key: *key,
         layout,
+        sums: sums(file.get(own).ok_or("its code is not in the file")?),
         build_id_at: address_of(image, id).ok_or("its build-id is not mapped")?,
         build_id_length: id.len() as u64,
         build_id: [0; 64],

@@ -14,9 +14,10 @@ use crate::chunk::{Change, Chunk};
 use crate::maps::{Mapping, Name};
 use crate::registry::{self, StandsFor};
 use crate::{Call, sites, user, write};
+use alloc::ffi::CString;
 use core::ops::Range;
-use culvert_sys::fd::{AsFd, CWD};
-use culvert_sys::flags::{OFlags, Protection};
+use culvert_sys::fd::AsFd;
+use culvert_sys::flags::Protection;
 use culvert_sys::plain::Packed;
 use culvert_sys::sync::{Mutex, OnceCell};
 use culvert_sys::{BorrowedFd, Errno, PAGE, PAGE64, fs, memory, nr, syscall};
@@ -24,7 +25,7 @@ use index::{Index, Known};
 use layout::{Header, Layout};
 
 pub use index::{Kind, is_full};
-pub use layout::Key;
+pub use layout::{Key, first_page};
 pub use started::Started;
 use store::Opened;
 pub use store::{Store, fingerprint, rehearse};
@@ -280,9 +281,12 @@ impl Images {
     }
 
     /// Puts the image of the object `key`, which is mapped already, `bias` above its link-time
-    /// addresses, in place of its code. Nobody runs that but the caller, on his way back. ENOENT
-    /// when it has none yet.
-    pub fn replace(&self, key: &Key, bias: u64) -> Result<Kind, Errno> {
+    /// addresses, in place of its code. ENOENT when it has none yet.
+    ///
+    /// # Safety
+    /// The object is ld.so, as the kernel has mapped it for this program, and nobody runs its code
+    /// but the caller, on his way back.
+    pub unsafe fn replace(&self, key: &Key, bias: u64) -> Result<Kind, Errno> {
         let known = self.find(key).ok_or(Errno::ENOENT)?;
         if known.kind != Kind::Image {
             return Ok(known.kind);
@@ -291,7 +295,10 @@ impl Images {
         let image = self.store.open(known.name())?;
         let stubs = Stubs::map(self, key, layout, bias, &image, false)?;
         let code = bias + layout.code_address;
-        if !is_untouched(code, layout.code_length)? {
+        let code_length = layout.code_length as usize;
+        // SAFETY: mapped by the kernel as code, which can be read, and the caller runs alone.
+        let now = unsafe { core::slice::from_raw_parts(code as *const u8, code_length) };
+        if layout::sums(now) != stubs.sums {
             // A debugger's breakpoints stay: only the sites change.
             stubs.write(code..code + layout.code_length)?;
             return Ok(Kind::Image);
@@ -304,9 +311,18 @@ impl Images {
         Ok(Kind::Image)
     }
 
-    /// What is known of a file.
-    pub fn kind_of(&self, key: &Key) -> Option<Kind> {
-        self.find(key).map(|known| known.kind)
+    /// The interpreter of the program whose file is `key`, if the engine was started in it before,
+    /// and it is not marked ([`Store::mark`]).
+    pub fn started_before(&self, key: &Key) -> Option<CString> {
+        let known = self.find(key).filter(|known| known.first != 0)?;
+        let is_marked = self.index.get().is_none_or(|index| index.is_marked(key));
+        (!is_marked).then(|| CString::new(known.name()).ok())?
+    }
+
+    /// What is known of a program's file, if it has this first page.
+    pub fn kind_of(&self, key: &Key, first: u64) -> Option<Kind> {
+        let known = self.find(key)?;
+        (known.first == first).then_some(known.kind)
     }
 }
 
@@ -314,6 +330,8 @@ impl Images {
 struct Stubs {
     slots: u64,
     length: u64,
+    /// Of the object's own code.
+    sums: layout::Sums,
     chunk: Option<Chunk>,
     stands_for: StandsFor,
 }
@@ -347,6 +365,7 @@ impl Stubs {
                 true => layout.room(),
                 false => PAGE64,
             },
+            sums: Default::default(),
             chunk: None,
             stands_for: StandsFor {
                 image: image.inode,
@@ -370,6 +389,7 @@ impl Stubs {
         if !found.is_of(key, layout) || !is_built_as(&found, bias) {
             return Err(Errno::ESTALE);
         }
+        stubs.sums = found.sums();
         let (at, room) = (header as usize + Header::SIZE, layout.chunk_length as usize);
         // SAFETY: mapped above, of a file that nobody writes; it stays unless it is dropped here.
         let chunk = unsafe { Chunk::at(at, room.saturating_sub(Header::SIZE), bias) };
@@ -443,26 +463,4 @@ fn is_built_as(header: &Header, bias: u64) -> bool {
         return false;
     };
     user::copy_in(found, (bias + at) as usize).is_ok() && found == wanted
-}
-
-/// Whether no page of the code at `start` is a private copy, as a debugger's breakpoints make them
-/// (`/proc/self/pagemap`, bit 61: a file's page; 62: swapped; 63: present).
-fn is_untouched(start: u64, length: u64) -> Result<bool, Errno> {
-    const MOST: usize = 256;
-    const OF_FILE: u64 = 1 << 61;
-    const SWAPPED: u64 = 1 << 62;
-    const PRESENT: u64 = 1 << 63;
-    let pages = length as usize / PAGE;
-    let mut entries = [0_u64; MOST];
-    let room = entries
-        .bytes_mut()
-        .get_mut(..pages * 8)
-        .ok_or(Errno::E2BIG)?;
-    let file = fs::openat(CWD, c"/proc/self/pagemap", OFlags::CLOEXEC, 0)?;
-    if fs::pread(&file, room, start / PAGE64 * 8)? != pages * 8 {
-        return Err(Errno::EIO);
-    }
-    let is_copy =
-        |entry: &u64| entry & SWAPPED != 0 || entry & PRESENT != 0 && entry & OF_FILE == 0;
-    Ok(!entries.iter().any(is_copy))
 }

@@ -13,6 +13,8 @@ pub struct Started {
     pub loader: (usize, usize),
     /// The path by which the kernel has found ld.so.
     pub interpreter: &'static CStr,
+    /// The path by which the program was executed: of a script, the script's.
+    pub name: &'static CStr,
 }
 
 impl Started {
@@ -24,10 +26,12 @@ impl Started {
         const AT_PHDR: usize = 3;
         const AT_PHNUM: usize = 5;
         const AT_BASE: usize = 7;
+        const AT_EXECFN: usize = 31;
         const ENTRY: usize = 56;
         const PHDR: u32 = 6;
         const INTERPRETER: u32 = 3;
-        let [table, count, base] = process::auxiliaries([AT_PHDR, AT_PHNUM, AT_BASE]);
+        let asked = [AT_PHDR, AT_PHNUM, AT_BASE, AT_EXECFN];
+        let [table, count, base, name] = process::auxiliaries(asked);
         let (table, count, base) = (table?, count?, base.filter(|base| *base != 0)?);
         // SAFETY: the kernel's word, and the caller's promise.
         let bytes =
@@ -47,6 +51,8 @@ impl Started {
         let interpreter = unsafe {
             CStr::from_ptr(bias.wrapping_add(address(INTERPRETER)?) as *const core::ffi::c_char)
         };
+        // SAFETY: a string that the kernel has put on the stack (`create_elf_tables`).
+        let name = name.map_or(c"", |name| unsafe { CStr::from_ptr(name as *const _) });
         // SAFETY: ld.so begins with its ELF header.
         let first = unsafe { core::slice::from_raw_parts(base as *const u8, PAGE) };
         let (_, _, headers) = elf::header(first).ok()?;
@@ -56,6 +62,7 @@ impl Started {
             program,
             loader,
             interpreter,
+            name,
         })
     }
 }

@@ -5,7 +5,7 @@
 //! could change what the user's runs execute, as he could change the runs themselves.
 
 use super::index::{self, Kind, Writer, publish};
-use super::layout::{self, Key, Planned, Reason};
+use super::layout::{self, Key, Layout, Planned, Reason};
 use crate::elf::Image;
 use crate::functions::Functions;
 use crate::{Interest, cache, sites};
@@ -87,7 +87,7 @@ impl Store {
         let writer = Writer::open(self.directory).map_err(|_| "the index cannot be written")?;
         let is_regular = found.st_mode & 0o170_000 == 0o100_000;
         if !is_regular || key.size() == 0 || key.size() > LARGEST {
-            return remember(writer, &key, Kind::InPlace);
+            return remember(writer, &key, (0, b""), Kind::InPlace);
         }
         if !writer.has_room(key.size()) || !may_write(key.size()) {
             return Err("there is no room for an image");
@@ -102,23 +102,40 @@ impl Store {
             return Err("it has changed meanwhile");
         }
         if wanted.is_empty() {
-            return remember(writer, &key, Kind::Nothing);
+            return remember(writer, &key, (0, b""), Kind::Nothing);
         }
         let Ok(planned) = layout::plan(&key, bytes.get(), &image, &wanted) else {
-            return remember(writer, &key, Kind::InPlace);
+            return remember(writer, &key, (0, b""), Kind::InPlace);
         };
         self.write(writer, new, &key, file, bytes.get(), &planned)
             .map_err(|_| "its image cannot be written")?;
         Ok(Kind::Image)
     }
 
-    /// Remembers that the program that is open in `file` has no image, but what it has of system
-    /// calls.
-    pub fn remember_program(&self, file: BorrowedFd<'_>, kind: Kind) -> Result<Kind, Reason> {
-        let (_, key) = self.settled(file)?;
+    /// Remembers that the program that is open in `file`, with such a first page and interpreter,
+    /// has no image, but what it has of system calls.
+    pub fn remember_program(
+        &self,
+        file: BorrowedFd<'_>,
+        first: u64,
+        interpreter: &[u8],
+        kind: Kind,
+    ) -> Result<Kind, Reason> {
+        const OTHER_RIGHTS: u32 = 0o6000;
+        let (found, key) = self.settled(file)?;
         self.unnamed().map_err(|_| "the store cannot be written")?;
         let writer = Writer::open(self.directory).map_err(|_| "the index cannot be written")?;
-        remember(writer, &key, kind)
+        // Whether it has other rights than its caller's depends on him: it is looked at each time.
+        let first = match found.st_mode & OTHER_RIGHTS {
+            0 => first,
+            _ => 0,
+        };
+        remember(writer, &key, (first, interpreter), kind)
+    }
+
+    /// Marks the program whose file is `key`: [`super::Images::started_before`] knows it no more.
+    pub fn mark(&self, key: &Key) -> Result<(), Errno> {
+        Writer::open(self.directory)?.mark(key)
     }
 
     /// The file that is open in `file`, if something may be remembered of it.
@@ -213,8 +230,8 @@ impl Store {
             Err(errno) => return Err(errno),
         }
         let name = [&folder[..], b"/", &name].concat();
-        let image = Some((&planned.layout, &name[..]));
-        match writer.enter(key, Kind::Image, image, end) {
+        let image = (&planned.layout, &name[..]);
+        match writer.enter(key, Kind::Image, image, 0, end) {
             Err(Errno::EEXIST) => Ok(()),
             // Nobody would find it.
             Err(errno) => {
@@ -261,9 +278,15 @@ fn may_write(bytes: u64) -> bool {
     process::file_size_limit() >= bytes
 }
 
-/// Remembers that a file has no image, and why.
-fn remember(writer: Writer, key: &Key, kind: Kind) -> Result<Kind, Reason> {
-    let entered = writer.enter(key, kind, None, 0);
+/// Remembers that a file has no image, and why; of a program also its first page and interpreter.
+fn remember(
+    writer: Writer,
+    key: &Key,
+    (first, interpreter): (u64, &[u8]),
+    kind: Kind,
+) -> Result<Kind, Reason> {
+    let image = (&Layout::default(), interpreter);
+    let entered = writer.enter(key, kind, image, first, 0);
     entered.map_err(|_| "the index has no room for it")?;
     Ok(kind)
 }

@@ -50,6 +50,10 @@ as_each_user! {
         script!("images/a_changed_library_is_another.sh"),
         "1000\n1000\n2000\n3000\n3000\nno\n3000\n");
 
+    a_program_that_was_started_before_may_be_another |case| says(case,
+        script!("images/a_program_that_was_started_before_may_be_another.sh"),
+        "file\nfile\nfile\na script\nfile\nfile\nfile\nfile\n126\n127\n");
+
     a_removed_store_harms_nobody |case| says(case,
         script!("images/a_removed_store_harms_nobody.sh"),
         "1000\nready\n1000\nfile\n1000\n1000\n1000\n1000\n1000\n");
