@@ -58,7 +58,7 @@ pub fn name_program(
                 keeper: _keeper,
             }) => (materialise(process, &path, name)?.host, false),
             Ok(Program::Backed { host, .. }) => (host, false),
-            Ok(Program::Host(host)) => (host, true),
+            Ok(Program::Host(host, _)) => (host, true),
             Err(_) => break,
         };
         let loader = match is_musl(own) {

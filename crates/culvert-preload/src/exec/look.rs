@@ -4,9 +4,10 @@ use super::format::{Elf, PT_INTERP};
 use super::{Format, HEAD, Why, format};
 use crate::process::Process;
 use crate::vfs::busy::may_execute;
-use alloc::{vec, vec::Vec};
+use alloc::{ffi::CString, vec, vec::Vec};
 use core::{cell::OnceCell, ffi::CStr};
 use culvert::{Errno, FileKind};
+use culvert_intercept::images::{self, Key};
 use culvert_run::{ShadowName, files::c_string, stat_descriptor, stat_path};
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::AtFlags;
@@ -33,6 +34,15 @@ pub fn library_is_there(process: &Process) -> bool {
     let found = may(R_OK, &c_string(&process.library[..]));
     // A filter, or a kernel before 5.8, says nothing about the file.
     !matches!(found, Err(Errno::ENOENT | Errno::EACCES | Errno::ENOTDIR))
+}
+
+/// The interpreter of the program whose file is `key`, where it was started with the library
+/// before, and nothing else needs to be known of it: such a program is not opened. Each change of
+/// the file, of its mode or its capabilities makes another key.
+pub fn started_before(process: &Process, key: &Key) -> Option<CString> {
+    // Another user than the run's may not read it, or has other rights with it.
+    let images = images::get().filter(|_| trust::user() == process.run.owner)?;
+    images.started_before(key)
 }
 
 /// Why a program whose `struct stat` is `found` runs as another user or group than the caller.

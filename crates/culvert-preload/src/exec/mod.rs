@@ -32,6 +32,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use culvert::Errno;
+use culvert_intercept::images::Key;
 use culvert_mounts::References;
 use culvert_run::{STRICT, ShadowName, files::c_string};
 use culvert_sys::{OwnedFd, nr, syscall};
@@ -76,8 +77,9 @@ fn base_name(path: &[u8]) -> &[u8] {
 
 /// Where a program file is.
 pub enum Program {
-    /// In the real file system: the path for the kernel (NUL-terminated).
-    Host(CString),
+    /// In the real file system: the path for the kernel (NUL-terminated), and which file it is,
+    /// where that was asked.
+    Host(CString, Option<Key>),
     /// On a mount that is a tree of the kernel's own.
     Backed {
         /// Its path for the kernel (NUL-terminated).
@@ -172,9 +174,12 @@ fn assemble(
             program => program?,
         };
         (shown, on_mount_path) = (None, None);
-        let mut shadow = None;
+        let (mut shadow, mut file) = (None, None);
         let (host, on_mount) = match program {
-            Program::Host(host) => (host, false),
+            Program::Host(host, key) => {
+                file = key;
+                (host, false)
+            }
             Program::Backed { host, seen } => {
                 shown = seen.filter(|seen| *seen != host.to_bytes());
                 (host, true)
@@ -199,6 +204,13 @@ fn assemble(
             image.path.clone_from(&host);
             image.arguments.clone_from(&arguments);
             image.shadow = shadow;
+        }
+        // The limits depend on more than the file.
+        if let (Some(key), None, None) = (file, bad, &limits)
+            && let Some(interpreter) = look::started_before(process, &key)
+            && for_kernel(process, interpreter.to_bytes(), locate).is_none()
+        {
+            break Loader::Glibc;
         }
         let mut look = match Look::open(&host) {
             Ok(look) => look,
@@ -319,7 +331,7 @@ fn assemble(
 /// if that is another one.
 fn for_kernel(process: &Process, path: &[u8], locate: &Locate<'_>) -> Option<CString> {
     let host = match locate(path).ok()? {
-        Program::Host(host) | Program::Backed { host, .. } => host,
+        Program::Host(host, _) | Program::Backed { host, .. } => host,
         Program::Mount {
             path,
             name,

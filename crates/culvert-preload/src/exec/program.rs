@@ -8,6 +8,7 @@ use crate::vfs::path::{Found, existing, find, find_by_walking, look_again};
 use crate::vfs::permission::granted;
 use alloc::format;
 use culvert::{Attributes, Errno, FileKind};
+use culvert_intercept::images::Key;
 use culvert_mounts::resolver::{Inside, LastStep, Restrictions};
 use culvert_mounts::{MountId, References};
 use culvert_run::{ShadowName, files::c_string, memory::Path, stat_descriptor, stat_path};
@@ -84,16 +85,17 @@ pub fn locate(
         found = find_by_walking(process, directory, text, last, Restrictions(0))?;
     }
     if let Found::MagicLink(_) | Found::Kernel = found {
-        if !matches!(stat_path(&host()), Err(Errno::ENOENT | Errno::ENOTDIR)) {
-            return Ok(Program::Host(host()));
+        let there = stat_path(&host());
+        if !matches!(there, Err(Errno::ENOENT | Errno::ENOTDIR)) {
+            return Ok(Program::Host(host(), there.ok().as_ref().map(Key::of)));
         }
         found = look_again(process, directory, text, last, Restrictions(0), false)?;
     }
     match found {
         Found::Inside(found) => of_mount(process, found),
         Found::Backed(place) => backed_program(&place),
-        Found::Outside(path) => Ok(Program::Host(path)),
-        Found::MagicLink(_) | Found::Kernel => Ok(Program::Host(host())),
+        Found::Outside(path) => Ok(Program::Host(path, None)),
+        Found::MagicLink(_) | Found::Kernel => Ok(Program::Host(host(), None)),
     }
 }
 
@@ -108,7 +110,7 @@ pub fn of_descriptor(process: &Process, fd: i32) -> Result<Program, Errno> {
                 host,
                 seen: crate::backing::seen(mount, &culvert_run::descriptor_path(fd)?),
             },
-            None => Program::Host(host),
+            None => Program::Host(host, None),
         });
     };
     let attributes = crate::description::described(&held)?;
@@ -149,7 +151,7 @@ pub fn may_start_below(process: &Process, fd: i32, path: Path<'_>) -> Result<(),
 impl Program {
     /// Whether the kernel would find a symbolic link there, and follow it.
     pub fn is_link(&self) -> bool {
-        let (Self::Host(host) | Self::Backed { host, .. }) = self else {
+        let (Self::Host(host, _) | Self::Backed { host, .. }) = self else {
             return false;
         };
         let found = stat_at(AT_FDCWD, Path::of(host), AT_SYMLINK_NOFOLLOW);

@@ -24,6 +24,7 @@ use core::ffi::CStr;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use culvert::Errno;
+use culvert_intercept::images::{self, Key};
 use culvert_intercept::user;
 use culvert_run::{files::c_string, memory, read_file, read_link, stat_path};
 use culvert_sys::fs;
@@ -344,6 +345,10 @@ fn remember(process: &Process, room: u64) {
     // Where it fails the program is started twice the next time, too.
     let _ = fs::unlink(&path);
     let _ = fs::symlink(&c_string(format!("{room}")), &path);
+    // The exec hook looks for the link.
+    if let Some(images) = images::get() {
+        let _ = images.store.mark(&Key::of(&found));
+    }
 }
 
 /// How many bytes more than natively the surplus must hold for a program, if that is remembered.
