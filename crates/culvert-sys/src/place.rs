@@ -26,7 +26,8 @@ pub fn hint(length: usize) -> usize {
     else {
         return 0;
     };
-    let here = (&raw const USED as usize) / PAGE * PAGE;
+    // At a beginning of the pages that the kernel maps at one fault.
+    let here = (&raw const USED as usize) & !0xffff;
     let Some(start) = here.checked_sub(BELOW) else {
         return 0;
     };

@@ -13,6 +13,9 @@ struct Pages;
 // SAFETY: whole pages from the kernel, given back whole or in part.
 unsafe impl Allocator for Pages {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
+        if let Some(address) = first::take(size) {
+            return (address, first::SIZE, 0);
+        }
         match Mapping::new(Of::Nothing, size, Protection::READ | Protection::WRITE) {
             Ok(pages) => (pages.leak(), size, 0),
             Err(_) => match reserve::take(size) {
@@ -23,7 +26,7 @@ unsafe impl Allocator for Pages {
     }
 
     fn remap(&self, address: *mut u8, old: usize, new: usize, _may_move: bool) -> *mut u8 {
-        if reserve::has(address) {
+        if first::has(address) || reserve::has(address) {
             return core::ptr::null_mut();
         }
         // Never moved: the kernel would choose the place. dlmalloc copies instead.
@@ -33,7 +36,7 @@ unsafe impl Allocator for Pages {
     }
 
     fn free_part(&self, address: *mut u8, old: usize, new: usize) -> bool {
-        if reserve::has(address) {
+        if first::has(address) || reserve::has(address) {
             return false;
         }
         // SAFETY: dlmalloc owns the mapping.
@@ -54,6 +57,36 @@ unsafe impl Allocator for Pages {
 
     fn page_size(&self) -> usize {
         PAGE
+    }
+}
+
+/// What the heap begins with, in the library's zeroed data: most programs need no more, and so make
+/// no mapping for it. Its ends lie in pages that are used anyway (`data.ld`).
+mod first {
+    use core::cell::UnsafeCell;
+    use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    /// As much as dlmalloc asks for at least.
+    pub const SIZE: usize = 64 << 10;
+
+    #[repr(align(16))]
+    struct Memory(UnsafeCell<[u8; SIZE]>);
+
+    // SAFETY: given out once.
+    unsafe impl Sync for Memory {}
+
+    static MEMORY: Memory = Memory(UnsafeCell::new([0; SIZE]));
+    static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+    /// All of it, if it holds `size` bytes and nobody has it.
+    pub fn take(size: usize) -> Option<*mut u8> {
+        let is_free = size <= SIZE && !IS_TAKEN.swap(true, Relaxed);
+        is_free.then(|| MEMORY.0.get().cast())
+    }
+
+    /// Whether `address` lies in it.
+    pub fn has(address: *mut u8) -> bool {
+        (address as usize).wrapping_sub(MEMORY.0.get() as usize) < SIZE
     }
 }
 

@@ -28,7 +28,7 @@ use core::{
 };
 use culvert_sys::PAGE;
 use culvert_sys::flags::Protection;
-use culvert_sys::memory::{self, Mapping, Of};
+use culvert_sys::memory::{Mapping, Of};
 use culvert_sys::sync::AtomicRef;
 
 /// Bytes of a hook stack; touched lazily, so most of it never exists.
@@ -229,9 +229,8 @@ fn make() -> Option<&'static ThreadBlock> {
 /// Makes the first block that of the calling thread, which has none.
 pub(crate) fn take_first() -> &'static ThreadBlock {
     let stack = FIRST_STACK.0.get() as usize;
+    // It has no guard: that would cost each process a call and two mappings more.
     FIRST.frame.stack.set(stack + STACK);
-    // SAFETY: the lowest page of the stack, as a guard: below it lie other variables.
-    let _ = unsafe { memory::protect(stack, PAGE, Protection::empty()) };
     FIRST.frame.used.store(1, Relaxed);
     link(&FIRST);
     USED.fetch_add(1, SeqCst);

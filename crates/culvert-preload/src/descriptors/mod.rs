@@ -106,9 +106,9 @@ fn class_of(description: &Description) -> u8 {
 
 type Chunk = [Slot; CHUNK];
 
-/// From descriptor to description.
+/// From descriptor to description. What is used often comes first, so that it lies in one page.
+#[repr(C)]
 pub struct DescriptorTable {
-    chunks: [AtomicRef<Chunk>; CHUNKS],
     lock: Mutex<()>,
     /// Held around changes that take more than one step.
     changes: Mutex<()>,
@@ -117,6 +117,7 @@ pub struct DescriptorTable {
     /// A descriptor above 65535 is ours: the engine's filter table, indexed by the low 16 bits,
     /// must then never say "foreign".
     wide: AtomicBool,
+    chunks: [AtomicRef<Chunk>; CHUNKS],
 }
 
 impl DescriptorTable {
