@@ -17,6 +17,7 @@ pub mod description;
 pub mod descriptors;
 pub mod dispatch;
 pub mod exec;
+pub mod fuse_server;
 pub mod lifecycle;
 pub mod notice;
 pub mod orphan_handover;

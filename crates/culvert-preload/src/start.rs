@@ -7,7 +7,7 @@ use crate::descriptors::{handed, saved};
 use crate::exec::{NO_RUN, Why, static_tls, tunables};
 use crate::process::{self, Process};
 use crate::vfs::own_file::{self, OwnFile};
-use crate::{dispatch, lifecycle, notice};
+use crate::{dispatch, fuse_server, lifecycle, notice};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -393,6 +393,8 @@ fn refuse_to_read_nothing(run: &[u8], reason: &str) {
 unsafe fn join(carried: &Carried<'_>, library: Vec<u8>, fresh: bool) -> Result<(), Lost> {
     process::set(enter(carried, library)?);
     process::get().run.hide_internal();
+    fuse_server::begin(process::get().run, carried.flags)
+        .map_err(|errno| Lost::because("the slots for a FUSE server cannot be used", errno))?;
     carried.handed.iter().copied().for_each(handed::receive);
     carried.saved.into_iter().for_each(saved::receive);
     let config = Config {

@@ -46,6 +46,7 @@ const FLOORS: [(&str, &[&str]); 4] = [
             "descriptors",
             "process",
             "notice orphan_handover strangers",
+            "fuse_server",
             "vfs",
             "lifecycle",
             "exec",

@@ -103,6 +103,10 @@ pub const NO_PATCH: u8 = 2;
 /// it lies in the source of one.
 pub const OUTSIDE: u8 = 4;
 
+/// Flag of `CULVERT_RUN`: the process is a FUSE server, whose requests come by slots in the run's
+/// directory.
+pub const FUSE_SERVER: u8 = 8;
+
 /// A run directory, seen from a process of the run.
 pub struct Run {
     /// Its absolute path.

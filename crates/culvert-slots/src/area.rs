@@ -146,7 +146,7 @@ pub(crate) struct Slot {
 const HEADER: usize = PAGE;
 const TABLE: usize = size_of::<Slot>() * SLOTS;
 /// Words that clients share, whatever they mean.
-const WORDS: usize = 8192;
+const WORDS: usize = 16384;
 const WORDS_AT: usize = HEADER + TABLE.next_multiple_of(PAGE);
 const PAYLOADS: usize = WORDS_AT + size_of::<[AtomicU64; WORDS]>();
 const SIZE: usize = PAYLOADS + SLOTS * LARGEST;

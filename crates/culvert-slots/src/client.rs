@@ -438,6 +438,14 @@ impl Area {
         }
     }
 
+    /// The number of the process that has told the guardian `identity`; none if it is gone, or in
+    /// another PID namespace.
+    #[must_use]
+    pub fn process_of(identity: u64) -> Option<u32> {
+        let identity = Identity(identity);
+        identity.is_here().then(|| identity.number())
+    }
+
     /// The process that has told the guardian `identity` is gone: its slots are freed. Whether the
     /// server is to be rung, for an INTERRUPT.
     pub fn died(&self, identity: u64) -> bool {

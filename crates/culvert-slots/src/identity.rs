@@ -33,6 +33,11 @@ impl Identity {
         (self.0 & ((1 << NUMBER) - 1)) as u32
     }
 
+    /// Whether it is a process whose number means something here, and that is there.
+    pub fn is_here(self) -> bool {
+        self.0 & ELSEWHERE == 0 && self.number() != 0 && self != Self::ORPHAN && !self.is_gone()
+    }
+
     /// Whether it is known to be gone. Of another namespace nothing is known.
     pub fn is_gone(self) -> bool {
         if self.0 & ELSEWHERE != 0 || self == Self::ORPHAN || self == Self::NOBODY {

@@ -69,6 +69,7 @@ impl DescriptorTable {
                     | super::UNBUFFERED
                     | super::RING
                     | super::MOUNTS
+                    | super::FUSE
             )
         {
             return None;
@@ -157,7 +158,11 @@ impl DescriptorTable {
 
     /// Whether dups of the foreign descriptor `fd`, and its end, are to be recorded.
     pub fn has_class(&self, fd: i32) -> bool {
-        self.is_backed_directory(fd) || self.is_unbuffered(fd) || is_ring(fd) || is_mounts(fd)
+        self.is_backed_directory(fd)
+            || self.is_unbuffered(fd)
+            || is_ring(fd)
+            || is_mounts(fd)
+            || super::fuse_devices::has_class(fd)
     }
 
     /// Records that `new` is now a dup of `old`, if that is a directory of a backing tree, open
@@ -172,6 +177,11 @@ impl DescriptorTable {
             self.remove(new);
             super::rings::duplicated(old, new);
             self.note_ring(new);
+            return true;
+        }
+        if super::fuse_devices::has_class(old) {
+            self.remove(new);
+            self.note_fuse(new);
             return true;
         }
         if is_mounts(old) {

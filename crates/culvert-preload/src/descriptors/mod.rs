@@ -8,6 +8,7 @@ mod asked;
 mod backed;
 mod closing;
 pub(crate) mod fifos;
+pub mod fuse_devices;
 pub mod handed;
 pub mod mount_tables;
 mod offset;
@@ -41,6 +42,8 @@ pub const UNBUFFERED: u8 = 5;
 pub const RING: u8 = 6;
 /// The class of a foreign descriptor that is a table of mounts ([`mount_tables`]).
 pub const MOUNTS: u8 = 7;
+/// The class of a foreign descriptor that stands for /dev/fuse ([`fuse_devices`]).
+pub const FUSE: u8 = 8;
 const CHUNK: usize = 1024;
 /// More descriptors the kernel does not give either (`sysctl_nr_open`'s usual value).
 const CHUNKS: usize = 1024;
@@ -177,7 +180,8 @@ impl DescriptorTable {
 
     fn find(&self, fd: i32) -> Option<Held> {
         self.known(fd).or_else(|| match classes::get(fd) {
-            classes::FOREIGN | INTERNAL | UNBUFFERED | RING | MOUNTS | backed::BACKED.. => None,
+            classes::FOREIGN | INTERNAL | UNBUFFERED | RING | MOUNTS | FUSE => None,
+            backed::BACKED.. => None,
             _ if fd < 0 => None,
             _ => self.recognise(fd),
         })

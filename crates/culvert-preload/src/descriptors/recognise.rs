@@ -1,7 +1,7 @@
 //! Descriptors that came from another process: what do they stand for?
 
 use super::slot::Slot;
-use super::{DescriptorTable, fifos, handed, saved};
+use super::{DescriptorTable, FUSE, fifos, fuse_devices, handed, saved};
 use crate::description::{Description, Held, Object};
 use alloc::sync::Arc;
 use culvert::{Caller, Errno, FileKind, OpenFlags, Opened};
@@ -46,6 +46,7 @@ impl DescriptorTable {
                 if self.slot(fd).is_none_or(Slot::is_empty) {
                     match mount {
                         Some(mount) => self.note_directory(fd, mount),
+                        None if fuse_devices::is_bell(&found) => self.set_class(fd, FUSE),
                         None => {
                             self.set_class(fd, classes::FOREIGN);
                             if kernel_flags(fd).is_ok_and(|flags| flags & O_DIRECT != 0) {

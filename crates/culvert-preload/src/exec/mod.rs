@@ -36,7 +36,7 @@ use culvert_intercept::images::Key;
 use culvert_mounts::References;
 use culvert_run::{STRICT, ShadowName, files::c_string};
 use culvert_sys::{OwnedFd, nr, syscall};
-use environment::pointers;
+pub use environment::pointers;
 pub use format::{Format, HEAD, Loader, format};
 pub use heritage::hand_down;
 use look::Look;

@@ -7,6 +7,7 @@ use super::locks::{
 };
 use crate::answer::{Answer, FORWARD};
 use crate::description::{Held, Object};
+use crate::fuse_server;
 use crate::process::Process;
 use culvert::{Errno, FileKind};
 use culvert_intercept::Call;
@@ -26,7 +27,11 @@ pub fn close(process: &Process, call: &mut Call) -> Answer {
     }
     let Some(held) = descriptor(process, call.args[0]) else {
         if table.has_class(fd) {
+            let is_device = crate::descriptors::class(fd) == crate::descriptors::FUSE;
             table.remove(fd);
+            if is_device {
+                fuse_server::closed();
+            }
         }
         return Err(FORWARD);
     };

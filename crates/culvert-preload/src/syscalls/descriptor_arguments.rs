@@ -19,6 +19,7 @@
 use super::arguments::kernel_has_not;
 use super::{credentials, file};
 use crate::answer::{Answer, FORWARD};
+use crate::fuse_server;
 use crate::process::Process;
 use culvert::Errno;
 use culvert_intercept::Call;
@@ -112,6 +113,9 @@ fn check_request(process: &Process, request: &Request, argument: usize) -> Resul
 
 /// ioctl(2): of a file of a mount, or with one in its argument.
 pub fn ioctl(process: &Process, call: &mut Call) -> Answer {
+    if let Some(answer) = fuse_server::ioctl(call) {
+        return answer;
+    }
     let request = call.args[1] as u32;
     if let Some(request) = REQUESTS.iter().find(|it| it.number == request) {
         check_request(process, request, call.args[2])?;

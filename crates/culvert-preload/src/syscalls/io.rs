@@ -4,9 +4,11 @@ use super::arguments::driven;
 use super::unbuffered;
 use crate::answer::{Answer, FORWARD};
 use crate::description::Object;
+use crate::fuse_server;
 use crate::process::Process;
 use crate::vfs::read::{area, may_read, read_at, read_at_offset, total};
 use crate::vfs::write::{Manner, RWF_HIPRI, write_at, write_at_offset};
+use alloc::vec;
 use culvert::Errno;
 use culvert_intercept::Call;
 use culvert_run::memory::{Span, span, spans};
@@ -57,11 +59,29 @@ impl Asked {
     }
 }
 
+/// What `answer` says to a call on a descriptor that no driver serves, in a process that is a FUSE
+/// server; none where it has nothing to say.
+#[inline(always)]
+fn own<const NUMBER: u32>(
+    call: &Call,
+    answer: fn(usize, fuse_server::Spans<'_>) -> Option<Answer>,
+) -> Option<Answer> {
+    if !fuse_server::is_one() {
+        return None;
+    }
+    let [fd, base, length, ..] = call.args;
+    match NUMBER as usize {
+        nr::READ | nr::WRITE => answer(fd, &|| Ok(vec![span(base, length)?])),
+        nr::READV | nr::WRITEV => answer(fd, &|| spans(base, length)),
+        _ => None,
+    }
+}
+
 /// read(2), pread64(2), readv(2), preadv(2), preadv2(2)
 pub fn read<const NUMBER: u32>(process: &Process, call: &mut Call) -> Answer {
     let [fd, _, length, ..] = call.args;
     let Some(held) = driven(process, fd) else {
-        return unbuffered::read(call);
+        return own::<NUMBER>(call, fuse_server::read).unwrap_or_else(|| unbuffered::read(call));
     };
     let asked = Asked::new::<NUMBER>(call);
     asked.offset.map_or(Ok(()), |offset| area(offset, 0))?;
@@ -89,7 +109,9 @@ pub fn read<const NUMBER: u32>(process: &Process, call: &mut Call) -> Answer {
 /// write(2), pwrite64(2), writev(2), pwritev(2), pwritev2(2)
 pub fn write<const NUMBER: u32>(process: &Process, call: &mut Call) -> Answer {
     let fd = call.args[0];
-    let held = driven(process, fd).ok_or(FORWARD)?;
+    let Some(held) = driven(process, fd) else {
+        return own::<NUMBER>(call, fuse_server::write).unwrap_or(Err(FORWARD));
+    };
     let asked = Asked::new::<NUMBER>(call);
     asked.offset.map_or(Ok(()), |offset| area(offset, 0))?;
     held.writable()?;

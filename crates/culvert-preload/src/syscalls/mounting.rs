@@ -4,6 +4,7 @@
 use super::arguments::At;
 use super::path::{on_path, refuse_inside};
 use crate::answer::{Answer, FORWARD};
+use crate::fuse_server;
 use crate::process::Process;
 use crate::vfs::backed::through_proc;
 use crate::vfs::path::{Found, existing, find, find_by_walking};
@@ -22,6 +23,9 @@ const MS_MOVE: usize = 0x2000;
 
 /// mount(2)
 pub fn mount(process: &Process, call: &mut Call) -> Answer {
+    if let Some(answer) = fuse_server::mount(call) {
+        return answer;
+    }
     process.forget_what_kernel_sees();
     let source = match call.args[3] & (MS_BIND | MS_MOVE) {
         0 => None,
@@ -85,6 +89,9 @@ pub fn move_mount(process: &Process, call: &mut Call) -> Answer {
 /// umount2(2)
 pub fn umount(process: &Process, call: &mut Call) -> Answer {
     const UMOUNT_NOFOLLOW: usize = 8;
+    if let Some(answer) = fuse_server::unmount(call) {
+        return answer;
+    }
     process.forget_what_kernel_sees();
     let last = match call.args[1] & UMOUNT_NOFOLLOW {
         0 => LastStep::Follow,

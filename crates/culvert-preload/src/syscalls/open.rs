@@ -3,6 +3,7 @@
 use super::arguments::At;
 use super::path::outside;
 use crate::answer::{Answer, FORWARD};
+use crate::fuse_server;
 use crate::process::Process;
 use crate::vfs::backed::Backed;
 use crate::vfs::backed_open;
@@ -112,6 +113,9 @@ fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) ->
     let at = At { last, ..at };
     let mut room = PathBuffer::new();
     let path = room.read(call.args[at.path])?;
+    if let Some(answer) = fuse_server::open(path.bytes(), flags) {
+        return answer;
+    }
     let directory = at
         .directory
         .map_or(AT_FDCWD, |index| call.args[index] as i32);

@@ -4,6 +4,7 @@ use super::arguments::{descriptor, last_step};
 use crate::answer::{Answer, FORWARD};
 use crate::descriptors::with_own_table;
 use crate::exec::{self, Loader, Why, program};
+use crate::fuse_server;
 use crate::lifecycle::{credentials, exit as end};
 use crate::process::Process;
 use alloc::format;
@@ -26,6 +27,10 @@ pub fn execve(process: &Process, call: &mut Call) -> Answer {
     let path = path_room.read(path)?;
     if culvert_run::task::has_left() {
         return execute_elsewhere(process);
+    }
+    if fuse_server::is_one() {
+        let lists = || Ok([exec::pointers(arguments)?, exec::pointers(environment)?]);
+        fuse_server::fusermount(path.bytes(), lists);
     }
     culvert_cache::executes();
     Err(exec::execute(

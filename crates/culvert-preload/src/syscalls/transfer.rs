@@ -6,6 +6,7 @@
 use super::arguments::{descriptor, kernel_has_not};
 use crate::answer::{Answer, FORWARD};
 use crate::description::{Held, Object};
+use crate::fuse_server;
 use crate::process::Process;
 use crate::vfs::copy::{OpenFile, copy, send};
 use crate::vfs::splice;
@@ -71,6 +72,9 @@ pub fn copy_file_range(process: &Process, call: &mut Call) -> Answer {
 /// splice(2); the order of checks is that of `__do_splice` and `do_splice` (fs/splice.c).
 pub fn splice(process: &Process, call: &mut Call) -> Answer {
     let [input, from_address, out, to_address, count, flags] = call.args;
+    if fuse_server::is_between(call) {
+        return fuse_server::splice(call);
+    }
     between(process, input, out, |from, to| {
         if count == 0 {
             return Ok(0);

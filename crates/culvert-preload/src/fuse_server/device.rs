@@ -1,0 +1,227 @@
+//! The descriptor for /dev/fuse: requests are read from it, and replies written to it, as
+//! `fuse_dev_do_read` and `fuse_dev_do_write` (fs/fuse/dev.c) have it.
+
+use super::{STATE, State, of};
+use crate::answer::Answer;
+use crate::descriptors::{self, fuse_devices};
+use alloc::vec::Vec;
+use culvert::{Errno, Sink, Source};
+use culvert_intercept::{Call, wait};
+use culvert_run::memory::{self, Span, UserSink, UserSource};
+use culvert_slots::{LARGEST, Message, OUT_HEADER, Server, Session};
+use culvert_sys::fd::{Command, fcntl};
+use culvert_sys::raw::general::{O_CLOEXEC, O_NONBLOCK};
+use culvert_sys::{BorrowedFd, Shared, SharedMut, fs};
+
+/// A buffer may not be shorter (`FUSE_MIN_READ_BUFFER`).
+const SHORTEST: usize = 8192;
+
+/// Gives the program's memory of a read or write.
+pub type Spans<'a> = &'a dyn Fn() -> Result<Vec<Span>, Errno>;
+
+/// open(2) of `path`, with `flags`; none where that is not the device.
+pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
+    let state = STATE.get()?;
+    (path == b"/dev/fuse").then(|| state.open(flags))
+}
+
+/// read(2), readv(2); none where `fd` is not the device.
+#[inline]
+pub fn read(fd: usize, spans: Spans<'_>) -> Option<Answer> {
+    let state = of(fd)?;
+    Some(spans().and_then(|spans| state.read(fd as i32, &spans)))
+}
+
+/// write(2), writev(2); none where `fd` is not the device.
+#[inline]
+pub fn write(fd: usize, spans: Spans<'_>) -> Option<Answer> {
+    let state = of(fd)?;
+    Some(spans().and_then(|spans| {
+        let length = spans.iter().map(|span| span.length).sum();
+        let mut source = UserSource::new(&spans);
+        let mut take = |into: SharedMut<'_>| match source.take_shared(into) {
+            Ok(count) if count == into.len() => Ok(()),
+            _ => Err(Errno::EFAULT),
+        };
+        state.answered(fd as i32, length, &mut take)
+    }))
+}
+
+/// ioctl(2); none where `fd` is not the device.
+pub fn ioctl(call: &Call) -> Option<Answer> {
+    const FUSE_DEV_IOC_CLONE: u32 = 0x8004_e500;
+    const FUSE_DEV_IOC_BACKING_OPEN: u32 = 0x4010_e501;
+    const FUSE_DEV_IOC_BACKING_CLOSE: u32 = 0x4004_e502;
+    let [fd, request, argument, ..] = call.args;
+    of(fd)?;
+    Some(match request as u32 {
+        // Every descriptor takes from all slots.
+        FUSE_DEV_IOC_CLONE => match memory::get::<i32>(argument) {
+            Ok(other) if fuse_devices::is_device(other) => Ok(0),
+            Ok(_) => Err(Errno::EINVAL),
+            Err(errno) => Err(errno),
+        },
+        // As for who is not root.
+        FUSE_DEV_IOC_BACKING_OPEN | FUSE_DEV_IOC_BACKING_CLOSE => Err(Errno::EPERM),
+        _ => Err(Errno::ENOTTY),
+    })
+}
+
+/// A descriptor for the device was closed: with the last one of the process that serves, the session
+/// ends.
+pub fn closed() {
+    if let Some(state) = STATE.get()
+        && state.slots.is_own()
+        && !fuse_devices::are_any()
+    {
+        state.end();
+    }
+}
+
+impl State {
+    fn open(&self, flags: u32) -> Answer {
+        let bell = self.bell()?;
+        let nonblocking = flags & O_NONBLOCK;
+        fcntl(&bell, Command::SETFL, nonblocking as usize)?;
+        let close_on_exec = flags & O_CLOEXEC != 0;
+        fcntl(&bell, Command::SETFD, usize::from(close_on_exec))?;
+        let table = descriptors::table();
+        let fd = table.opened_by_kernel(bell.into_raw(), close_on_exec);
+        table.note_fuse(fd);
+        Ok(fd as usize)
+    }
+
+    fn read(&self, fd: i32, spans: &[Span]) -> Answer {
+        let room = spans.iter().map(|span| span.length).sum::<usize>();
+        if room < SHORTEST {
+            return Err(Errno::EINVAL);
+        }
+        self.next(fd, room, |message| {
+            let mut sink = UserSink::new(spans);
+            let mut put = |bytes: Shared<'_>| match sink.put_shared(bytes) {
+                Ok(count) if count == bytes.len() => Ok(()),
+                _ => Err(Errno::EFAULT),
+            };
+            put_message(message, &mut put)
+        })
+    }
+
+    /// Waits for the next message that has `room`, and has `put` copy it: its length.
+    pub(super) fn next(
+        &self,
+        fd: i32,
+        room: usize,
+        put: impl FnOnce(&Message<'_>) -> Result<(), Errno>,
+    ) -> Answer {
+        loop {
+            if self.slots.area().session() == Session::Ended {
+                return Err(Errno::ENODEV);
+            }
+            wait::read(BorrowedFd::number(fd), &mut [0])?;
+            // Taken back meanwhile.
+            let Some(message) = self.slots.take()? else {
+                continue;
+            };
+            let length = message.length();
+            if length > room {
+                message.failed(Errno::EIO);
+                continue;
+            }
+            if message.is_init() {
+                self.slots.serves();
+            }
+            return match put(&message) {
+                Ok(()) => {
+                    message.taken();
+                    Ok(length)
+                }
+                Err(errno) => {
+                    message.failed(Errno::EIO);
+                    Err(errno)
+                }
+            };
+        }
+    }
+
+    /// The server writes `length` bytes, which `take` copies.
+    pub(super) fn answered(
+        &self,
+        fd: i32,
+        length: usize,
+        take: &mut dyn FnMut(SharedMut<'_>) -> Result<(), Errno>,
+    ) -> Answer {
+        if length < OUT_HEADER {
+            return Err(Errno::EINVAL);
+        }
+        let mut header = [0; OUT_HEADER];
+        take((&mut header[..]).into())?;
+        let [said, error] = [0, 4].map(|at| {
+            i32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        });
+        let number = u64::from_ne_bytes(core::array::from_fn(|at| header[8 + at]));
+        if said as u32 as usize != length {
+            return Err(Errno::EINVAL);
+        }
+        if number == 0 {
+            self.notified(error)?;
+            return Ok(length);
+        }
+        if !(-511..=0).contains(&error) {
+            return Err(Errno::EINVAL);
+        }
+        if Server::is_interrupt(number) {
+            if self.slots.answered_interrupt(number, error) {
+                let _ = fs::write(BorrowedFd::number(fd), &[0]);
+            }
+            return Ok(length);
+        }
+        let reply = self.slots.reply(number)?;
+        let body = length - OUT_HEADER;
+        if body > LARGEST || error != 0 && body != 0 {
+            let _ = reply.finish(-Errno::EIO.raw(), 0);
+            return Err(Errno::EINVAL);
+        }
+        if body != 0 {
+            let payload = reply.payload(body);
+            // SAFETY: the slot's payload, mapped while the process lives, which only copies touch.
+            let into = unsafe { SharedMut::new(payload.start(), payload.len()) };
+            if let Err(errno) = take(into) {
+                let _ = reply.finish(-Errno::EIO.raw(), 0);
+                return Err(errno);
+            }
+        }
+        reply.finish(error, body).map(|()| length)
+    }
+
+    /// A notification: what clients have cached is stale. Which, is not looked at.
+    fn notified(&self, code: i32) -> Result<(), Errno> {
+        /// FUSE_NOTIFY_POLL to FUSE_NOTIFY_PRUNE (include/uapi/linux/fuse.h).
+        const KNOWN: core::ops::RangeInclusive<i32> = 1..=9;
+        const FUSE_NOTIFY_RETRIEVE: i32 = 5;
+        const FUSE_NOTIFY_RESEND: i32 = 7;
+        match code {
+            // There is no page cache here that it could ask for.
+            FUSE_NOTIFY_RETRIEVE => Err(Errno::ENOENT),
+            FUSE_NOTIFY_RESEND => Err(Errno::EINVAL),
+            code if KNOWN.contains(&code) => {
+                self.slots.notified();
+                Ok(())
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
+/// Has `put` copy all of `message`.
+pub(super) fn put_message(
+    message: &Message<'_>,
+    put: &mut dyn FnMut(Shared<'_>) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    put((&message.header[..]).into())?;
+    if let Some(interrupted) = &message.interrupted {
+        return put((&interrupted[..]).into());
+    }
+    let body = &message.body;
+    // SAFETY: the slot's payload, mapped while the process lives, which only copies touch.
+    put(unsafe { Shared::new(body.start(), body.len()) })
+}
