@@ -40,6 +40,13 @@ impl Failure {
         }
     }
 
+    /// The same failure, of `what`.
+    #[must_use]
+    pub fn within(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
     /// What happened, without what to do.
     pub fn message(&self) -> &str {
         &self.message

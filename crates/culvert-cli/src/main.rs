@@ -16,6 +16,7 @@ mod elf;
 mod failure;
 mod file_size_signal;
 mod fork;
+mod fuse;
 mod identifier;
 mod inherited;
 mod kernel_mount;
@@ -97,6 +98,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Recover(directory) => recovery::recover(&directory),
         Command::RunPager(directory) => pager::serve(&directory),
         Command::WriteLog(job) => logs::write(&job),
+        Command::Guard(job, lock) => fuse::guard(&job, lock),
         Command::Log(wanted) => logs::read(&wanted),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
         Command::Mount(mount) => kernel_mount::mount(*mount),

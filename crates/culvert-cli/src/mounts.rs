@@ -122,6 +122,15 @@ fn absolute(typed: &Path) -> Result<PathBuf, Failure> {
 /// The mount at `target` that `request` asks for, its sources canonical. Of several sources each is
 /// a branch, whose driver is found from what it is.
 pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
+    if request
+        .driver
+        .as_deref()
+        .is_some_and(crate::fuse::is_served)
+    {
+        // Its source means something to the server alone.
+        request.target = target;
+        return Ok(request.into_mount(""));
+    }
     let declared = request
         .driver
         .as_deref()

@@ -3,7 +3,7 @@
 use crate::{
     cover,
     failure::{Failure, NOT_EXECUTABLE, path, shown},
-    file_size_signal,
+    file_size_signal, fuse,
     inherited::{self, Inherited},
     logs, mounts, prepare,
     program::{self, Environment},
@@ -132,6 +132,18 @@ fn serve(
 ) -> Result<(), Failure> {
     let (mut all, mut copies) = (inherited.mounts.clone(), 0);
     for mut mount in added {
+        if fuse::is_served(&mount.driver) {
+            let enter = |place: &RunDirectory, flags, preloaded| {
+                let carrier = match preloaded {
+                    true => Carrier::Preload,
+                    false => Carrier::Audit,
+                };
+                let carrier = (!inherited.intercepted).then_some(carrier);
+                environment(place, &library()?, flags, carrier)
+            };
+            all.push(fuse::start(&mount, directory, inherited, &enter)?);
+            continue;
+        }
         for leaf in mount.leaves_mut() {
             if let Some(outer) = mounts::lies_on(leaf, &inherited.mounts) {
                 copies += 1;

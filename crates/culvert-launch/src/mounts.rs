@@ -42,6 +42,10 @@ fn served(mut request: Request, target: Vec<u8>) -> Option<Mount> {
     if !request.more_sources.is_empty() {
         return None;
     }
+    // Its server is started by the whole command.
+    if request.driver.as_deref() == Some("fuse") {
+        return None;
+    }
     let driver = match &request.driver {
         Some(name) => find(name),
         None => detect(&request.source),

@@ -7,6 +7,7 @@ pub mod mount_helper;
 use crate::{
     completion,
     failure::{Failure, shown},
+    fuse,
     kernel_mount::{Mount, remount::Remount},
     logs,
     run::Run,
@@ -40,6 +41,8 @@ pub enum Command {
     RunPager(PathBuf),
     /// The process that writes a log.
     WriteLog(logs::Job),
+    /// The guardian of a FUSE server, and the descriptor that keeps its mount.
+    Guard(fuse::Job, i32),
     /// `culvert log`.
     Log(logs::Read),
     /// `culvert mount`.
@@ -212,6 +215,16 @@ where
                 }
             }
             Some(logs::WRITER) => log::writer(&mut parser),
+            Some(fuse::GUARDIAN) => {
+                let words: Vec<OsString> = parser
+                    .raw_args()
+                    .map_err(|error| bad(&error, ""))?
+                    .collect();
+                let lock = words.first().and_then(|word| word.to_str()?.parse().ok());
+                let job = fuse::Job::parse(words.into_iter().skip(1).collect());
+                let given = lock.zip(job).map(|(lock, job)| Command::Guard(job, lock));
+                given.ok_or_else(|| Failure::new("no server given"))
+            }
             Some("log") => log::log(&mut parser),
             Some("mount") => mount::mount(&mut parser),
             Some("umount") => mount::unmount(&mut parser),

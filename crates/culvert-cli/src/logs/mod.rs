@@ -4,7 +4,7 @@ mod read;
 mod write;
 
 pub use read::{Read, read};
-pub use write::{Job, note_idle, start, write};
+pub use write::{Job, note_idle, start, until_over, write};
 
 /// The word with which the command becomes the process that writes a log.
 pub const WRITER: &str = "run-log";

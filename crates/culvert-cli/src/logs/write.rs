@@ -174,7 +174,7 @@ pub fn write(job: &Job) -> Result<u8, Failure> {
 }
 
 /// Returns when no process has the lock of `directory`.
-fn until_over(directory: &Path) {
+pub fn until_over(directory: &Path) {
     let lock = directory.join("lock");
     loop {
         // Waits without a wake-up in between.

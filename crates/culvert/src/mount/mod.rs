@@ -269,16 +269,16 @@ fn checked_path(what: &str, path: &[u8]) -> Result<Vec<u8>> {
     Ok(path.to_vec())
 }
 
-/// A driver's name: 1 to 64 lower-case letters, digits, `-` and `_`, a letter first.
+/// A driver's name: 1 to 64 lower-case letters, digits, `-`, `_` and `.`, a letter first.
 fn driver_name(name: &[u8]) -> Result<String> {
-    let plain = |b: &u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+    let plain = |b: &u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.');
     match name {
         [b'a'..=b'z', rest @ ..] if rest.len() < 64 && rest.iter().all(plain) => {
             Ok(String::from_utf8_lossy(name).into_owned())
         }
         [] => Err(invalid("the type is empty")),
         _ => Err(invalid(format!(
-            "{} is not a type (lower-case letters, digits, - and _)",
+            "{} is not a type (lower-case letters, digits, -, _ and .)",
             shown(name)
         ))),
     }

@@ -1,0 +1,428 @@
+//! The process that starts a server, outside of all programs, and is there as long as the run: it
+//! sends INIT and DESTROY, frees the slots of programs that die, and tells when the server does.
+//!
+//! Each of its threads sleeps until something happens.
+
+use super::{lines::Lines, start::Job};
+use crate::{
+    failure::{Failure, reason, shown},
+    logs::until_over,
+};
+use culvert_run::files::c_string;
+use culvert_slots::{Area, BELL, Caller, Client, GUARD, LARGEST, open_fifo};
+use culvert_sys::raw::general::{
+    SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU,
+};
+use culvert_sys::{OwnedFd, process, trust};
+use culvert_wire::Plain;
+use rustix::process::{WaitOptions, waitpid};
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, Read, Write},
+    os::unix::{ffi::OsStrExt, process::CommandExt},
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+const INIT: u32 = 26;
+const DESTROY: u32 = 38;
+
+/// How long a server may take to answer DESTROY, to end when the session has, and after SIGTERM.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+unsafe extern "C" {
+    /// fork(2) of the C library, which keeps its own books right.
+    safe fn fork() -> i32;
+}
+
+/// What happens.
+enum Event {
+    /// INIT was answered.
+    Init(Result<[u8; 64], culvert_sys::Errno>),
+    /// The server is gone, and how.
+    Gone(String),
+    /// No program of the run is there any more.
+    Over,
+}
+
+/// Becomes the guardian of `job`, a child that nobody waits for, and returns when its server is
+/// ready; `lock` keeps the directory of the mount.
+pub fn guard(job: &Job, lock: i32) -> Result<u8, Failure> {
+    // The lock of the run among them, which all of its processes inherit.
+    let lock_number = u32::try_from(lock).unwrap_or(u32::MAX);
+    let _ = culvert_sys::fd::close_range(3, lock_number.saturating_sub(1), 0);
+    let _ = culvert_sys::fd::close_range(lock_number.saturating_add(1), u32::MAX, 0);
+    let failed =
+        |error: io::Error| Failure::new(format!("cannot start its guardian: {}", reason(&error)));
+    let (mut told, tell) = io::pipe().map_err(failed)?;
+    match fork() {
+        -1 => Err(failed(io::Error::last_os_error())),
+        0 => {
+            drop(told);
+            if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
+                let _ = rustix::stdio::dup2_stdout(&nothing);
+            }
+            match Guardian::new(job) {
+                Ok(guardian) => guardian.serve(tell),
+                Err(why) => drop((&tell).write_all(why.as_bytes())),
+            }
+            Ok(0)
+        }
+        _ => {
+            drop(tell);
+            let mut text = String::new();
+            let _ = told.read_to_string(&mut text);
+            match text.as_str() {
+                READY => Ok(0),
+                "" => Err(Failure::told("its guardian was killed")),
+                why => {
+                    println!("{why}");
+                    Ok(1)
+                }
+            }
+        }
+    }
+}
+
+/// What the guardian tells when the server is ready.
+const READY: &str = "ready";
+
+struct Guardian<'a> {
+    job: &'a Job,
+    client: Arc<Client>,
+    bell: Arc<OwnedFd>,
+    lines: Lines,
+    events: Receiver<Event>,
+    sender: Sender<Event>,
+    child: i32,
+    /// Nobody writes lines any more.
+    written: Receiver<()>,
+}
+
+impl<'a> Guardian<'a> {
+    /// Starts the server.
+    fn new(job: &'a Job) -> Result<Self, String> {
+        // Those of the terminal are for the programs. The server inherits that.
+        for signal in [SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGTTOU, SIGPIPE] {
+            let _ = process::set_ignored(signal, true);
+        }
+        let _ = process::set_name(c"culvert-fuse");
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+        let directory = c_string(job.mount.as_os_str().as_bytes());
+        let cannot = |errno: culvert_sys::Errno| format!("cannot use the slots: {}", errno.text());
+        let client = Client::open(&directory, None).map_err(cannot)?;
+        let opened = trust::directory(&directory, trust::user()).map_err(|why| why.to_string())?;
+        let bell = open_fifo(&opened, BELL).map_err(cannot)?;
+        let guard = open_fifo(&opened, GUARD).map_err(cannot)?;
+        let (sender, events) = mpsc::channel();
+        let (client, bell, lines) = (Arc::new(client), Arc::new(bell), Lines::default());
+        let (child, written) = spawn(job, &lines)?;
+        let area = client.clone();
+        let reaper = sender.clone();
+        thread::spawn(move || reap(child, area.area(), &reaper));
+        let (area, ring) = (client.clone(), bell.clone());
+        thread::spawn(move || watch(&guard, area.area(), &ring));
+        let (init, asked) = (client.clone(), sender.clone());
+        thread::spawn(move || {
+            let _ = asked.send(Event::Init(initialise(&init)));
+        });
+        Ok(Self {
+            job,
+            client,
+            bell,
+            lines,
+            events,
+            sender,
+            child,
+            written,
+        })
+    }
+
+    fn name(&self) -> String {
+        shown(self.job.command[0].as_os_str())
+    }
+
+    /// `what`, and the server's last lines, all of them.
+    fn told(&self, what: &str) -> String {
+        // A child of the server may still have the pipe.
+        let _ = self.written.recv_timeout(Duration::from_millis(300));
+        self.lines.below(what)
+    }
+
+    /// Sees to the server to its end.
+    fn serve(self, mut tell: impl Write) {
+        let told = match self.until_ready() {
+            Ok(()) => READY.to_owned(),
+            Err(why) => why,
+        };
+        let ready = told == READY;
+        let heard = tell.write_all(told.as_bytes()).is_ok();
+        drop(tell);
+        if !ready || !heard {
+            self.client.area().end(&*self.bell);
+            self.stop();
+            self.remove();
+            return;
+        }
+        let (run, over) = (self.job.run.clone(), self.sender.clone());
+        thread::spawn(move || {
+            until_over(&run);
+            let _ = over.send(Event::Over);
+        });
+        let mut lives = true;
+        while let Ok(event) = self.events.recv() {
+            match event {
+                Event::Over => break,
+                Event::Init(_) => {}
+                Event::Gone(how) => {
+                    lives = false;
+                    self.client.area().end(&*self.bell);
+                    let what = format!(
+                        "culvert: {} of {} {how}; its files cannot be used any more",
+                        self.name(),
+                        shown(&self.job.target)
+                    );
+                    eprintln!("{}", self.told(&what));
+                }
+            }
+        }
+        // Who reads the programs' output is not kept waiting.
+        if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
+            let _ = rustix::stdio::dup2_stderr(&nothing);
+        }
+        if lives {
+            self.destroy();
+            self.client.area().end(&*self.bell);
+            self.stop();
+        }
+        self.remove();
+    }
+
+    fn until_ready(&self) -> Result<(), String> {
+        let limit = self.job.start_timeout;
+        let until = Instant::now() + limit;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(left) {
+                Ok(Event::Init(Ok(reply))) => {
+                    self.client.area().begin(&reply);
+                    return Ok(());
+                }
+                Ok(Event::Init(Err(errno))) => {
+                    // Its end says more.
+                    let what = match self.events.recv_timeout(Duration::from_millis(300)) {
+                        Ok(Event::Gone(how)) => format!("{} {how}", self.name()),
+                        _ => format!("{} refuses INIT: {}", self.name(), errno.text()),
+                    };
+                    return Err(self.told(&what));
+                }
+                Ok(Event::Gone(how)) => {
+                    let what = format!("{} {how} before it served", self.name());
+                    return Err(self.told(&what));
+                }
+                Ok(Event::Over) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    let what = format!(
+                        "{} has not answered INIT within {} s (start-timeout=)",
+                        self.name(),
+                        limit.as_secs_f64()
+                    );
+                    return Err(self.told(&what));
+                }
+            }
+        }
+    }
+
+    /// Sends DESTROY, and waits for its answer.
+    fn destroy(&self) {
+        let (client, (done, waited)) = (self.client.clone(), mpsc::channel());
+        thread::spawn(move || {
+            let _ = client.request(caller(), DESTROY, 0, 0, &mut |_| Ok(()), &mut |_| Ok(()));
+            let _ = done.send(());
+        });
+        let _ = waited.recv_timeout(PATIENCE);
+    }
+
+    /// Waits for the server's end, and makes it end.
+    fn stop(&self) {
+        for signal in [None, Some(SIGTERM), Some(SIGKILL)] {
+            let server = self.client.area().server();
+            for process in [server as i32, self.child] {
+                if let Some(signal) = signal
+                    && process > 0
+                {
+                    let _ = process::kill(process, signal);
+                }
+            }
+            let until = Instant::now() + PATIENCE;
+            loop {
+                let left = until.saturating_duration_since(Instant::now());
+                match self.events.recv_timeout(left) {
+                    Ok(Event::Gone(_)) => return,
+                    Ok(_) => {}
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    fn remove(&self) {
+        let directory = c_string(self.job.mount.as_os_str().as_bytes());
+        culvert_launch::run_directory::remove(culvert_sys::fd::CWD, &directory);
+    }
+}
+
+/// Starts the server: what it writes goes to `lines`, and something comes when that is all.
+fn spawn(job: &Job, lines: &Lines) -> Result<(i32, Receiver<()>), String> {
+    let failed = |error: io::Error| {
+        let name = shown(&job.command[0]);
+        format!("cannot start {name}: {}", reason(&error))
+    };
+    let (from, into) = io::pipe().map_err(failed)?;
+    let mut command = Command::new(&job.command[0]);
+    command.args(&job.command[1..]).stdin(Stdio::null());
+    command
+        .stdout(into.try_clone().map_err(failed)?)
+        .stderr(into);
+    for (ours, its) in [
+        ("CULVERT_AUDIT", "LD_AUDIT"),
+        ("CULVERT_PRELOAD", "LD_PRELOAD"),
+        ("CULVERT_SERVER", "CULVERT_RUN"),
+    ] {
+        command.env_remove(ours);
+        if let Some(value) = std::env::var_os(ours) {
+            command.env(its, value);
+        }
+    }
+    let guardian = std::process::id();
+    // SAFETY: two system calls, which use nothing that another thread may hold.
+    unsafe {
+        command.pre_exec(move || {
+            // Without its guardian nobody would end it.
+            let signal = rustix::process::Signal::TERM;
+            rustix::process::set_parent_process_death_signal(Some(signal))?;
+            match std::os::unix::process::parent_id() == guardian {
+                true => Ok(()),
+                false => Err(io::ErrorKind::Other.into()),
+            }
+        });
+    }
+    let child = command.spawn().map_err(failed)?;
+    drop(command);
+    let (lines, from) = (lines.clone(), File::from(std::os::fd::OwnedFd::from(from)));
+    let (done, written) = mpsc::channel();
+    thread::spawn(move || {
+        lines.take(from);
+        let _ = done.send(());
+    });
+    Ok((child.id() as i32, written))
+}
+
+/// Waits for children, to the end of the one that serves.
+fn reap(child: i32, area: &Area, events: &Sender<Event>) {
+    let mut last = String::from("has ended");
+    loop {
+        match waitpid(None, WaitOptions::empty()) {
+            Ok(Some((process, status))) => {
+                let how = match (status.exit_status(), status.terminating_signal()) {
+                    (Some(status), _) => format!("has ended with status {status}"),
+                    (_, Some(signal)) => format!("was ended by signal {signal}"),
+                    _ => continue,
+                };
+                let process = process.as_raw_nonzero().get();
+                let server = area.server() as i32;
+                if process == child {
+                    last.clone_from(&how);
+                }
+                if process == server {
+                    let _ = events.send(Event::Gone(how));
+                }
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => {
+                let _ = events.send(Event::Gone(last));
+                return;
+            }
+        }
+    }
+}
+
+fn caller() -> Caller {
+    Caller {
+        uid: process::geteuid(),
+        gid: process::getegid(),
+        pid: process::getpid(),
+    }
+}
+
+/// Sends INIT: the body of the answer.
+fn initialise(client: &Client) -> Result<[u8; 64], culvert_sys::Errno> {
+    let request = culvert_client::capabilities::request(LARGEST, false);
+    let request = request.bytes();
+    let mut reply = [0; 64];
+    let mut put = |payload: &culvert_slots::Payload<'_>| {
+        payload.write(0, request);
+        Ok(())
+    };
+    let mut take = |payload: &culvert_slots::Payload<'_>| match payload.len() {
+        0..8 => Err(culvert_sys::Errno::EIO),
+        _ => {
+            payload.read(0, &mut reply);
+            Ok(())
+        }
+    };
+    client.request(caller(), INIT, 0, request.len(), &mut put, &mut take)?;
+    Ok(reply)
+}
+
+/// Watches the programs that tell of themselves by `guard`: what one that dies has left in the slots
+/// is freed.
+fn watch(guard: &OwnedFd, area: &Area, bell: &OwnedFd) {
+    use culvert_sys::raw::general::pollfd;
+    const POLLIN: i16 = 1;
+    let mut known: HashMap<u64, OwnedFd> = HashMap::new();
+    loop {
+        let asked = |fd: i32| pollfd {
+            fd,
+            events: POLLIN,
+            revents: 0,
+        };
+        let (identities, processes): (Vec<u64>, Vec<i32>) = known
+            .iter()
+            .map(|(identity, process)| (*identity, process.raw()))
+            .unzip();
+        let all = [guard.raw()].into_iter().chain(processes);
+        let mut polled: Vec<_> = all.map(asked).collect();
+        if process::poll(&mut polled, -1).is_err() {
+            continue;
+        }
+        let ended = polled.iter().skip(1).zip(identities);
+        for (_, identity) in ended.filter(|(process, _)| process.revents != 0) {
+            known.remove(&identity);
+            if area.died(identity) {
+                let _ = culvert_sys::fs::write(bell, &[0]);
+            }
+        }
+        let mut identity = [0; 8];
+        while culvert_sys::fs::read(guard, &mut identity) == Ok(8) {
+            let identity = u64::from_ne_bytes(identity);
+            match Area::process_of(identity) {
+                // Gone already.
+                None => {
+                    area.died(identity);
+                }
+                Some(number) => {
+                    if let Ok(process) = process::pidfd_open(number) {
+                        known.insert(identity, process);
+                    }
+                }
+            }
+        }
+    }
+}

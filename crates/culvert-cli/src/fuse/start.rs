@@ -1,0 +1,350 @@
+//! From a mount of type `fuse.NAME` to a server that has answered INIT.
+
+use super::GUARDIAN;
+use crate::{
+    failure::{Failure, path, reason, shown},
+    inherited::Inherited,
+    own_path::own_path,
+    program::{self, Environment},
+    run_directory::{self, RunDirectory},
+    verdict::{self, Kind},
+};
+use culvert::mount::{Mount, parse_options};
+use culvert_preload::fuse_server;
+use culvert_run::{FUSE_SERVER, OUTSIDE};
+use culvert_slots::Area;
+use culvert_sys::{OwnedFd, trust};
+use std::{
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+/// The driver for FUSE servers.
+const DRIVER: &str = "fuse";
+/// How long a server may take to answer INIT, in seconds, unless the mount says otherwise.
+const START_TIMEOUT: u64 = 30;
+/// What a server has said of its mount that its clients must know.
+const OF_CLIENTS: [&str; 3] = ["allow_other", "default_permissions", "max_read"];
+
+/// What a guardian is told on its command line.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The directory of the run that the mount is for.
+    pub run: PathBuf,
+    /// The directory of the mount, which is the server's run.
+    pub mount: PathBuf,
+    /// Where programs see the mount.
+    pub target: OsString,
+    /// How long the server may take to answer INIT.
+    pub start_timeout: Duration,
+    /// The server and its arguments.
+    pub command: Vec<OsString>,
+}
+
+impl Job {
+    fn words(&self) -> Vec<OsString> {
+        let own = [
+            self.run.clone().into(),
+            self.mount.clone().into(),
+            self.target.clone(),
+            self.start_timeout.as_millis().to_string().into(),
+        ];
+        own.into_iter().chain(self.command.clone()).collect()
+    }
+
+    /// The job that `words` tell.
+    pub fn parse(mut words: Vec<OsString>) -> Option<Self> {
+        if words.len() < 5 {
+            return None;
+        }
+        let command = words.split_off(4);
+        let [run, mount, target, time] = words.try_into().ok()?;
+        Some(Self {
+            run: run.into(),
+            mount: mount.into(),
+            target,
+            start_timeout: Duration::from_millis(time.to_str()?.parse().ok()?),
+            command,
+        })
+    }
+}
+
+/// Whether type `driver` is that of a FUSE server.
+pub fn is_served(driver: &str) -> bool {
+    driver == DRIVER || driver.starts_with("fuse.")
+}
+
+/// The environment of a program that starts in a run of its own, with these flags, where the library
+/// is preloaded if the last says so.
+pub type Enter<'a> = &'a dyn Fn(&RunDirectory, u8, bool) -> Result<Environment, Failure>;
+
+/// Starts the server of `mount`, for the run in `directory`: the mount as it travels.
+pub fn start(
+    mount: &Mount,
+    directory: &RunDirectory,
+    inherited: &Inherited,
+    enter: Enter<'_>,
+) -> Result<Mount, Failure> {
+    let name = shown(path(&mount.target));
+    culvert_drivers::find(DRIVER).map_err(|error| Failure::new(error.to_string()))?;
+    let place = run_directory::create()?;
+    let started = start_in(&place, mount, directory, inherited, enter);
+    // The guardian has it from here on.
+    drop(OwnedFd::from_raw(place.lock));
+    started.map_err(|failure| {
+        culvert_launch::run_directory::remove(
+            culvert_sys::fd::CWD,
+            &culvert_run::files::c_string(place.path.as_os_str().as_bytes()),
+        );
+        failure.within(&format!("the mount {name}"))
+    })
+}
+
+fn start_in(
+    place: &RunDirectory,
+    mount: &Mount,
+    directory: &RunDirectory,
+    inherited: &Inherited,
+    enter: Enter<'_>,
+) -> Result<Mount, Failure> {
+    let (own, options) = split(mount);
+    place.write_mounts(&inherited.mounts)?;
+    let cannot = |what: &str, error: io::Error| {
+        Failure::new(format!("cannot make {what}: {}", reason(&error)))
+    };
+    let target = target(mount, &place.path).map_err(|error| cannot("a target", error))?;
+    std::os::unix::fs::symlink(&target, place.path.join(fuse_server::TARGET))
+        .map_err(|error| cannot("a link", error))?;
+    let opened = trust::directory(
+        &culvert_run::files::c_string(place.path.as_os_str().as_bytes()),
+        trust::user(),
+    );
+    let opened = opened.map_err(|why| Failure::new(why.to_string()))?;
+    Area::create(
+        &opened,
+        culvert_sys::process::geteuid(),
+        culvert_sys::process::getegid(),
+    )
+    .map_err(|errno| Failure::new(format!("cannot make the slots: {}", errno.text())))?;
+    let job = Job {
+        run: directory.path.clone(),
+        mount: place.path.clone(),
+        target: path(&mount.target).into(),
+        start_timeout: own.start_timeout,
+        command: command(mount, &own, &options, &target)?,
+    };
+    launch(&job, place, enter)?;
+    Ok(travelling(mount, &place.path))
+}
+
+/// What Culvert takes of a mount's options, for itself.
+struct Own {
+    command: Option<Vec<u8>>,
+    start_timeout: Duration,
+}
+
+/// Those, and the options of the server.
+fn split(mount: &Mount) -> (Own, Vec<(String, Vec<u8>)>) {
+    let seconds = |value: &[u8]| str::from_utf8(value).ok()?.parse::<f64>().ok();
+    let timeout = mount.option("start-timeout").and_then(seconds);
+    let timeout = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let own = Own {
+        command: mount.option("command").map(<[u8]>::to_vec),
+        start_timeout: timeout.unwrap_or(Duration::from_secs(START_TIMEOUT)),
+    };
+    let is_own = |name: &str| matches!(name, "command" | "start-timeout");
+    let options = mount.options.iter().filter(|(name, _)| !is_own(name));
+    (own, options.cloned().collect())
+}
+
+/// What the server is told to mount on: the target, where that is a directory, for its messages and
+/// checks. It mounts nothing there.
+fn target(mount: &Mount, place: &Path) -> io::Result<PathBuf> {
+    let target = path(&mount.target);
+    if target.is_dir() {
+        return Ok(target.to_path_buf());
+    }
+    let stand_in = place.join("at");
+    fs::create_dir(&stand_in)?;
+    Ok(stand_in)
+}
+
+/// The words of the server's command.
+fn command(
+    mount: &Mount,
+    own: &Own,
+    options: &[(String, Vec<u8>)],
+    target: &Path,
+) -> Result<Vec<OsString>, Failure> {
+    if let Some(command) = &own.command {
+        // %m is the target, %s the source; the shell never reads them as words of its own.
+        let text = replaced(&replaced(command, b"%m", b"\"$1\""), b"%s", b"\"$2\"");
+        let text = [b"exec ".as_slice(), &text].concat();
+        return Ok(vec![
+            "/bin/sh".into(),
+            "-c".into(),
+            OsString::from_vec(text),
+            "sh".into(),
+            target.into(),
+            path(&mount.source).into(),
+        ]);
+    }
+    let name = mount.driver.strip_prefix("fuse.").unwrap_or_default();
+    if name.is_empty() {
+        return Err(Failure::new("type fuse needs the server's command")
+            .advice("give command='NAME … %m', or type=fuse.NAME"));
+    }
+    let found = program::find(OsStr::new(name))
+        .map_err(|failure| failure.status(crate::failure::FAILED))?;
+    let mut words: Vec<OsString> = vec![
+        found.into(),
+        path(&mount.source).into(),
+        target.into(),
+        "-f".into(),
+    ];
+    let list: Vec<_> = options
+        .iter()
+        .map(|(name, value)| match value.is_empty() {
+            true => name.clone().into_bytes(),
+            // As fuse_opt_parse(3) reads it.
+            false => [
+                name.as_bytes(),
+                b"=",
+                &replaced(&replaced(value, b"\\", b"\\\\"), b",", b"\\,"),
+            ]
+            .concat(),
+        })
+        .collect();
+    if !list.is_empty() {
+        words.push("-o".into());
+        words.push(OsString::from_vec(list.join(&b',')));
+    }
+    Ok(words)
+}
+
+fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::new(), text);
+    while let Some(byte) = rest.first() {
+        match rest.strip_prefix(from) {
+            Some(behind) => {
+                out.extend_from_slice(to);
+                rest = behind;
+            }
+            None => {
+                out.push(*byte);
+                rest = &rest[1..];
+            }
+        }
+    }
+    out
+}
+
+/// Starts the guardian, and with it the server; returns when INIT is answered.
+fn launch(job: &Job, place: &RunDirectory, enter: Enter<'_>) -> Result<(), Failure> {
+    let preloaded = match verdict::of_program(Path::new(&job.command[0])) {
+        Ok((_, kind)) => kind == Kind::Preloaded,
+        Err(refusal) => return Err(Failure::new(refusal.message()).advice(refusal.remedy)),
+    };
+    let environment = enter(place, FUSE_SERVER | OUTSIDE, preloaded)?;
+    let failed =
+        |error: io::Error| Failure::new(format!("cannot start its guardian: {}", reason(&error)));
+    let told = Command::new(own_path().map_err(failed)?)
+        .arg(GUARDIAN)
+        .arg(place.lock.to_string())
+        .args(job.words())
+        .env_clear()
+        .envs(environment.into_iter().map(|(name, value)| match () {
+            // The guardian itself joins no run.
+            () if name == "LD_AUDIT" => ("CULVERT_AUDIT".into(), value),
+            () if name == "LD_PRELOAD" => ("CULVERT_PRELOAD".into(), value),
+            () if name == "CULVERT_RUN" => ("CULVERT_SERVER".into(), value),
+            () => (name, value),
+        }))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .and_then(std::process::Child::wait_with_output)
+        .map_err(failed)?;
+    match told.status.success() {
+        true => Ok(()),
+        false => Err(Failure::new(
+            String::from_utf8_lossy(&told.stdout).trim_end().to_owned(),
+        )),
+    }
+}
+
+/// The mount as every process of the run sees it.
+fn travelling(mount: &Mount, place: &Path) -> Mount {
+    let said = fs::read(place.join(fuse_server::OPTIONS)).unwrap_or_default();
+    let said = parse_options(&said).unwrap_or_default();
+    let mut options = vec![("slots".to_owned(), place.as_os_str().as_bytes().to_vec())];
+    let wanted = |name: &str| OF_CLIENTS.contains(&name);
+    options.extend(said.into_iter().filter(|(name, _)| wanted(name)));
+    let is_read_only = |(name, _): &&(String, Vec<u8>)| matches!(name.as_str(), "ro" | "rw");
+    options.extend(mount.options.iter().filter(is_read_only).cloned());
+    Mount {
+        driver: DRIVER.to_owned(),
+        source: mount.source.clone(),
+        target: mount.target.clone(),
+        options,
+        branches: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(driver: &str, options: &[(&str, &str)]) -> Mount {
+        let option = |(name, value): &(&str, &str)| (name.to_string(), value.as_bytes().to_vec());
+        Mount {
+            driver: driver.into(),
+            source: b"host:/data".to_vec(),
+            target: b"/mnt/x".to_vec(),
+            options: options.iter().map(option).collect(),
+            branches: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_server_gets_its_options_and_culvert_its_own() {
+        let mount = mount(
+            "fuse.sh",
+            &[("reconnect", ""), ("start-timeout", "2.5"), ("a", "b,c\\")],
+        );
+        let (own, options) = split(&mount);
+        assert_eq!(own.start_timeout, Duration::from_millis(2500));
+        let words = command(&mount, &own, &options, Path::new("/mnt/x")).unwrap();
+        assert!(words[0].as_bytes().ends_with(b"/sh"), "{words:?}");
+        let want = ["host:/data", "/mnt/x", "-f", "-o", "reconnect,a=b\\,c\\\\"];
+        assert_eq!(words[1..], want);
+    }
+
+    #[test]
+    fn a_command_names_target_and_source_as_words_of_their_own() {
+        let mount = mount("fuse", &[("command", "rclone mount %s %m")]);
+        let (own, options) = split(&mount);
+        let words = command(&mount, &own, &options, Path::new("/m n")).unwrap();
+        assert_eq!(words[2], "exec rclone mount \"$2\" \"$1\"");
+        assert_eq!(words[4..], ["/m n", "host:/data"]);
+        assert!(is_served("fuse") && is_served("fuse.x") && !is_served("fused"));
+    }
+
+    #[test]
+    fn a_job_comes_back_from_its_words() {
+        let job = Job {
+            run: "/run".into(),
+            mount: "/mount".into(),
+            target: "/mnt".into(),
+            start_timeout: Duration::from_secs(3),
+            command: vec!["a".into(), "b".into()],
+        };
+        let back = Job::parse(job.words()).unwrap();
+        assert_eq!(format!("{back:?}"), format!("{job:?}"));
+        assert!(Job::parse(vec!["a".into()]).is_none());
+    }
+}
