@@ -55,9 +55,12 @@ const LAYERS: &[Layer] = &[
     },
 ];
 
+/// Whether a layer with these options touches nothing.
+type TouchesNothing = fn(&Options) -> bool;
+
 /// Layers that touch nothing with some options ([`culvert::Layer::touches`]), and whether it is these:
 /// they are left out.
-const IDLE: &[(&str, fn(&Options) -> bool)] = &[
+const IDLE: &[(&str, TouchesNothing)] = &[
     ("fault", fault::touches_nothing),
     ("log", log::touches_nothing),
 ];
