@@ -314,6 +314,9 @@ impl Core {
         let now = self.connection.now();
         let operation = Operation::Setattr { setattr };
         let out = self.connection.attributes(who, node, &operation);
+        if changes.size.is_some() {
+            words.content(node).changed();
+        }
         let changed = words.node_changed(node);
         let out = out?;
         let found = attributes(node, &out.attr)?;

@@ -203,6 +203,13 @@ impl Core {
         self.ask_attributes(who, node, None)
     }
 
+    /// The bytes of `node` have changed, and so its attributes.
+    pub fn content_changed(&self, node: u64) {
+        let words = self.words();
+        words.content(node).changed();
+        words.node_changed(node);
+    }
+
     /// Ends a use of `node`.
     pub fn release(&self, node: u64) {
         self.give_back(self.nodes.release(self.words(), node));

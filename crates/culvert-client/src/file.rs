@@ -1,6 +1,7 @@
 //! An open file.
 
 use crate::{
+    ahead::Ahead,
     backing::BackingFile,
     changes::stripped,
     connection::Who,
@@ -15,7 +16,7 @@ use core::{
 };
 use culvert::{
     Attributes, Caching, Caller, Errno, File, Lock, LockKind, LockOwner, OpenFlags, Readiness,
-    Result, SetAttributes, Sink, Source, Wait, Whence,
+    Result, SetAttributes, Sink, Source, Wait, Whence, sync::Mutex,
 };
 use culvert_wire::{
     InitFlags, Operation,
@@ -44,6 +45,8 @@ pub struct FuseFile {
     /// Whether it was asked if a write takes capabilities.
     capabilities_gone: AtomicBool,
     pub backing: Option<BackingFile>,
+    /// Bytes that were read before they were asked for.
+    pub ahead: Mutex<Ahead>,
 }
 
 /// What goes over to the next program: handle, number, how it is open.
@@ -76,6 +79,7 @@ impl FuseFile {
             shared: AtomicU64::new(ALONE),
             capabilities_gone: AtomicBool::new(false),
             backing: None,
+            ahead: Mutex::new(Ahead::default()),
         }
     }
 
@@ -121,9 +125,9 @@ impl FuseFile {
         Some(self.shared.load(Relaxed)).filter(|&number| number < LEFT_OPEN)
     }
 
-    /// The file's attributes or content have changed.
+    /// The file's content has changed.
     pub fn changed(&self) {
-        self.core.words().node_changed(self.node);
+        self.core.content_changed(self.node);
     }
 
     /// Takes from the file what a write takes (`file_remove_privs`, fs/inode.c), where the server
@@ -192,7 +196,8 @@ impl File for FuseFile {
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         match &self.backing {
             Some(backing) => backing.read(offset, out),
-            None => self.read_through(offset, out),
+            None if self.handle.how & OpenOut::DIRECT_IO != 0 => self.read_through(offset, out),
+            None => self.read_cached(offset, out),
         }
     }
 

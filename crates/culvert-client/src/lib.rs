@@ -22,6 +22,7 @@
 
 extern crate alloc;
 
+mod ahead;
 mod attributes;
 mod backing;
 pub mod capabilities;

@@ -33,7 +33,7 @@ impl Core {
             Ok(entry) => entry,
             Err(error) => {
                 if error.errno() == Errno::ENOENT {
-                    self.nodes.absent(dir, name, &before, 0);
+                    self.nodes.absent(self.words(), (dir, name), &before, 0);
                 }
                 return Err(error);
             }
@@ -41,7 +41,7 @@ impl Core {
         match entry.nodeid {
             0 => {
                 let valid = crate::attributes::duration(entry.entry_valid, entry.entry_valid_nsec);
-                self.nodes.absent(dir, name, &before, valid);
+                self.nodes.absent(self.words(), (dir, name), &before, valid);
                 Err(Errno::ENOENT.into())
             }
             ROOT_ID => Err(Errno::EIO.into()),

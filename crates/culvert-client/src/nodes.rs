@@ -178,6 +178,18 @@ impl Nodes {
         table.nodes.get(&node)?.believed(words, now, node)
     }
 
+    /// Until when, from `now` on, what the server said of `node` last may be believed; `now`: not at
+    /// all.
+    pub fn believed_until(&self, words: Shared<'_>, (now, told): (u64, u64), node: u64) -> u64 {
+        let mut table = self.0.lock();
+        table.told(told);
+        let known = table.nodes.get(&node);
+        match known.filter(|_| words.is_shared) {
+            Some(known) => known.expires.max(now),
+            None => now,
+        }
+    }
+
     /// What `name` in `dir` is, if that may be believed.
     pub fn find(
         &self,
@@ -254,8 +266,18 @@ impl Nodes {
     }
 
     /// The name was not there, as the server said for `valid` nanoseconds.
-    pub fn absent(&self, dir: u64, name: &[u8], before: &Before, valid: u64) {
+    pub fn absent(
+        &self,
+        words: Shared<'_>,
+        (dir, name): (u64, &[u8]),
+        before: &Before,
+        valid: u64,
+    ) {
         let mut table = self.0.lock();
+        // Somebody has made it since.
+        if words.name(dir, name).now() != before.name {
+            return;
+        }
         table.leave_known_name(dir, name);
         let expires = before.now.saturating_add(valid);
         if table.nodes.contains_key(&dir) {
@@ -320,17 +342,21 @@ impl Nodes {
             true => entered.attributes_expire,
             false => 0,
         };
-        table.move_to(node, dir, name);
-        let named = Named {
-            node,
-            expires: match untold {
-                true => entered.name_expires,
-                false => 0,
-            },
-            stamp: before.name,
-            seen: before.now,
-        };
-        table.put_name(dir, name, named);
+        // Where it has a name, and this one has changed since, the other may be the newer.
+        let changed = words.name(dir, name).now() != before.name;
+        if !changed || known.name.is_none() {
+            table.move_to(node, dir, name);
+            let named = Named {
+                node,
+                expires: match untold {
+                    true => entered.name_expires,
+                    false => 0,
+                },
+                stamp: before.name,
+                seen: before.now,
+            };
+            table.put_name(dir, name, named);
+        }
         if table.nodes.len() + table.named > table.sweep_at {
             back.extend(table.sweep(words, before.now));
         }

@@ -79,7 +79,7 @@ impl Core {
         let handle = self.handle(who, node, sent, self.kills(who, flags))?;
         if flags.truncate() {
             if atomic && handle.fh.is_some() {
-                self.words().node_changed(node);
+                self.content_changed(node);
             } else {
                 let empty = SetAttributes {
                     size: Some(0),

@@ -15,12 +15,13 @@ use core::sync::atomic::{AtomicU64, Ordering::*};
 use culvert_slots::Channel;
 
 /// How many words a client wants: 64 KiB hold them.
-pub const WORDS: usize = 8 + NODES + NAMES + OPENS * OPEN_WORDS;
+pub const WORDS: usize = 8 + NODES + NAMES + CONTENTS + OPENS * OPEN_WORDS;
 const _: () = assert!(WORDS <= 8192);
 const NODES: usize = 1024;
 const NAMES: usize = 4096;
+const CONTENTS: usize = 512;
 /// Files that are open in several processes at once; what is more is not closed before the end.
-pub const OPENS: usize = 1000;
+pub const OPENS: usize = 800;
 /// State, handle, node.
 const OPEN_WORDS: usize = 3;
 
@@ -130,6 +131,11 @@ impl<'a> Shared<'a> {
         self.value(CHANGES)
     }
 
+    /// What counts the changes of the bytes of `node`.
+    pub fn content(self, node: u64) -> Counter<'a> {
+        Counter(self.word(8 + NODES + NAMES + mixed(node, &[]) % CONTENTS))
+    }
+
     /// What counts the changes of `name` in `dir`.
     pub fn name(self, dir: u64, name: &[u8]) -> Counter<'a> {
         Counter(self.word(8 + NODES + mixed(dir, name) % NAMES))
@@ -137,7 +143,7 @@ impl<'a> Shared<'a> {
 
     /// Open file number `index` of those in several processes.
     pub fn open(self, index: usize) -> Option<&'a [AtomicU64]> {
-        let start = 8 + NODES + NAMES + index.checked_mul(OPEN_WORDS)?;
+        let start = 8 + NODES + NAMES + CONTENTS + index.checked_mul(OPEN_WORDS)?;
         (index < OPENS)
             .then(|| self.words.get(start..start + OPEN_WORDS))
             .flatten()

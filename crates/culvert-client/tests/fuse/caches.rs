@@ -221,3 +221,36 @@ fn a_listing_brings_what_lookups_would() {
     let counted = served.line.counted();
     assert_eq!(counted.get("Lookup"), None, "{counted:?}");
 }
+
+#[test]
+fn small_reads_are_read_ahead_until_somebody_writes() {
+    let served = Served::new(Box::new(Memory::new()));
+    let (one, other) = (served.client(), served.client());
+    let (node, file) = made(&one, b"file");
+    let bytes: Vec<u8> = (0..1 << 20).map(|byte: u32| (byte >> 7) as u8).collect();
+    file.write_at(0, &mut &bytes[..]).expect("it is written");
+    other
+        .lookup(&WHO, other.root(), b"file")
+        .expect("it is there");
+    let Ok(Opened::Driven(again)) = other.open(&WHO, node, OpenFlags::READ) else {
+        panic!("it opens")
+    };
+    served.line.counted();
+    let mut piece = [0; 4096];
+    for (at, expected) in bytes.chunks(4096).enumerate() {
+        let count = again.read_at(at as u64 * 4096, &mut &mut piece[..]);
+        assert_eq!(count.expect("it is read"), 4096);
+        assert_eq!(piece, expected);
+        if at == 2 {
+            file.write_at(3 * 4096, &mut &[9; 4096][..])
+                .expect("it is written");
+            let count = again.read_at(3 * 4096, &mut &mut piece[..]);
+            assert_eq!(count.expect("it is read"), 4096);
+            assert_eq!(piece, [9; 4096]);
+            file.write_at(3 * 4096, &mut &bytes[3 * 4096..4 * 4096])
+                .expect("it is written");
+        }
+    }
+    let reads = served.line.counted()["Read"];
+    assert!(reads < 20, "{reads} for 256 reads");
+}

@@ -103,7 +103,7 @@ fn more_than_was_asked_for_is_an_input_error() {
         Some(Ok(match operation {
             Operation::Lookup { .. } => entry(2, file(0o100644, 5)).bytes().to_vec(),
             Operation::Open { .. } => OpenOut::default().bytes().to_vec(),
-            Operation::Read { .. } => vec![1; 11],
+            Operation::Read { .. } => vec![1; 200_000],
             Operation::Write { .. } => WriteOut {
                 size: 11,
                 padding: 0,
