@@ -18,7 +18,7 @@ impl Core {
         parts: &Parts,
         function: Function,
     ) -> Result<Vec<usize>> {
-        let policy = self.settings.policy(function);
+        let policy = self.settings().policy(function);
         let (mut here, mut parts) = (dir, parts.clone());
         loop {
             let mut refused = Errno::ENOENT;
@@ -68,7 +68,7 @@ impl Core {
             Err(error) if error.errno() == Errno::EACCES && parts[index].is_none() => error,
             Err(error) => return Err(error),
         };
-        let policy = self.settings.policy(function);
+        let policy = self.settings().policy(function);
         let mut candidates = Vec::new();
         for (index, branch) in self.branches.iter().enumerate() {
             if let (Some(part), false) = (parts[index], self.elevates) {
@@ -82,7 +82,7 @@ impl Core {
     }
 
     /// Whether something is made by `policy` on a branch, where the directory is `part`.
-    fn may_hold(
+    pub fn may_hold(
         &self,
         caller: &Caller<'_>,
         policy: Policy,
@@ -96,7 +96,7 @@ impl Core {
             return Err(Errno::ENOENT);
         }
         let space = branch.space().ok_or(Errno::EROFS)?;
-        if space.available < branch.how.least.unwrap_or(self.settings.least) {
+        if space.available < branch.how.least.unwrap_or(self.settings().least) {
             return Err(Errno::ENOSPC);
         }
         let modified = part.filter(|_| policy.is_newest());
@@ -115,7 +115,7 @@ impl Core {
         function: Function,
         found: &[Instance<'_>],
     ) -> Result<Vec<usize>> {
-        let policy = self.settings.policy(function);
+        let policy = self.settings().policy(function);
         let mut candidates = Vec::new();
         for one in found {
             let branch = &self.branches[one.index];
@@ -145,7 +145,7 @@ impl Core {
         function: Function,
         found: &'b [Instance<'a>],
     ) -> Result<&'b Instance<'a>> {
-        let policy = self.settings.policy(function);
+        let policy = self.settings().policy(function);
         let candidates: Vec<_> = match policy.is_first() {
             true => Vec::new(),
             false => {
@@ -222,7 +222,7 @@ impl Core {
         node: Node,
         function: Function,
     ) -> Result<(usize, Node)> {
-        if self.settings.policy(function).is_first() {
+        if self.settings().policy(function).is_first() {
             return self.first(node);
         }
         let all = self.instances(caller, node)?;

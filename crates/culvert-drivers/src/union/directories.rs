@@ -3,8 +3,9 @@
 
 use super::nodes::Member;
 use super::state::{Core, Parts};
+use super::transfer::copy_metadata;
 use alloc::vec::Vec;
-use culvert::{Caller, Errno, FileKind, Node, Result, SetAttributes};
+use culvert::{Caller, Errno, FileKind, Node, Result};
 use culvert_sys::process;
 use culvert_sys::raw::general::{CLOCK_REALTIME_COARSE, timespec};
 
@@ -205,7 +206,7 @@ impl Core {
     }
 
     /// A directory like `model`, `name` in `parent`; the one that is there if there is one.
-    fn clone_directory(
+    pub fn clone_directory(
         &self,
         caller: &Caller<'_>,
         (from, model): (usize, Node),
@@ -224,31 +225,8 @@ impl Core {
             }
             made => made?.attributes,
         };
-        // As far as the caller may: who may not give it away has it.
-        for name in source
-            .list_xattr(caller, model)
-            .unwrap_or_default()
-            .split(|&byte| byte == 0)
-        {
-            if let (false, Ok(value)) = (name.is_empty(), source.get_xattr(caller, model, name)) {
-                let _ = branch.set_xattr(caller, made.node, name, &value, 0);
-            }
-        }
-        if (made.uid, made.gid) != (wanted.uid, wanted.gid) {
-            let owner = SetAttributes {
-                uid: Some(wanted.uid),
-                gid: Some(wanted.gid),
-                ..SetAttributes::default()
-            };
-            let _ = branch.set_attributes(caller, made.node, &owner);
-        }
-        let rest = SetAttributes {
-            permissions: Some(wanted.permissions),
-            atime: Some(wanted.atime),
-            mtime: Some(wanted.mtime),
-            ..SetAttributes::default()
-        };
-        let _ = branch.set_attributes(caller, made.node, &rest);
+        let made_in = (&**branch, made.node);
+        copy_metadata(caller, (&**source, model, &wanted), made_in, false)?;
         Ok(made.node)
     }
 }

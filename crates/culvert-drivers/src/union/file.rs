@@ -1,37 +1,185 @@
-//! An open file of a branch, with the union's numbers.
+//! An open file of a branch, with the union's numbers; and which goes on with the file where that is
+//! moved to another branch.
 
 use super::state::Core;
 use alloc::{boxed::Box, sync::Arc};
-use culvert::{Attributes, Caller, File, FileLayer, LayeredFile, Node, Result};
+use culvert::{
+    Attributes, Caller, Errno, Error, File, FileLayer, LayeredFile, Node, OpenFlags, Operation,
+    Result, Source,
+};
+use culvert_sys::sync::OnceCell;
 
 /// It, which keeps its node.
 pub struct UnionFile {
-    inner: Box<dyn File>,
     core: Arc<Core>,
     node: Node,
-    index: usize,
+    flags: OpenFlags,
+    /// Whether it is moved where there is no room (option `moveonenospc` when it was opened).
+    moves: bool,
+    first: Place,
 }
 
+/// Where it is: on the last branch of this list.
+struct Place {
+    index: usize,
+    part: Node,
+    inner: Box<dyn File>,
+    /// This has a reference of the branch's.
+    referred: bool,
+    next: OnceCell<Box<Self>>,
+}
+
+impl Place {
+    const fn new(index: usize, part: Node, inner: Box<dyn File>, referred: bool) -> Self {
+        Self {
+            index,
+            part,
+            inner,
+            referred,
+            next: OnceCell::new(),
+        }
+    }
+}
+
+/// Bytes that are kept to be written again.
+const PIECE: usize = 1 << 20;
+
 impl UnionFile {
-    /// `inner`, which is `node`, on branch `index`.
+    /// `inner`, which is `node`, on branch `index`, where it is `part`, open with `flags`.
     pub fn wrap(
         core: &Arc<Core>,
         node: Node,
-        index: usize,
+        (index, part): (usize, Node),
+        flags: OpenFlags,
         inner: Box<dyn File>,
     ) -> Result<Box<dyn File>> {
         core.nodes.pin(node)?;
         Ok(Box::new(LayeredFile(Self {
-            inner,
             core: Arc::clone(core),
             node,
-            index,
+            flags,
+            moves: core.settings().moves.is_some(),
+            first: Place::new(index, part, inner, false),
         })))
+    }
+
+    /// Where it is, as far as this one knows.
+    fn place(&self) -> &Place {
+        let mut here = &self.first;
+        while let Some(next) = here.next.get() {
+            here = next;
+        }
+        here
+    }
+
+    /// Goes on where others have moved it.
+    fn catch_up(&self) {
+        loop {
+            let here = self.place();
+            let found = here.inner.attributes(&Caller::SYSTEM);
+            if found.is_ok_and(|found| found.links > 0) {
+                return;
+            }
+            match self.core.moved((here.index, here.part)) {
+                Some(to) if self.go_on(here, to, false).is_ok() => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Goes on with what is node `to` of a branch, on which this has a reference if it `referred`.
+    fn go_on(&self, here: &Place, to: (usize, Node), referred: bool) -> Result<()> {
+        let made = here.next.get_or_try_init(|| {
+            let gone = OpenFlags::TRUNCATE
+                .with(OpenFlags::EXCLUSIVE)
+                .with(OpenFlags::LENDS);
+            let flags = self.flags.without(gone);
+            let branch = &self.core.branches[to.0].fs;
+            let opened = branch.open(&Caller::SYSTEM, to.1, flags)?;
+            let inner = self.core.driven(to, opened)?;
+            Ok::<_, Error>(Box::new(Place::new(to.0, to.1, inner, referred)))
+        });
+        let is_its = made
+            .as_ref()
+            .is_ok_and(|made| made.part == to.1 && made.referred);
+        if referred && !is_its {
+            self.core.branches[to.0].fs.forget(to.1, 1);
+        }
+        made.map(drop)
+    }
+
+    /// Whether it could be moved where `more` bytes have room, or was already.
+    fn moves_on(&self, more: u64) -> bool {
+        let here = self.place();
+        let at = (here.index, here.part);
+        match self.core.make_room(self.node, at, &*here.inner, more) {
+            Some(to) => self.go_on(here, to, true).is_ok(),
+            None => {
+                self.catch_up();
+                !core::ptr::eq(here, self.place())
+            }
+        }
+    }
+
+    /// Writes what `from` has by `write`, which says where and how much, again where there is more
+    /// room.
+    fn write_all(
+        &self,
+        from: &mut dyn Source,
+        write: impl Fn(&dyn File, u64, &[u8]) -> Result<(u64, usize)>,
+    ) -> Result<(u64, usize)> {
+        let mut buffer = alloc::vec![0; from.remaining().min(PIECE)];
+        let (mut start, mut total) = (0, 0);
+        loop {
+            let wanted = from.remaining().min(PIECE);
+            let taken = match from.take(&mut buffer[..wanted]) {
+                Err(error) if total == 0 => return Err(error),
+                taken => taken.unwrap_or(0),
+            };
+            let mut done = 0;
+            // A write of nothing is one, too.
+            while done < taken || total == 0 && taken == 0 {
+                let bytes = &buffer[done..taken];
+                let written = write(&*self.place().inner, (total + done) as u64, bytes);
+                match written {
+                    Ok((at, count)) => {
+                        if total + done == 0 {
+                            start = at;
+                        }
+                        done += count;
+                        if count == 0 {
+                            return Ok((start, total + done));
+                        }
+                    }
+                    Err(error) => {
+                        let full = matches!(error.errno(), Errno::ENOSPC | Errno::EDQUOT);
+                        if full && self.moves_on(bytes.len() as u64) {
+                            continue;
+                        }
+                        return match total + done {
+                            0 => Err(error),
+                            written => Ok((start, written)),
+                        };
+                    }
+                }
+            }
+            total += done;
+            if from.remaining() == 0 {
+                return Ok((start, total));
+            }
+        }
     }
 }
 
 impl Drop for UnionFile {
     fn drop(&mut self) {
+        let mut here = Some(&self.first);
+        while let Some(place) = here {
+            if place.referred {
+                self.core.branches[place.index].fs.forget(place.part, 1);
+            }
+            here = place.next.get().map(|next| &**next);
+        }
         self.core.nodes.unpin(self.node).to(&self.core.branches);
     }
 }
@@ -40,15 +188,70 @@ impl FileLayer for UnionFile {
     type Inner = dyn File;
 
     fn inner(&self) -> &Self::Inner {
-        &*self.inner
+        &*self.place().inner
     }
 
     fn seen(&self, _: &Caller<'_>, attributes: Attributes) -> Attributes {
-        self.core.shown(self.node, self.index, attributes)
+        self.core.shown(self.node, self.place().index, attributes)
     }
 
-    /// Bytes are the branch's own.
+    fn around<T>(&self, _: Operation, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        if self.moves {
+            self.catch_up();
+        }
+        work()
+    }
+
+    fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
+        if !self.moves {
+            return self.inner().write_at(offset, from);
+        }
+        self.catch_up();
+        let written = self.write_all(from, |file, done, bytes| {
+            let count = file.write_at(offset + done, &mut &bytes[..])?;
+            Ok((offset + done, count))
+        });
+        written.map(|written| written.1)
+    }
+
+    fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
+        if !self.moves {
+            return self.inner().append(from);
+        }
+        self.catch_up();
+        self.write_all(from, |file, _, bytes| file.append(&mut &bytes[..]))
+    }
+
+    fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
+        loop {
+            let done = self.around(Operation::Allocate, || {
+                self.inner().allocate(mode, offset, length)
+            });
+            match done {
+                Err(error)
+                    if error.errno() == Errno::ENOSPC && self.moves && self.moves_on(length) => {}
+                done => return done,
+            }
+        }
+    }
+
     fn touches_data(&self) -> bool {
-        false
+        // Unless a write is to be made again.
+        self.moves
+    }
+
+    // Bytes are the branch's own.
+
+    fn descriptor(&self) -> Option<i32> {
+        self.inner().descriptor()
+    }
+
+    fn with_kernel_file(
+        &self,
+        range: (u64, u64),
+        stores: bool,
+        map: &mut dyn FnMut(i32),
+    ) -> Result<bool> {
+        self.inner().with_kernel_file(range, stores, map)
     }
 }

@@ -1,14 +1,16 @@
 //! The file system: what is asked. What is changed is in `changes`.
 
 use super::branch::Branch;
+use super::control::{Control, NAME, NODE};
 use super::file::UnionFile;
 use super::listing::{OpenDirectory, list};
+use super::moves::Moves;
 use super::nodes::Nodes;
-use super::options::{Function, Settings};
+use super::options::{Exdev, Function, Settings};
 use super::state::Core;
 use super::{ROOT, making};
+use crate::Environment;
 use crate::name_changes::NameChanges;
-use crate::{DescriptorFile, Environment, Keeper, unhindered};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use culvert::{
     Access, Attributes, Caller, Capabilities, DirectorySink, Entry, Errno, Error, FileKind,
@@ -20,8 +22,6 @@ use culvert_sys::process;
 /// Several file systems as one.
 pub struct UnionFs {
     pub(super) core: Arc<Core>,
-    pub(super) names: NameChanges,
-    keeper: Keeper,
     pub(super) capabilities: Capabilities,
 }
 
@@ -81,11 +81,13 @@ impl UnionFs {
             core: Arc::new(Core {
                 branches,
                 nodes,
-                settings,
+                control: Control::new(salts ^ target, environment, settings),
+                target: mount.target.clone(),
+                names: names(salts ^ target, environment),
+                moves: Moves::new(salts ^ target, environment),
+                keeper: environment.keeper,
                 elevates: environment.alone && process::geteuid() == 0,
             }),
-            names: names(salts ^ target, environment),
-            keeper: environment.keeper,
             capabilities,
         })
     }
@@ -98,30 +100,44 @@ impl UnionFs {
         }
     }
 
-    /// `opened` on branch `index`, where it is `part`, as `node` of the union.
+    /// `opened` with `flags` on branch `index`, where it is `part`, as `node` of the union.
     pub(super) fn opened(
+        &self,
+        node: Node,
+        at: (usize, Node),
+        flags: OpenFlags,
+        opened: Opened,
+    ) -> Result<Opened> {
+        let inner = self.core.driven(at, opened)?;
+        let file = UnionFile::wrap(&self.core, node, at, flags, inner)?;
+        Ok(Opened::Driven(file))
+    }
+
+    /// Gives what is opened for writing with `flags`, and has several names, an inode of its own, and
+    /// has the front end look for it again: `ESTALE`.
+    fn break_link(
         &self,
         caller: &Caller<'_>,
         node: Node,
         (index, part): (usize, Node),
-        opened: Opened,
-    ) -> Result<Opened> {
-        let inner: Box<dyn culvert::File> = match opened {
-            Opened::Driven(file) => file,
-            Opened::Backed(fd) => {
-                let found = self.core.branches[index].fs.attributes(caller, part)?;
-                let descriptor = unhindered(fd);
-                Box::new(DescriptorFile::new(
-                    descriptor,
-                    self.keeper,
-                    part,
-                    found.inode,
-                ))
+        flags: OpenFlags,
+    ) -> Result<()> {
+        if !self.core.settings().copies_links || !(flags.write() || flags.truncate()) {
+            return Ok(());
+        }
+        let branch = &self.core.branches[index];
+        let found = branch.fs.attributes(caller, part)?;
+        let place = self.core.nodes.with(node, |known| known.place.clone())?;
+        match place.filter(|_| found.links > 1 && branch.changes()) {
+            None => Ok(()),
+            Some((dir, name)) => {
+                // Only who may write it.
+                branch.fs.access(caller, part, Access::WRITE)?;
+                let at = (index, part);
+                self.core.break_link(caller, (dir, &name), at)?;
+                Err(Errno::ESTALE.into())
             }
-        };
-        Ok(Opened::Driven(UnionFile::wrap(
-            &self.core, node, index, inner,
-        )?))
+        }
     }
 
     /// Whether `caller` may do what only the union can check: on a branch that does not where the
@@ -229,7 +245,10 @@ impl FileSystem for UnionFs {
         // Each branch judges the right to search.
         let checks = |branch: &Branch| branch.fs.capabilities().checks_permissions;
         match self.core.branches.iter().all(checks) {
-            true => self.core.reach(caller, from, path),
+            true => {
+                let follow = self.core.settings().follow;
+                self.core.reach(caller, from, path, follow)
+            }
             false => None,
         }
     }
@@ -266,6 +285,9 @@ impl FileSystem for UnionFs {
     }
 
     fn path_of(&self, node: Node) -> Result<Vec<u8>> {
+        if node == NODE {
+            return Ok(NAME.to_vec());
+        }
         self.core.nodes.with(node, |_| ())?;
         // What is known by its name has none where that is another's by now.
         if let Err(error) = self.core.first(node) {
@@ -291,6 +313,9 @@ impl FileSystem for UnionFs {
     }
 
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
+        if node == NODE {
+            return caller.may(access, &self.core.control.attributes());
+        }
         let (index, part) = self.core.one(caller, node, Function::Access)?;
         let branch = &self.core.branches[index].fs;
         // That nothing is written on this branch is no reason that something is not to be written:
@@ -308,12 +333,21 @@ impl FileSystem for UnionFs {
 
     fn readlink(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
         let (index, part) = self.core.one(caller, node, Function::Readlink)?;
-        self.core.branches[index].fs.readlink(caller, part)
+        match self.core.branches[index].fs.readlink(caller, part) {
+            // A file that is shown as one.
+            Err(error) if error.errno() == Errno::EINVAL && self.core.settings().symlinkify => {
+                self.core.told(caller, node, b"fullpath")
+            }
+            target => target,
+        }
     }
 
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
+        if node == NODE {
+            return Err(Errno::EACCES.into());
+        }
         let all;
-        let at = match self.core.settings.policy(Function::Open).is_first() {
+        let at = match self.core.settings().policy(Function::Open).is_first() {
             true => self.core.first(node)?,
             false => {
                 all = self.core.instances(caller, node)?;
@@ -322,8 +356,9 @@ impl FileSystem for UnionFs {
             }
         };
         self.may_open(caller, at, flags)?;
+        self.break_link(caller, node, at, flags)?;
         let opened = self.core.branches[at.0].fs.open(caller, at.1, flags)?;
-        self.opened(caller, node, at, opened)
+        self.opened(node, at, flags, opened)
     }
 
     fn is_open_for_writing(&self, node: Node) -> Result<bool> {
@@ -341,7 +376,7 @@ impl FileSystem for UnionFs {
         let at = self.core.first(node)?;
         let branch = &self.core.branches[at.0].fs;
         let opened = branch.restore(caller, at.1, flags, state)?;
-        self.opened(caller, node, at, opened)
+        self.opened(node, at, flags, opened)
     }
 
     fn open_directory(
@@ -392,7 +427,7 @@ impl FileSystem for UnionFs {
                 continue;
             }
             seen.extend(branch.device);
-            let [ro, nc] = self.core.settings.tells_full;
+            let [ro, nc] = self.core.settings().tells_full;
             let is_full = !branch.changes() && !ro || !branch.creates() && !nc;
             let free = if is_full { 0 } else { found.blocks_available };
             bytes[0] = bytes[0].saturating_add(found.blocks.saturating_mul(unit));
@@ -407,6 +442,10 @@ impl FileSystem for UnionFs {
     }
 
     fn validity(&self) -> Validity {
+        // Who is told of a link, and gets a symbolic one, is not to believe it for long.
+        if self.core.settings().link_exdev != Exdev::Error {
+            return Validity::NONE;
+        }
         let all = self.core.branches.iter().map(|branch| branch.fs.validity());
         all.fold(Validity::SECOND, |least, one| Validity {
             entry: least.entry.min(one.entry),
@@ -416,6 +455,9 @@ impl FileSystem for UnionFs {
     }
 
     fn get_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+        if node == NODE {
+            return self.core.control_value(name);
+        }
         if let Some(word) = name.strip_prefix(b"user.mergerfs.") {
             return self.core.told(caller, node, word);
         }
@@ -424,6 +466,9 @@ impl FileSystem for UnionFs {
     }
 
     fn list_xattr(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
+        if node == NODE {
+            return Ok(self.core.control_names());
+        }
         let (index, part) = self.core.one(caller, node, Function::Listxattr)?;
         self.core.branches[index].fs.list_xattr(caller, part)
     }
@@ -436,6 +481,9 @@ impl FileSystem for UnionFs {
         value: &[u8],
         flags: u32,
     ) -> Result<()> {
+        if node == NODE {
+            return self.core.set_option(caller, name, value);
+        }
         self.on_each(caller, node, Function::SetXattr, &mut |branch, part| {
             branch.set_xattr(caller, part, name, value, flags)
         })
@@ -500,7 +548,7 @@ impl FileSystem for UnionFs {
     }
 
     fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
-        self.add_name(caller, node, dir, name)
+        self.link_or_symlink(caller, node, (dir, name))
     }
 
     fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
@@ -518,7 +566,7 @@ impl FileSystem for UnionFs {
         to: (Node, &[u8]),
         flags: RenameFlags,
     ) -> Result<()> {
-        self.move_name(caller, from, to, flags)
+        self.move_or_symlink(caller, from, to, flags)
     }
 
     fn tmpfile(
@@ -538,6 +586,9 @@ impl FileSystem for UnionFs {
     }
 
     fn hold(&self, node: Node) -> Result<()> {
+        if node == NODE {
+            return Ok(());
+        }
         self.core.first(node)?;
         let held = self.core.nodes.hold(node)?;
         for (index, part) in held {
@@ -576,7 +627,7 @@ impl FileSystem for UnionFs {
         let part = entry.attributes.node;
         let entry = self.identified(caller, index, entry)?;
         let node = entry.attributes.node;
-        match self.opened(caller, node, (index, part), opened) {
+        match self.opened(node, (index, part), flags, opened) {
             Ok(opened) => Ok((entry, opened)),
             Err(error) => {
                 self.forget(node, 1);
@@ -586,7 +637,7 @@ impl FileSystem for UnionFs {
     }
 
     fn forked(&self, shared_descriptors: bool) {
-        self.names.forked(shared_descriptors);
+        self.core.names.forked(shared_descriptors);
         for branch in &self.core.branches {
             branch.fs.forked(shared_descriptors);
         }

@@ -56,18 +56,18 @@ impl Core {
                 _ => {}
             }
         }
-        let path = match self.settings.inodes {
+        let path = match self.settings().inodes {
             InodeCalc::Path => self.seen_path(dir),
             _ => Vec::new(),
         };
         let first = self
-            .settings
+            .settings()
             .policy(super::options::Function::Getattr)
             .is_first();
         let of = |(name, listed): (Vec<u8>, Listed)| {
             let branch = &self.branches[listed.index];
             let is_directory = listed.kind == FileKind::Directory;
-            let inode = match self.settings.inodes {
+            let inode = match self.settings().inodes {
                 InodeCalc::Path if path.is_empty() => hash(&name),
                 InodeCalc::Path => hash(&[&path[..], b"/", &name].concat()),
                 // Of several directories the oldest tells.

@@ -1,5 +1,6 @@
 //! What is made: files, directories, links; and what is changed of what there is.
 
+use super::control::NAME;
 use super::filesystem::UnionFs;
 use super::found::{All, Found};
 use super::options::Function;
@@ -56,7 +57,13 @@ impl UnionFs {
         mode: u32,
     ) -> Result<(Entry, Opened)> {
         self.writable()?;
-        let _changing = self.names.change();
+        if (dir, name) == (super::ROOT, NAME) {
+            return Err(match flags.exclusive() {
+                true => Errno::EEXIST.into(),
+                false => Errno::EACCES.into(),
+            });
+        }
+        let _changing = self.core.names.change();
         let parts = self.core.directory(caller, dir)?;
         let mut found = self.core.seek(caller, &parts, name, Look::Glance)?;
         let index = match found.first() {
@@ -98,18 +105,18 @@ impl UnionFs {
         let part = entry.attributes.node;
         let found = Vec::from([(index, Found::new(branch, entry))]);
         let entry = self.core.enter(Some((dir, name)), found)?;
-        self.with_opened(caller, entry, (index, part), opened)
+        self.with_opened(entry, (index, part), flags, opened)
     }
 
     fn with_opened(
         &self,
-        caller: &Caller<'_>,
         entry: Entry,
         at: (usize, Node),
+        flags: OpenFlags,
         opened: Opened,
     ) -> Result<(Entry, Opened)> {
         let node = entry.attributes.node;
-        match self.opened(caller, node, at, opened) {
+        match self.opened(node, at, flags, opened) {
             Ok(opened) => Ok((entry, opened)),
             Err(error) => {
                 self.forget(node, 1);
@@ -148,7 +155,7 @@ impl UnionFs {
         let part = entry.attributes.node;
         let found = Vec::from([(index, Found::new(branch, entry))]);
         let entry = self.core.enter(None, found)?;
-        self.with_opened(caller, entry, (index, part), opened)
+        self.with_opened(entry, (index, part), flags, opened)
     }
 
     /// Makes what has no bytes, by `work` in the directory on a branch; on several where the policy
@@ -161,7 +168,7 @@ impl UnionFs {
         work: &mut dyn FnMut(&dyn FileSystem, Node) -> Result<Entry>,
     ) -> Result<Entry> {
         self.writable()?;
-        let _changing = self.names.change();
+        let _changing = self.core.names.change();
         let parts = self.core.directory(caller, dir)?;
         self.core.absent(caller, &parts, name)?;
         let (mut made, mut refused) = (All::new(), None);
@@ -208,7 +215,7 @@ impl UnionFs {
         if kind == FileKind::Directory {
             return Err(Errno::EPERM.into());
         }
-        let _changing = self.names.change();
+        let _changing = self.core.names.change();
         let parts = self.core.directory(caller, dir)?;
         self.core.absent(caller, &parts, name)?;
         let all = self.core.instances(caller, node)?;
@@ -219,7 +226,7 @@ impl UnionFs {
             return Err(Errno::EXDEV.into());
         }
         self.may_change(caller, &parts, &acting)?;
-        let keeps = self.core.settings.keeps_paths();
+        let keeps = self.core.settings().keeps_paths();
         let mut entry = None;
         for one in all.iter().rev().filter(|one| acting.contains(&one.index)) {
             let missing = keeps && parts[one.index].is_none();

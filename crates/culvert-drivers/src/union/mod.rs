@@ -8,12 +8,16 @@
 
 mod branch;
 mod choice;
+mod control;
 mod directories;
+mod exdev;
 mod file;
 mod filesystem;
+mod follow;
 mod found;
 mod listing;
 mod making;
+mod moves;
 mod moving;
 mod nodes;
 mod options;
@@ -22,6 +26,7 @@ mod policy;
 mod removing;
 mod rights;
 mod state;
+mod transfer;
 
 pub use options::{DECLARED, OPTIONS};
 

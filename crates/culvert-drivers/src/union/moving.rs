@@ -2,11 +2,13 @@
 //! the first one shows changes once, at the end.
 
 use super::choice::{instances, kind};
+use super::control::NAME;
 use super::filesystem::UnionFs;
 use super::found::{All, Found};
 use super::options::Function;
 use super::state::{At, Look, Parts};
-use alloc::{format, vec::Vec};
+use super::transfer::temporary;
+use alloc::vec::Vec;
 use culvert::{Caller, Errno, Error, FileKind, FileSystem, Node, RenameFlags, Result};
 
 impl UnionFs {
@@ -18,7 +20,10 @@ impl UnionFs {
         flags: RenameFlags,
     ) -> Result<()> {
         self.writable()?;
-        let _changing = self.names.change();
+        if to == (super::ROOT, NAME) {
+            return Err(Errno::EPERM.into());
+        }
+        let _changing = self.core.names.change();
         let old_parts = self.core.directory(caller, from.0)?;
         let new_parts = self.core.directory(caller, to.0)?;
         let news = self
@@ -79,7 +84,7 @@ impl UnionFs {
             Some(owner) => self.may_remove(caller, &new_parts, &acting, owner)?,
             None => self.may_change(caller, &new_parts, &acting)?,
         }
-        let keeps = self.core.settings.keeps_paths();
+        let keeps = self.core.settings().keeps_paths();
         let (moving, leaving): (Vec<usize>, Vec<usize>) = acting
             .into_iter()
             .partition(|&index| !keeps || new_parts[index].is_some());
@@ -169,8 +174,7 @@ impl UnionFs {
         if !replaces {
             return link(name);
         }
-        let random = crate::archive::host::random();
-        let temporary = format!(".culvert-{random:016x}").into_bytes();
+        let temporary = temporary();
         link(&temporary)?;
         let to = (dir, name);
         let moved = branch.rename(caller, (dir, &temporary), to, RenameFlags::default());

@@ -63,6 +63,13 @@ pub struct Known {
     held: Vec<(usize, Node)>,
 }
 
+impl Known {
+    /// One more reference of the front end's.
+    pub const fn refer(&mut self) {
+        self.references += 1;
+    }
+}
+
 /// What a lookup found.
 pub struct Seen {
     /// The number that it has unless it is known by another.
@@ -251,6 +258,15 @@ impl Nodes {
         Returned(table.drain_unkept())
     }
 
+    /// Directories do not stay known for having been used.
+    pub fn forget_recent(&self) -> Returned {
+        let mut table = self.table.lock();
+        while let Some(key) = table.recent.pop_front() {
+            table.unused(key);
+        }
+        Returned(table.drain_unkept())
+    }
+
     /// An open file keeps `node`.
     pub fn pin(&self, node: Node) -> Result<()> {
         self.with(node, |known| known.pins += 1)
@@ -430,11 +446,17 @@ impl Table {
         self.recent.push_back(key);
         if self.recent.len() > RECENT
             && let Some(oldest) = self.recent.pop_front()
-            && let Some(known) = self.known.get_mut(&oldest)
         {
+            self.unused(oldest);
+        }
+    }
+
+    /// It was long ago.
+    fn unused(&mut self, key: Key) {
+        if let Some(known) = self.known.get_mut(&key) {
             known.recent = false;
             known.pins = known.pins.saturating_sub(1);
-            self.unkept(oldest);
+            self.unkept(key);
         }
     }
 

@@ -110,6 +110,34 @@ pub enum InodeCalc {
     Passthrough,
 }
 
+/// What becomes of a link or a rename that is `EXDEV`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exdev {
+    /// That.
+    #[default]
+    Error,
+    /// A symbolic link, relative.
+    Relative,
+    /// A symbolic link by the path of the branch.
+    AbsoluteBase,
+    /// A symbolic link by the path of the mount.
+    AbsolutePool,
+}
+
+/// Which symbolic links are shown as what they lead to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follow {
+    /// None.
+    #[default]
+    Never,
+    /// Those to directories.
+    Directories,
+    /// Those to regular files.
+    Files,
+    /// All.
+    All,
+}
+
 /// The options of one mount, checked.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -124,6 +152,20 @@ pub struct Settings {
     pub tells_full: [bool; 2],
     /// Whether a rename goes by the paths that branches have.
     pub renames_by_path: Option<bool>,
+    /// By which a file is moved that has no room.
+    pub moves: Option<Policy>,
+    /// What becomes of a link that is `EXDEV`.
+    pub link_exdev: Exdev,
+    /// What becomes of a rename that is `EXDEV`.
+    pub rename_exdev: Exdev,
+    /// Which links are shown as what they lead to.
+    pub follow: Follow,
+    /// After how many seconds files that nobody may write are shown as links.
+    pub symlinkify: bool,
+    /// How long they have not changed.
+    pub symlinkify_timeout: u32,
+    /// Whether a file with several names is copied when it is opened for writing.
+    pub copies_links: bool,
 }
 
 const POLICY: &str = "POLICY";
@@ -202,6 +244,42 @@ pub const OPTIONS: &[OptionInfo] = &[
         "MODE:MODE...",
         "RW, RO or NC of each branch, with or without a comma and its minfreespace; better: SOURCE=MODE",
     ),
+    option(
+        "moveonenospc",
+        "true|false|POLICY",
+        "a file that is written to without room is moved to another branch, by a policy (true: mfs; default: false)",
+    ),
+    option(
+        "link-exdev",
+        "NAME",
+        "what a hard link becomes that paths keep from its branch: passthrough (EXDEV, default), rel-symlink, abs-base-symlink, abs-pool-symlink",
+    ),
+    option(
+        "rename-exdev",
+        "NAME",
+        "what a rename becomes that paths keep from its branch: passthrough (EXDEV, default), rel-symlink, abs-symlink; the file then lies in .mergerfs_rename_exdev",
+    ),
+    option(
+        "follow-symlinks",
+        "NAME",
+        "which links are shown as what they lead to in the union: never (default), directory, regular, all",
+    ),
+    option(
+        "symlinkify",
+        "true|false",
+        "files that nobody may write are shown as links to where they lie (default: false)",
+    ),
+    option(
+        "symlinkify_timeout",
+        "SECONDS",
+        "how long they have not changed (default: 3600)",
+    ),
+    option(
+        "link_cow",
+        "true|false",
+        "a file with several names is copied when it is opened for writing (default: false)",
+    ),
+    option("statfs", "base", "what statfs(2) sums up: all branches"),
     option("ro", "", "read-only"),
     option("rw", "", "writable (default)"),
 ];
@@ -231,6 +309,13 @@ impl Settings {
             narrow: false,
             tells_full: [true; 2],
             renames_by_path: None,
+            moves: None,
+            link_exdev: Exdev::default(),
+            rename_exdev: Exdev::default(),
+            follow: Follow::default(),
+            symlinkify: false,
+            symlinkify_timeout: 3600,
+            copies_links: false,
         };
         for (name, value) in &mount.options {
             settings.set(name, value)?;
@@ -239,7 +324,7 @@ impl Settings {
     }
 
     /// Sets option `name`, which there is.
-    fn set(&mut self, name: &str, value: &[u8]) -> Result<()> {
+    pub fn set(&mut self, name: &str, value: &[u8]) -> Result<()> {
         if let Some(category) = name.strip_prefix("category.") {
             let policy = policy(name, value)?;
             for (_, range, _) in CATEGORIES.iter().filter(|one| one.0 == category) {
@@ -273,10 +358,99 @@ impl Settings {
                     _ => return Err(invalid_option(name, value, "none of none, ro and nc")),
                 }
             }
+            "moveonenospc" => {
+                self.moves = match value {
+                    b"false" | b"0" => None,
+                    b"" | b"true" | b"1" => Policy::named(b"mfs"),
+                    _ => Some(policy(name, value)?),
+                }
+            }
+            "link-exdev" => {
+                self.link_exdev = match value {
+                    b"passthrough" => Exdev::Error,
+                    b"rel-symlink" => Exdev::Relative,
+                    b"abs-base-symlink" => Exdev::AbsoluteBase,
+                    b"abs-pool-symlink" => Exdev::AbsolutePool,
+                    _ => return Err(invalid_option(name, value, "there is no such way")),
+                }
+            }
+            "rename-exdev" => {
+                self.rename_exdev = match value {
+                    b"passthrough" => Exdev::Error,
+                    b"rel-symlink" => Exdev::Relative,
+                    b"abs-symlink" => Exdev::AbsolutePool,
+                    _ => return Err(invalid_option(name, value, "there is no such way")),
+                }
+            }
+            "follow-symlinks" => {
+                self.follow = match value {
+                    b"never" => Follow::Never,
+                    b"directory" => Follow::Directories,
+                    b"regular" => Follow::Files,
+                    b"all" => Follow::All,
+                    _ => return Err(invalid_option(name, value, "there is no such way")),
+                }
+            }
+            "symlinkify" => self.symlinkify = flag(name, value)?,
+            "symlinkify_timeout" => {
+                let number = core::str::from_utf8(value).ok();
+                let number = number.and_then(|number| number.parse().ok());
+                let why = "not a number of seconds";
+                let wrong = || invalid_option(name, value, why);
+                self.symlinkify_timeout = number.ok_or_else(wrong)?;
+            }
+            "link_cow" => self.copies_links = flag(name, value)?,
+            "statfs" if value != b"base" => {
+                let why = "only base: which path is asked for does not reach the driver";
+                return Err(invalid_option(name, value, why));
+            }
             "ignorepponrename" => self.renames_by_path = flag(name, value)?.then_some(false),
             _ => {}
         }
         Ok(())
+    }
+
+    /// The value of option `name`, where it can be changed while the mount lives.
+    pub fn told(&self, name: &str) -> Option<String> {
+        if let Some(category) = name.strip_prefix("category.") {
+            let (_, range, _) = CATEGORIES.iter().find(|one| one.0 == category)?;
+            let mut names: Vec<_> = self.policies[range.clone()]
+                .iter()
+                .map(|one| one.name)
+                .collect();
+            names.sort_unstable();
+            names.dedup();
+            return Some(names.join(","));
+        }
+        if let Some(function) = name.strip_prefix("func.") {
+            let at = FUNCTIONS.iter().position(|known| *known == function)?;
+            return Some(self.policies[at].name.into());
+        }
+        let exdev = |how| match how {
+            Exdev::Error => "passthrough",
+            Exdev::Relative => "rel-symlink",
+            Exdev::AbsoluteBase => "abs-base-symlink",
+            Exdev::AbsolutePool if name == "rename-exdev" => "abs-symlink",
+            Exdev::AbsolutePool => "abs-pool-symlink",
+        };
+        Some(match name {
+            "minfreespace" => format!("{}", self.least),
+            "moveonenospc" => self.moves.map_or("false", |policy| policy.name).into(),
+            "link-exdev" => exdev(self.link_exdev).into(),
+            "rename-exdev" => exdev(self.rename_exdev).into(),
+            "follow-symlinks" => match self.follow {
+                Follow::Never => "never",
+                Follow::Directories => "directory",
+                Follow::Files => "regular",
+                Follow::All => "all",
+            }
+            .into(),
+            "symlinkify" => format!("{}", self.symlinkify),
+            "symlinkify_timeout" => format!("{}", self.symlinkify_timeout),
+            "link_cow" => format!("{}", self.copies_links),
+            "ignorepponrename" => format!("{}", self.renames_by_path == Some(false)),
+            _ => return None,
+        })
     }
 
     /// The policy of `function`.

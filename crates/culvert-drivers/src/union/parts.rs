@@ -2,9 +2,11 @@
 
 use super::branch::mix;
 use super::choice::candidate;
+use super::control::{NAME, NODE};
+use super::follow::as_link;
 use super::found::{All, Found, Lease};
 use super::nodes::{Member, Seen};
-use super::options::{Function, InodeCalc};
+use super::options::{Follow, Function, InodeCalc};
 use super::state::{Core, Look, Parts};
 use alloc::vec::Vec;
 use culvert::{Attributes, Caller, Entry, Errno, FileKind, Node, Reached, Result};
@@ -54,7 +56,7 @@ impl Core {
         name: &[u8],
         look: Look,
     ) -> Result<All<'_>> {
-        let policy = self.settings.policy(Function::Getattr);
+        let policy = self.settings().policy(Function::Getattr);
         let mut found = self.all(caller, parts, name, policy.is_first(), look)?;
         if found.len() > 1 {
             let at = match policy.is_first() {
@@ -79,7 +81,8 @@ impl Core {
     /// `name` in `dir`, with one reference.
     pub fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
         let parts = self.directory(caller, dir)?;
-        self.lookup_in(caller, (dir, &parts), name)?
+        let follow = self.settings().follow;
+        self.lookup_in(caller, (dir, &parts), name, follow)?
             .map(|found| found.0)
             .ok_or(Errno::ENOENT.into())
     }
@@ -91,7 +94,12 @@ impl Core {
         caller: &Caller<'_>,
         (dir, parts): (Node, &Parts),
         name: &[u8],
+        follow: Follow,
     ) -> Result<Option<(Entry, Parts)>> {
+        if (dir, name) == (super::ROOT, NAME) {
+            let attributes = self.control.attributes();
+            return Ok(Some((Entry { attributes }, Parts::new())));
+        }
         let mut look = Look::Glance;
         loop {
             let found = self.seek(caller, parts, name, look)?;
@@ -107,7 +115,18 @@ impl Core {
                 Err(error) if error.errno() == Errno::ESTALE && look == Look::Glance => {
                     look = Look::Exact;
                 }
-                entry => return Ok(Some((entry?, members))),
+                entry => {
+                    let entry = entry?;
+                    let Attributes { node, kind, .. } = entry.attributes;
+                    if follow == Follow::Never || kind != FileKind::Symlink {
+                        return Ok(Some((entry, members)));
+                    }
+                    let followed = self.followed(caller, dir, node);
+                    if !matches!(followed, Ok(None)) {
+                        self.nodes.forget(node, 1).to(&self.branches);
+                    }
+                    return Ok(Some(followed?.unwrap_or((entry, members))));
+                }
             }
         }
     }
@@ -117,7 +136,7 @@ impl Core {
         if path.is_empty() {
             return Ok(super::ROOT);
         }
-        match self.reach(caller, super::ROOT, path) {
+        match self.reach(caller, super::ROOT, path, Follow::Never) {
             None => Err(Errno::ENOTDIR.into()),
             Some(reached) => {
                 let reached = reached?;
@@ -132,7 +151,13 @@ impl Core {
     }
 
     /// [`culvert::FileSystem::reach`]; none where a link is on the way.
-    pub fn reach(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
+    pub fn reach(
+        &self,
+        caller: &Caller<'_>,
+        from: Node,
+        path: &[u8],
+        follow: Follow,
+    ) -> Option<Result<Reached>> {
         let mut parent = from;
         let mut parts = match self.directory(caller, from) {
             Ok(parts) => parts,
@@ -145,7 +170,7 @@ impl Core {
         };
         let mut names = path.split(|&byte| byte == b'/').peekable();
         while let Some(name) = names.next() {
-            let found = self.lookup_in(caller, (parent, &parts), name);
+            let found = self.lookup_in(caller, (parent, &parts), name, follow);
             let is_last = names.peek().is_none();
             let (entry, members) = match found {
                 Ok(found) if is_last => {
@@ -181,6 +206,10 @@ impl Core {
 
     /// Whether there is nothing called `name` in the directory `parts`: else `EEXIST`.
     pub fn absent(&self, caller: &Caller<'_>, parts: &Parts, name: &[u8]) -> Result<()> {
+        let root = self.branches.iter().map(|branch| Some(branch.fs.root()));
+        if name == NAME && root.eq(parts.iter().copied()) {
+            return Err(Errno::EEXIST.into());
+        }
         match self
             .all(caller, parts, name, true, Look::Glance)?
             .is_empty()
@@ -209,7 +238,11 @@ impl Core {
                 branch.inode(found.entry.attributes.inode),
             )
         });
-        let (node, inode) = oldest.ok_or(Errno::ENOENT)?;
+        let (mut node, inode) = oldest.ok_or(Errno::ENOENT)?;
+        if self.is_shown_as_link(&shown) {
+            node = as_link(node);
+            shown.kind = FileKind::Symlink;
+        }
         let (mut asked, mut pins) = (u64::MAX, Vec::new());
         let member = |(index, found): (usize, Found<'_>)| {
             let (entry, lease) = found.take();
@@ -252,9 +285,16 @@ impl Core {
 
     /// stat(2) of `node`: of a directory what all of its parts say.
     pub fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes> {
+        if node == NODE {
+            return Ok(self.control.attributes());
+        }
         let kind = self.nodes.with(node, |known| known.kind)?;
         let (index, part) = self.one(caller, node, Function::Getattr)?;
         let mut found = self.branches[index].fs.attributes(caller, part)?;
+        if kind == FileKind::Symlink {
+            // Also a file that is shown as one.
+            found.kind = kind;
+        }
         if kind == FileKind::Directory {
             let parts = self.directory(caller, node)?.into_iter().enumerate();
             for (at, part) in parts.filter(|part| part.0 != index) {
@@ -270,7 +310,7 @@ impl Core {
     /// `attributes` of what is `node`, from branch `index`, as the union shows them.
     pub fn shown(&self, node: Node, index: usize, attributes: Attributes) -> Attributes {
         let branch = &self.branches[index];
-        let inode = match self.settings.inodes {
+        let inode = match self.settings().inodes {
             InodeCalc::Hybrid if attributes.kind == FileKind::Directory => {
                 let known = self.nodes.with(node, |known| known.inode);
                 known.unwrap_or(node.0)
@@ -279,16 +319,24 @@ impl Core {
             InodeCalc::Passthrough => attributes.inode,
             InodeCalc::Path => hash(&self.seen_path(node)),
         };
+        // Of a file that is shown as a link the length is that of its path.
+        let size = match self.settings().symlinkify {
+            true if attributes.kind == FileKind::Symlink => {
+                self.link_size(node, index, attributes.size)
+            }
+            _ => attributes.size,
+        };
         Attributes {
             node,
             inode: self.width(inode),
+            size,
             ..attributes
         }
     }
 
     /// `inode` in as many bits as are wanted.
-    pub const fn width(&self, inode: u64) -> u64 {
-        match self.settings.narrow {
+    pub fn width(&self, inode: u64) -> u64 {
+        match self.settings().narrow {
             true => (inode ^ (inode >> 32)) & 0xffff_ffff,
             false => inode,
         }

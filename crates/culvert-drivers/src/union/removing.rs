@@ -11,7 +11,7 @@ use culvert::{Caller, Errno, FileKind, FileSystem, Node, Result};
 impl UnionFs {
     pub(super) fn remove_file(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
         self.writable()?;
-        let _changing = self.names.change();
+        let _changing = self.core.names.change();
         let parts = self.core.directory(caller, dir)?;
         let mut all = self.core.all(caller, &parts, name, false, Look::Glance)?;
         match kind(&all)? {
@@ -35,7 +35,7 @@ impl UnionFs {
         name: &[u8],
     ) -> Result<()> {
         self.writable()?;
-        let _changing = self.names.change();
+        let _changing = self.core.names.change();
         let parts = self.core.directory(caller, dir)?;
         let mut all = self.core.all(caller, &parts, name, false, Look::Glance)?;
         match kind(&all)? {

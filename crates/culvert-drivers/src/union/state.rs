@@ -1,8 +1,11 @@
 //! What a union is.
 
 use super::branch::Branch;
+use super::control::Control;
+use super::moves::Moves;
 use super::nodes::Nodes;
-use super::options::Settings;
+use crate::Keeper;
+use crate::name_changes::NameChanges;
 use alloc::vec::Vec;
 use culvert::Node;
 
@@ -13,7 +16,15 @@ pub struct Core {
     /// What the front end knows.
     pub nodes: Nodes,
     /// What the user wants.
-    pub settings: Settings,
+    pub control: Control,
+    /// Where the mount is seen.
+    pub target: Vec<u8>,
+    /// The right to change names.
+    pub names: NameChanges,
+    /// Files that were moved.
+    pub moves: Moves,
+    /// Keeps descriptors.
+    pub keeper: Keeper,
     /// Whether missing directories are made by the superuser, whom this thread acts for others as.
     pub elevates: bool,
 }

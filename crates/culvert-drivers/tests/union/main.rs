@@ -1,5 +1,6 @@
 //! The driver `union`.
 
 mod conformance;
+mod links;
 mod policies;
 mod tools;

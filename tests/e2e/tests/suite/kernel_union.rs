@@ -79,3 +79,15 @@ fn each_user_may_what_the_first_branch_shows() {
     let done = shell(&script!("union/users.sh", place, culvert));
     assert_eq!(done.text(), "compared\n", "{}", done.report());
 }
+
+/// Whoever is killed while a file moves to another branch leaves the old or the new state.
+#[test]
+fn who_is_killed_leaves_the_old_or_the_new_state() {
+    if !possible() {
+        return;
+    }
+    let place = Mounted::place("union-killed");
+    let (place, culvert) = (place.text(""), world().culvert.display());
+    let done = shell(&script!("union/killed.sh", place, culvert));
+    assert_eq!(done.text(), "whole\n", "{}", done.report());
+}

@@ -1,0 +1,303 @@
+//! A file's way to another branch, or to an inode of its own: a copy that appears at one moment.
+
+use super::found::{Found, Lease};
+use super::moves::Move;
+use super::rights::as_superuser;
+use super::state::Core;
+use crate::{DescriptorFile, archive::host, unhindered};
+use alloc::{boxed::Box, format, vec::Vec};
+use culvert::{
+    Attributes, Caller, Entry, Errno, Error, File, FileSystem, Node, OpenFlags, Opened,
+    RenameFlags, Result, SetAttributes,
+};
+use culvert_sys::fd::{self, BorrowedFd, Command};
+use culvert_sys::raw::general::{F_UNLCK, F_WRLCK, SIGURG};
+
+/// How many bytes are copied at a time.
+const PIECE: usize = 256 << 10;
+
+/// A name that nobody has.
+pub fn temporary() -> Vec<u8> {
+    format!(".culvert-{:016x}", host::random()).into_bytes()
+}
+
+/// What becomes of a name that the target of a copy has already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum There {
+    /// `EEXIST`.
+    Stays,
+    /// It is the copy's from then on.
+    IsReplaced,
+}
+
+impl Core {
+    /// The file that `opened` on branch `index` is, where it is `part`.
+    pub fn driven(&self, (index, part): (usize, Node), opened: Opened) -> Result<Box<dyn File>> {
+        Ok(match opened {
+            Opened::Driven(file) => file,
+            Opened::Backed(fd) => {
+                let found = self.branches[index].fs.attributes(&Caller::SYSTEM, part)?;
+                let descriptor = unhindered(fd);
+                Box::new(DescriptorFile::new(
+                    descriptor,
+                    self.keeper,
+                    part,
+                    found.inode,
+                ))
+            }
+        })
+    }
+
+    /// A copy of a regular file, `from` a branch, as a name in a directory of the branch `to`: bytes,
+    /// holes, extended attributes, owner, mode and times. Nobody sees it before it is whole; whoever
+    /// is killed meanwhile leaves nothing, or, where the target has no files without names or the name is
+    /// replaced, a temporary name (`.culvert-...`). One reference of the branch's.
+    pub fn copy(
+        &self,
+        caller: &Caller<'_>,
+        from: (usize, Node),
+        (to, dir, name): (usize, Node, &[u8]),
+        there: There,
+    ) -> Result<Entry> {
+        let (source, target) = (&*self.branches[from.0].fs, &*self.branches[to].fs);
+        let wanted = source.attributes(caller, from.1)?;
+        let opened = source.open(caller, from.1, OpenFlags::READ)?;
+        let read = self.driven(from, opened)?;
+        let (flags, mode) = (OpenFlags::READ_WRITE, 0o600);
+        let mut temporary_name = None;
+        let (entry, opened) = match target.tmpfile(caller, dir, flags, mode) {
+            Err(error)
+                if matches!(
+                    error.errno(),
+                    Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EISDIR | Errno::EINVAL
+                ) =>
+            {
+                let flags = flags.with(OpenFlags::EXCLUSIVE);
+                let name = temporary_name.insert(temporary());
+                target.create(caller, dir, name, flags, mode)?
+            }
+            made => made?,
+        };
+        let made = entry.attributes.node;
+        let work = || {
+            let write = self.driven((to, made), opened)?;
+            copy_bytes(&*read, &*write)?;
+            copy_metadata(caller, (source, from.1, &wanted), (target, made), true)?;
+            write.sync(false)?;
+            drop(write);
+            let temporary = match &temporary_name {
+                Some(temporary) => temporary.clone(),
+                None if there == There::Stays => return link(caller, target, made, dir, name),
+                None => {
+                    let temporary = temporary();
+                    link(caller, target, made, dir, &temporary)?;
+                    temporary
+                }
+            };
+            let flags = match there {
+                There::Stays => RenameFlags(RenameFlags::NO_REPLACE),
+                There::IsReplaced => RenameFlags::default(),
+            };
+            let renamed = target.rename(caller, (dir, &temporary), (dir, name), flags);
+            renamed.inspect_err(|_| {
+                let _ = target.unlink(caller, dir, &temporary);
+            })
+        };
+        let done = work().and_then(|()| target.attributes(caller, made));
+        match done {
+            Ok(attributes) => Ok(Entry { attributes }),
+            Err(error) => {
+                if let Some(temporary) = temporary_name {
+                    let _ = target.unlink(caller, dir, &temporary);
+                }
+                target.forget(made, 1);
+                Err(error)
+            }
+        }
+    }
+
+    /// Moves the file `node`, which is `part` on branch `index` and open as `file`, to a branch with
+    /// room for `more` bytes (option `moveonenospc`): where it is now. None: it stays, since there is no
+    /// such branch, it has lost its name or has several, or others have it open for writing, whose
+    /// bytes would go into a file that nobody sees.
+    pub fn make_room(
+        &self,
+        node: Node,
+        (index, part): (usize, Node),
+        file: &dyn File,
+        more: u64,
+    ) -> Option<(usize, Node)> {
+        let policy = self.settings().moves?;
+        let caller = Caller::SYSTEM;
+        let _changing = self.names.change();
+        let place = self.nodes.with(node, |known| known.place.clone()).ok()?;
+        let (dir, name) = place?;
+        let parts = self.directory(&caller, dir).ok()?;
+        let found = self.find_exactly(&caller, index, parts[index]?, &name);
+        let found = found.ok().filter(|found| found.node() == part)?;
+        let shown = found.entry.attributes;
+        if shown.links != 1 || !is_the_only_writer(file) {
+            return None;
+        }
+        let mut candidates = Vec::new();
+        for (at, branch) in self.branches.iter().enumerate() {
+            if at != index {
+                let of = (at, branch);
+                let candidate = self.may_hold(&caller, policy, of, parts[at]);
+                let needed = shown.blocks.saturating_mul(512).saturating_add(more);
+                candidates.extend(candidate.ok().filter(|one| one.space.available > needed));
+            }
+        }
+        let to = *policy.choose(&candidates).first()?;
+        let work = || {
+            let target = self.ensure(&caller, dir, &parts, to)?;
+            let to = (to, target, &name[..]);
+            let entry = self.copy(&caller, (index, part), to, There::IsReplaced)?;
+            // From here on there are two of the same bytes, one of which is shown.
+            let there = Found::new(&self.branches[to.0], entry);
+            let here = parts[index].ok_or(Errno::ESTALE)?;
+            self.branches[index].fs.unlink(&caller, here, &name)?;
+            self.moves.note(Move {
+                from: self.branches[index].number(part),
+                to: (self.branches[to.0].number(super::ROOT), there.node()),
+            });
+            Ok::<_, Error>((to.0, there))
+        };
+        let (to, there) = match self.elevates {
+            true => as_superuser(work),
+            false => work(),
+        }
+        .ok()?;
+        // It stays known for as long as it is open.
+        let (entry, lease) = there.take();
+        debug_assert!(matches!(lease, Lease::Reference));
+        Some((to, entry.attributes.node))
+    }
+
+    /// Where the file that was `part` of branch `index` is by now, should it have been moved.
+    pub fn moved(&self, (index, part): (usize, Node)) -> Option<(usize, Node)> {
+        let (branch, node) = self.moves.find(self.branches[index].number(part))?;
+        let all = self.branches.iter();
+        let to = all
+            .clone()
+            .position(|one| one.number(super::ROOT) == branch)?;
+        Some((to, node))
+    }
+
+    /// Gives the file `name` in the directory `dir`, which is `part` of branch `index` and has more
+    /// names, an inode of its own (option `link_cow`).
+    pub fn break_link(
+        &self,
+        caller: &Caller<'_>,
+        (dir, name): (Node, &[u8]),
+        (index, part): (usize, Node),
+    ) -> Result<()> {
+        let _changing = self.names.change();
+        let parts = self.directory(caller, dir)?;
+        let over = parts[index].ok_or(Errno::ESTALE)?;
+        let found = self.find_exactly(caller, index, over, name)?;
+        if found.node() != part {
+            return Err(Errno::ESTALE.into());
+        }
+        let to = (index, over, name);
+        let made = self.copy(caller, (index, part), to, There::IsReplaced)?;
+        self.branches[index].fs.forget(made.attributes.node, 1);
+        Ok(())
+    }
+}
+
+/// Makes `name` in `dir` a name of `node`.
+fn link(
+    caller: &Caller<'_>,
+    fs: &dyn FileSystem,
+    node: Node,
+    dir: Node,
+    name: &[u8],
+) -> Result<()> {
+    let made = fs.link(caller, node, dir, name)?;
+    fs.forget(made.attributes.node, 1);
+    Ok(())
+}
+
+/// All bytes of `read` into `write`, which is empty; zeroes are left out.
+fn copy_bytes(read: &dyn File, write: &dyn File) -> Result<()> {
+    let mut buffer = alloc::vec![0; PIECE];
+    let mut at = 0;
+    loop {
+        let count = read.read_at(at, &mut &mut buffer[..])?;
+        if count == 0 {
+            break;
+        }
+        let mut done = 0;
+        let is_hole = buffer[..count].iter().all(|&byte| byte == 0);
+        while done < count && !is_hole {
+            let from = &mut &buffer[done..count];
+            match write.write_at(at + done as u64, from)? {
+                0 => return Err(Errno::EIO.into()),
+                written => done += written,
+            }
+        }
+        at += count as u64;
+    }
+    let size = SetAttributes {
+        size: Some(at),
+        ..SetAttributes::default()
+    };
+    write.set_attributes(&Caller::SYSTEM, &size)?;
+    Ok(())
+}
+
+/// What `wanted` says of `model`, and its extended attributes, for `made`. Unless it is to be `exact`,
+/// as far as the caller may: who may not give it away has it.
+pub fn copy_metadata(
+    caller: &Caller<'_>,
+    (source, model, wanted): (&dyn FileSystem, Node, &Attributes),
+    (target, made): (&dyn FileSystem, Node),
+    exact: bool,
+) -> Result<()> {
+    let names = source.list_xattr(caller, model).unwrap_or_default();
+    for name in names
+        .split(|&byte| byte == 0)
+        .filter(|name| !name.is_empty())
+    {
+        if let Ok(value) = source.get_xattr(caller, model, name) {
+            let _ = target.set_xattr(caller, made, name, &value, 0);
+        }
+    }
+    let found = target.attributes(caller, made)?;
+    if (found.uid, found.gid) != (wanted.uid, wanted.gid) {
+        let owner = SetAttributes {
+            uid: Some(wanted.uid),
+            gid: Some(wanted.gid),
+            ..SetAttributes::default()
+        };
+        match target.set_attributes(caller, made, &owner) {
+            Err(error) if exact => return Err(error),
+            _ => {}
+        }
+    }
+    let rest = SetAttributes {
+        permissions: Some(wanted.permissions),
+        atime: Some(wanted.atime),
+        mtime: Some(wanted.mtime),
+        ..SetAttributes::default()
+    };
+    match target.set_attributes(caller, made, &rest) {
+        Err(error) if exact => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether no other description has the file open for writing: the kernel grants a lease then (fcntl(2),
+/// `F_SETLEASE`), which is given back at once. Whose break would be told by a signal that is ignored.
+fn is_the_only_writer(file: &dyn File) -> bool {
+    let Some(descriptor) = file.descriptor().map(BorrowedFd::number) else {
+        return false;
+    };
+    let ask = || {
+        fd::fcntl(descriptor, Command::SETSIG, SIGURG as usize)?;
+        fd::fcntl(descriptor, Command::SETLEASE, F_WRLCK as usize)?;
+        fd::fcntl(descriptor, Command::SETLEASE, F_UNLCK as usize)
+    };
+    ask().is_ok()
+}

@@ -1,0 +1,221 @@
+//! Links that are more, or less, than links; options at run time.
+
+use crate::tools::{Scratch, me};
+use culvert::{Errno, FileKind, FileSystem, Node, OpenFlags, RenameFlags, Result};
+
+fn walk(union: &dyn FileSystem, path: &str) -> Result<culvert::Attributes> {
+    let mut node = union.root();
+    let mut found = union.attributes(&me(), node)?;
+    for name in path.split('/') {
+        found = union.lookup(&me(), node, name.as_bytes())?.attributes;
+        node = found.node;
+    }
+    Ok(found)
+}
+
+fn kind(union: &dyn FileSystem, path: &str) -> FileKind {
+    walk(union, path).unwrap().kind
+}
+
+fn at<'a>(union: &dyn FileSystem, path: &'a str) -> (Node, &'a [u8]) {
+    match path.rsplit_once('/') {
+        Some((dir, name)) => (walk(union, dir).unwrap().node, name.as_bytes()),
+        None => (union.root(), path.as_bytes()),
+    }
+}
+
+#[test]
+fn links_are_followed_in_the_union_and_not_outside() {
+    let scratch = Scratch::new();
+    scratch.write("a/d/f", "text");
+    scratch.write("b/e/g", "text");
+    scratch.write("outside/f", "");
+    let outside = scratch.0.join("outside");
+    scratch.sh(&format!(
+        "ln -s ../e/g a/d/over; ln -s e b/dir; ln -s {0} a/out; ln -s ../../outside/f a/d/up; \
+         ln -s nothing a/dangling; ln -s loop a/loop; ln -s dir/../d/f a/long; ln -s {1}/b/e a/based",
+        outside.display(),
+        scratch.0.display()
+    ));
+    use FileKind::{Directory, Regular, Symlink};
+    for (option, over, dir, based) in [
+        ("never", Symlink, Symlink, Symlink),
+        ("regular", Regular, Symlink, Symlink),
+        ("directory", Symlink, Directory, Directory),
+        ("all", Regular, Directory, Directory),
+    ] {
+        let option = format!("follow-symlinks={option}");
+        let union = scratch.open(&["a", "b"], &[&option]);
+        assert_eq!(kind(&*union, "d/over"), over, "{option}");
+        assert_eq!(kind(&*union, "long"), over, "{option}");
+        assert_eq!(kind(&*union, "dir"), dir, "{option}");
+        assert_eq!(kind(&*union, "based"), based, "{option}");
+        for name in ["out", "d/up", "dangling", "loop"] {
+            assert_eq!(kind(&*union, name), Symlink, "{option} {name}");
+        }
+        if dir == Directory {
+            assert_eq!(kind(&*union, "dir/g"), Regular);
+        }
+    }
+    // What is removed is the link.
+    let union = scratch.open(&["a", "b"], &["follow-symlinks=all"]);
+    let (dir, name) = at(&*union, "d/over");
+    union.unlink(&me(), dir, name).unwrap();
+    assert_eq!(scratch.on(&["a", "b"], "e/g"), [1]);
+    assert_eq!(scratch.on(&["a", "b"], "d/over"), []);
+}
+
+#[test]
+fn files_that_nobody_writes_are_shown_as_links() {
+    let scratch = Scratch::new();
+    scratch.write("b/d/old", "old");
+    scratch.write("b/d/own", "own");
+    scratch.sh("chmod 444 b/d/old; touch -d @1 b/d/old b/d/own");
+    // Its ctime is now.
+    let union = scratch.open(&["a", "b"], &["symlinkify"]);
+    assert_eq!(kind(&*union, "d/old"), FileKind::Regular);
+    let options = ["symlinkify", "symlinkify_timeout=0"];
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    let union = scratch.open(&["a", "b"], &options);
+    let found = walk(&*union, "d/old").unwrap();
+    assert_eq!(found.kind, FileKind::Symlink);
+    let target = union.readlink(&me(), found.node).unwrap();
+    let want = scratch.0.join("b/d/old");
+    assert_eq!(target, want.to_str().unwrap().as_bytes());
+    assert_eq!(found.size, target.len() as u64);
+    assert_eq!(kind(&*union, "d/own"), FileKind::Regular);
+}
+
+#[test]
+fn what_paths_keep_from_a_branch_becomes_a_link() {
+    let scratch = Scratch::new();
+    let read = |path: &str| scratch.sh(&format!("readlink {path}"));
+    scratch.write("a/one/deep/f", "text");
+    scratch.sh("mkdir -p b/two/deep; mkdir a/one/dir; mkdir -m 700 a/one/shut; touch a/one/shut/f");
+    let keeps = "category.create=epff";
+    for (option, want) in [
+        ("link-exdev=rel-symlink", "../../one/deep/f\n".to_owned()),
+        (
+            "link-exdev=abs-pool-symlink",
+            "/mnt/one/deep/f\n".to_owned(),
+        ),
+        (
+            "link-exdev=abs-base-symlink",
+            format!("{}/a/one/deep/f\n", scratch.0.display()),
+        ),
+    ] {
+        let union = scratch.open(&["a", "b"], &[keeps, option]);
+        let node = walk(&*union, "one/deep/f").unwrap().node;
+        let (dir, name) = at(&*union, "two/deep/l");
+        let made = union.link(&me(), node, dir, name).unwrap();
+        assert_eq!(made.attributes.node, node, "{option}");
+        assert_eq!(read("b/two/deep/l"), want);
+        scratch.sh("rm b/two/deep/l");
+    }
+    let rename = |option: &str, from: &str, to: &str| {
+        let union = scratch.open(&["a", "b"], &[keeps, option]);
+        let (from, to) = (at(&*union, from), at(&*union, to));
+        union.rename(&me(), from, to, RenameFlags::default())
+    };
+    let refused = rename("rename-exdev=passthrough", "one/deep/f", "two/deep/g");
+    assert_eq!(refused.unwrap_err().errno(), Errno::EXDEV);
+    rename("rename-exdev=rel-symlink", "one/deep/f", "two/deep/g").unwrap();
+    let want = "../../.mergerfs_rename_exdev/one/deep/f\n";
+    assert_eq!(read("b/two/deep/g"), want);
+    assert_eq!(
+        scratch.sh("cat a/.mergerfs_rename_exdev/one/deep/f"),
+        "text"
+    );
+    assert_eq!(scratch.on(&["a"], "one/deep/f"), []);
+    rename("rename-exdev=abs-symlink", "one/shut", "two/shut").unwrap();
+    assert_eq!(read("b/two/shut"), "/mnt/.mergerfs_rename_exdev/one/shut\n");
+    assert_eq!(scratch.on(&["a"], ".mergerfs_rename_exdev/one/shut/f"), [0]);
+    // Onto what there is a link cannot be put at one moment.
+    scratch.write("b/two/there", "");
+    let refused = rename("rename-exdev=abs-symlink", "one/dir", "two/there");
+    assert!(refused.is_err());
+    assert_eq!(scratch.on(&["a", "b"], "one/dir"), [0]);
+}
+
+#[test]
+fn a_file_with_several_names_is_copied_before_it_is_written() {
+    let scratch = Scratch::new();
+    scratch.write("a/d/f", "text");
+    scratch.sh("ln a/d/f a/d/g; chmod 640 a/d/f; touch -d @7 a/d/f");
+    let union = scratch.open(&["a", "b"], &["link_cow"]);
+    let open = |flags| {
+        let node = walk(&*union, "d/g").unwrap().node;
+        union.open(&me(), node, flags).map(drop)
+    };
+    open(OpenFlags::READ).unwrap();
+    assert_eq!(scratch.sh("stat -c %h a/d/g"), "2\n");
+    // To be looked up again.
+    let first = open(OpenFlags::WRITE).unwrap_err();
+    assert_eq!(first.errno(), Errno::ESTALE);
+    open(OpenFlags::WRITE).unwrap();
+    assert_eq!(
+        scratch.sh("stat -c '%h %a %Y' a/d/f a/d/g"),
+        "1 640 7\n1 640 7\n"
+    );
+    assert_eq!(scratch.sh("cat a/d/g; ls -A a/d"), "textf\ng\n");
+}
+
+#[test]
+fn options_are_changed_for_all_processes() {
+    let scratch = Scratch::new();
+    scratch.sh("mkdir a b");
+    let mount = scratch
+        .prepare(&["a", "b=NC"], &["category.create=ff"])
+        .unwrap();
+    let [one, other] = [(); 2].map(|()| scratch.open_again(&mount));
+    let control = |union: &dyn FileSystem| walk(union, ".mergerfs").unwrap().node;
+    let get = |name: &str| {
+        let name = format!("user.mergerfs.{name}");
+        let value = other.get_xattr(&me(), control(&*other), name.as_bytes());
+        value.map(|value| String::from_utf8(value).unwrap())
+    };
+    let set = |name: &str, value: &str| {
+        let name = format!("user.mergerfs.{name}");
+        one.set_xattr(&me(), control(&*one), name.as_bytes(), value.as_bytes(), 0)
+    };
+    let base = scratch.0.display();
+    assert_eq!(get("branches").unwrap(), format!("{base}/a=RW:{base}/b=NC"));
+    assert_eq!(get("category.create").unwrap(), "ff");
+    assert_eq!(get("moveonenospc").unwrap(), "false");
+    set("category.create", "erofs").unwrap();
+    set("minfreespace", "4K").unwrap();
+    set("func.getattr", "newest").unwrap();
+    assert_eq!(get("category.create").unwrap(), "erofs");
+    assert_eq!(get("minfreespace").unwrap(), "4096");
+    assert_eq!(get("category.search").unwrap(), "ff,newest");
+    let made = other.mkdir(&me(), other.root(), b"d", 0o755);
+    assert_eq!(made.unwrap_err().errno(), Errno::EROFS);
+    // One that comes later has them, too.
+    let third = scratch.open_again(&mount);
+    let made = third.mkdir(&me(), third.root(), b"d", 0o755);
+    assert_eq!(made.unwrap_err().errno(), Errno::EROFS);
+    for (name, value, errno) in [
+        ("category.create", "no", Errno::EINVAL),
+        ("version", "1", Errno::EINVAL),
+        ("nothing", "1", Errno::ENODATA),
+        ("branches", "+>/x", Errno::EOPNOTSUPP),
+    ] {
+        assert_eq!(set(name, value).unwrap_err().errno(), errno, "{name}");
+    }
+    set("cmd.gc", "").unwrap();
+    let names = other.list_xattr(&me(), control(&*other)).unwrap();
+    let names = String::from_utf8(names).unwrap();
+    assert!(names.contains("user.mergerfs.func.getattr\0"), "{names}");
+    // It is not listed, and nothing else can have its name.
+    let mut listed = Vec::new();
+    let root = one.root();
+    one.read_directory(&me(), root, 0, &mut |entry| {
+        listed.push(entry.name.to_vec());
+        true
+    })
+    .unwrap();
+    assert!(listed.is_empty());
+    set("category.create", "ff").unwrap();
+    let made = one.mkdir(&me(), root, b".mergerfs", 0o755);
+    assert_eq!(made.unwrap_err().errno(), Errno::EEXIST);
+}
