@@ -3,9 +3,11 @@
 use crate::area::{Area, BELL, GUARD, LARGEST, SLOTS, Session, Slot, State, Word, open_fifo};
 use crate::channel::{Body, Caller, Channel};
 use crate::identity::Identity;
+use crate::server::has_reply;
+use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use culvert_sys::sync::{shared_wait_outside, shared_wake_one};
+use culvert_sys::sync::{Mutex, shared_wait_outside, shared_wake_one};
 use culvert_sys::trust::{self, Opened};
 use culvert_sys::{BorrowedFd, Errno, OwnedFd, fs};
 
@@ -37,6 +39,8 @@ pub struct Client<H: Held = OwnedFd> {
     interrupted: Option<fn() -> bool>,
     /// Where to look for a free slot first.
     first: AtomicU32,
+    /// Requests whose reply nobody waits for, and that may not have it yet.
+    pending: Mutex<Vec<(usize, Word)>>,
 }
 
 /// A slot that is this process's.
@@ -102,6 +106,7 @@ impl<H: Held> Client<H> {
             own: AtomicU64::new(0),
             interrupted,
             first: AtomicU32::new(0),
+            pending: Mutex::new(Vec::new()),
         };
         client.introduce(&opened);
         Ok(client)
@@ -309,6 +314,29 @@ impl<H: Held> Client<H> {
         }
     }
 
+    /// The word of slot `index`, where the request of `word` has no reply yet.
+    fn is_pending(&self, index: usize, word: Word) -> Option<Word> {
+        let seen = Word(self.area.slot(index).word.load(Acquire));
+        let waits = matches!(seen.state(), Some(State::Posted | State::Taken));
+        (waits && seen.count() == word.count()).then_some(seen)
+    }
+
+    /// Returns when what nobody waits for has its replies.
+    fn await_pending(&self) {
+        let pending = core::mem::take(&mut *self.pending.lock());
+        for (index, word) in pending {
+            while let Some(seen) = self.is_pending(index, word) {
+                let waited = shared_wait_outside(&self.area.slot(index).word, seen.0, TICK);
+                if waited == Err(Errno::ETIMEDOUT) && self.is_over() {
+                    return;
+                }
+                if self.area.session() == Session::Ended {
+                    return;
+                }
+            }
+        }
+    }
+
     /// Takes a request back that the server has not taken.
     fn take_back(&self, claim: &Claim<'_>) -> bool {
         let posted = claim.word.to(State::Posted).0;
@@ -351,6 +379,11 @@ impl<H: Held> Channel for Client<H> {
         if self.area.session() == Session::Ended {
             return Err(Errno::ENOTCONN);
         }
+        // The kernel forgets no node before the RELEASE of a file of it was answered
+        // (`fuse_file_put`, fs/fuse/file.c), and servers rely on that.
+        if !has_reply(opcode) {
+            self.await_pending();
+        }
         let own = self.own(caller.pid);
         let claim = self.try_claim(own).ok_or(Errno::EAGAIN)?;
         self.area.payload(claim.index, body.len()).write(0, body);
@@ -362,6 +395,10 @@ impl<H: Held> Channel for Client<H> {
         let is_over = matches!(word.state(), Some(State::Free | State::Done));
         if is_over && word.count() == claim.word.count() {
             self.area.free_orphan(claim.index);
+        } else if has_reply(opcode) {
+            let mut pending = self.pending.lock();
+            pending.retain(|(index, word)| self.is_pending(*index, *word).is_some());
+            pending.push((claim.index, claim.word));
         }
         core::mem::forget(claim);
         Ok(())
@@ -386,6 +423,7 @@ impl<H: Held> Channel for Client<H> {
 
     fn forked(&self) {
         self.own.store(0, Relaxed);
+        self.pending.lock().clear();
     }
 }
 

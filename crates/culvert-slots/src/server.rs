@@ -23,6 +23,11 @@ const OF_INTERRUPT: u64 = 1;
 const NOT_ZERO: u64 = 1 << 48;
 const COUNT_BITS: u32 = 9;
 
+/// Whether a request has a reply.
+pub(crate) const fn has_reply(opcode: u32) -> bool {
+    !matches!(opcode, FORGET | BATCH_FORGET)
+}
+
 const fn unique(index: usize, word: Word) -> u64 {
     NOT_ZERO | (word.count() as u64) << COUNT_BITS | (index as u64) << 1
 }
@@ -73,7 +78,7 @@ impl Message<'_> {
 
     /// It was copied: of a request without a reply that is all.
     pub fn taken(self) {
-        if self.interrupted.is_none() && matches!(self.opcode, FORGET | BATCH_FORGET) {
+        if self.interrupted.is_none() && !has_reply(self.opcode) {
             self.server.free(self.index, self.word);
         }
     }
@@ -83,9 +88,9 @@ impl Message<'_> {
         if self.interrupted.is_some() {
             return;
         }
-        match self.opcode {
-            FORGET | BATCH_FORGET => self.server.free(self.index, self.word),
-            _ => {
+        match has_reply(self.opcode) {
+            false => self.server.free(self.index, self.word),
+            true => {
                 if let Ok(reply) = self.server.reply(unique(self.index, self.word)) {
                     let _ = reply.finish(-errno.raw(), 0);
                 }
@@ -129,11 +134,10 @@ impl Reply<'_> {
         let replying = word.0 | REPLYING;
         let _ = server.in_hand[index].compare_exchange(replying, 0, SeqCst, Relaxed);
         match replied {
-            Ok(_) if slot.owner.load(SeqCst) == Identity::ORPHAN.0 => {
-                server.area.free_orphan(index);
-                Ok(())
-            }
             Ok(_) => {
+                if slot.owner.load(SeqCst) == Identity::ORPHAN.0 {
+                    server.area.free_orphan(index);
+                }
                 shared_wake(&slot.word);
                 Ok(())
             }

@@ -219,6 +219,31 @@ fn more_requests_than_slots_wait_for_one() {
 }
 
 #[test]
+fn nothing_is_forgotten_before_what_nobody_waits_for_was_answered() {
+    let place = Place::new("order");
+    let ((server, bell), client) = (place.server(), place.client());
+    client.send(caller(), RELEASE, 3, &[0; 24]).unwrap();
+    while !heard(&bell) {}
+    let message = server.take().unwrap().unwrap();
+    let number = u64::from_ne_bytes(message.header[8..16].try_into().unwrap());
+    let sent = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let forgetting = scope.spawn(|| {
+            client.send(caller(), FORGET, 3, &[0; 8]).unwrap();
+            sent.store(true, Relaxed);
+        });
+        assert!(!heard(&bell) && !sent.load(Relaxed));
+        message.taken();
+        server.reply(number).unwrap().finish(0, 0).unwrap();
+        forgetting.join().unwrap();
+    });
+    let forget = server.take().unwrap().unwrap();
+    assert_eq!(forget.header[4..8], FORGET.to_ne_bytes());
+    forget.taken();
+    assert_eq!(free_slots(server.area()), SLOTS);
+}
+
+#[test]
 fn the_end_of_the_session_is_told_to_all() {
     let place = Place::new("end");
     let ((server, bell), client) = (place.server(), place.client());
