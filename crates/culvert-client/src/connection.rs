@@ -236,12 +236,20 @@ impl Connection {
             .map_err(|_| Errno::ENOMEM)?;
         bytes.resize(body.length(), 0);
         body.copy_to(&mut bytes).ok_or(Errno::EIO)?;
-        match self.channel.send(who.sent, opcode, node, &bytes) {
-            // There is no room now: it is waited for where there is an answer.
-            Err(Errno::EAGAIN) if operation.is_answered() => {
-                self.call(who, node, operation, &mut |_| Ok(()))
+        Ok(self.channel.send(who.sent, opcode, node, &bytes)?)
+    }
+
+    /// RELEASE or RELEASEDIR: whether it is over. Its answer is waited for, because the node must not
+    /// be forgotten before (the kernel holds the inode until then, `fuse_prepare_release`,
+    /// fs/fuse/file.c): a server with several threads may carry FORGET out first, and libfuse ends
+    /// itself then. Who is interrupted does not wait.
+    pub fn close(&self, who: Who, node: u64, operation: &Operation<'_>) -> bool {
+        match self.call(who, node, operation, &mut |_| Ok(())) {
+            Err(error) if error.errno() == Errno::EINTR => {
+                let _ = self.send(who, node, operation);
+                false
             }
-            sent => Ok(sent?),
+            _ => true,
         }
     }
 }

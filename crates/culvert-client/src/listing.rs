@@ -49,9 +49,12 @@ impl Core {
                 fh,
                 ..ReleaseIn::default()
             };
-            let _ = self
+            if !self
                 .connection
-                .send(who, at.node, &Operation::Releasedir { release });
+                .close(who, at.node, &Operation::Releasedir { release })
+            {
+                self.nodes.keep(at.node);
+            }
         }
     }
 

@@ -404,6 +404,14 @@ impl Nodes {
         Ok(())
     }
 
+    /// The server has a request on `node` in hand that nobody waits for: what it has counted so far is
+    /// not given back.
+    pub fn keep(&self, node: u64) {
+        if let Some(known) = self.0.lock().nodes.get_mut(&node) {
+            known.lookups = 0;
+        }
+    }
+
     /// The end of one.
     pub fn release(&self, words: Shared<'_>, node: u64) -> Back {
         self.less(words, node, |known| {

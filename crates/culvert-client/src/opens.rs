@@ -286,9 +286,12 @@ impl Core {
                 flags: flags & !(O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC),
                 ..ReleaseIn::default()
             };
-            let _ = self
+            if !self
                 .connection
-                .send(who, node, &Operation::Release { release });
+                .close(who, node, &Operation::Release { release })
+            {
+                self.nodes.keep(node);
+            }
         }
     }
 
