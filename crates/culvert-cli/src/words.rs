@@ -175,9 +175,11 @@ pub fn choices(value: Value) -> Vec<&'static str> {
     use culvert_server::capabilities::{ON_REQUEST, SWITCHES};
     match value {
         Value::Type => types.collect(),
-        Value::Described => types
-            .chain(culvert_drivers::layers::list().map(|layer| layer.name))
-            .collect(),
+        Value::Described => {
+            let layers = culvert_drivers::layers::list().map(|layer| layer.name);
+            let layers = layers.filter(|name| culvert_drivers::find(name).is_err());
+            types.chain(layers).collect()
+        }
         Value::Volume => vec!["memory:"],
         Value::Fields => vec!["type=", "source=", "target="],
         Value::Log => vec!["journal", "terminal"],

@@ -27,33 +27,24 @@ struct Layer {
     open: OpenLayer,
 }
 
-const LAYERS: &[Layer] = &[
-    Layer {
-        info: casefold::INFO,
-        prepare: casefold::prepare,
-        open: casefold::open,
-    },
-    Layer {
-        info: fault::INFO,
-        prepare: fault::prepare,
-        open: fault::open,
-    },
-    Layer {
-        info: log::INFO,
-        prepare: log::prepare,
-        open: log::open,
-    },
-    Layer {
-        info: sdcard::INFO,
-        prepare: sdcard::prepare,
-        open: sdcard::open,
-    },
-    Layer {
-        info: trace::INFO,
-        prepare: trace::prepare,
-        open: trace::open,
-    },
-];
+/// The layers of these modules.
+macro_rules! layers {
+    ($($module:ident,)*) => {
+        const LAYERS: &[Layer] = &[$(Layer {
+            info: $module::INFO,
+            prepare: $module::prepare,
+            open: $module::open,
+        },)*];
+    };
+}
+
+layers! {
+    casefold,
+    fault,
+    log,
+    sdcard,
+    trace,
+}
 
 /// Whether a layer with these options touches nothing.
 type TouchesNothing = fn(&Options) -> bool;

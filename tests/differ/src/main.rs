@@ -24,7 +24,7 @@ every result, attribute, listing and content.
 
   --mapped     programs that mostly map files, store and load
   --mount M    native, passthrough, bound, driven, memory, paged (driven, without
-               descriptors), layered, fault (passthrough below a layer), kernel and
+               descriptors), layered, fault, stacked (passthrough below layers), kernel and
                kernel-memory (`culvert mount`), at:DIRECTORY (what is mounted there;
                it is emptied), or type=...,target={mnt} as behind
                `culvert run --mount`; may be repeated

@@ -30,7 +30,7 @@ pub enum Mount {
 }
 
 /// Mounts with names, and what they are.
-const NAMED: [(&str, &str, bool, bool); 7] = [
+const NAMED: [(&str, &str, bool, bool); 8] = [
     (
         "passthrough",
         "type=passthrough,source={tree},target={mnt}",
@@ -64,6 +64,12 @@ const NAMED: [(&str, &str, bool, bool); 7] = [
     (
         "fault",
         "type=passthrough,source={tree},target={mnt},layer=fault",
+        false,
+        true,
+    ),
+    (
+        "stacked",
+        "type=passthrough,source={tree},target={mnt},layer=casefold,layer=fault,layer=casefold,casefold.strict",
         false,
         true,
     ),

@@ -179,6 +179,7 @@ mapped_on_each_mount! {
     layered "layered";
     paged "paged";
     fault "fault";
+    stacked "stacked";
 }
 
 mod disk {

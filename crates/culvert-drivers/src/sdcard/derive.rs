@@ -1,7 +1,7 @@
 //! Whose a file is, and who may do what, by its path alone (`derive_permissions_locked` and
 //! `attr_from_stat` of the original).
 
-use super::{options::Settings, packages::Packages};
+use super::options::Settings;
 
 /// User ids of one Android user (`AID_USER_OFFSET`).
 const USER: u32 = 100_000;
@@ -77,8 +77,8 @@ impl Derived {
         }
     }
 
-    /// Of `name` in a directory of which this is derived.
-    pub fn child(self, name: &[u8], packages: &Packages) -> Self {
+    /// Of `name` in a directory of which this is derived. `app` says which app a package has.
+    pub fn child(self, name: &[u8], app: impl Fn(&[u8]) -> Option<u32>) -> Self {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
         let inherited = Self {
             kind: Kind::Inherit,
@@ -106,7 +106,7 @@ impl Derived {
                 },
                 ..inherited
             },
-            Kind::Data | Kind::Obb | Kind::Media => match packages.app(name) {
+            Kind::Data | Kind::Obb | Kind::Media => match app(name) {
                 Some(app) => Self {
                     uid: of_user(self.user, app),
                     ..inherited
@@ -117,13 +117,13 @@ impl Derived {
     }
 
     /// Of `path` below the root.
-    pub fn of(settings: &Settings, packages: &Packages, path: &[u8]) -> Self {
+    pub fn of(settings: &Settings, app: impl Fn(&[u8]) -> Option<u32>, path: &[u8]) -> Self {
         let names = path.split(|&byte| byte == b'/');
         let mut names = names.filter(|name| !name.is_empty());
         names
             .try_fold(Self::root(settings), |above, name| match above.kind {
                 Kind::Inherit => Err(above),
-                _ => Ok(above.child(name, packages)),
+                _ => Ok(above.child(name, &app)),
             })
             .unwrap_or_else(|inherited| inherited)
     }
@@ -164,7 +164,7 @@ impl Derived {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sdcard::options::View;
+    use crate::sdcard::{options::View, packages::Packages};
 
     const PACKAGES: &[u8] =
         b"com.android.email 10012 0 /data/data/com.android.email default none\n\
@@ -232,7 +232,7 @@ mod tests {
                 (Inherit, 0, 1000, 1015, 0o771)),
         ] {
             let settings = settings(view, multi, full);
-            let found = Derived::of(&settings, &packages, path.as_bytes());
+            let found = Derived::of(&settings, |name| packages.app(name), path.as_bytes());
             let (gid, mode) = (found.gid(&settings), found.mode(&settings, below));
             let got = (found.kind, found.user, found.uid, gid, mode);
             assert_eq!(got, want, "{what}");
@@ -247,14 +247,14 @@ mod tests {
                 normal,
                 ..settings(View::Default, true, false)
             };
-            let found = Derived::of(&settings, &packages, b"10/a");
+            let found = Derived::of(&settings, |name| packages.app(name), b"10/a");
             assert_eq!(found.gid(&settings), want);
         }
         let settings = Settings {
             userid: 12,
             ..settings(View::Read, false, false)
         };
-        let found = Derived::of(&settings, &packages, b"Android");
+        let found = Derived::of(&settings, |name| packages.app(name), b"Android");
         assert_eq!((found.user, found.gid(&settings)), (12, 1209997));
     }
 
@@ -273,7 +273,7 @@ mod tests {
             (true, "10", "autorun.inf", true),
         ] {
             let settings = settings(View::Default, multi, false);
-            let found = Derived::of(&settings, &packages, dir.as_bytes());
+            let found = Derived::of(&settings, |name| packages.app(name), dir.as_bytes());
             assert_eq!(found.refuses(name.as_bytes()), want, "{multi} {dir} {name}");
         }
     }

@@ -30,7 +30,7 @@ impl Core {
     fn derived(&self, node: Node) -> Derived {
         let path = self.inner.path_of(node);
         let path = path.as_deref().unwrap_or(b"?");
-        Derived::of(&self.settings, &self.packages.now(), path)
+        Derived::of(&self.settings, |name| self.packages.now().app(name), path)
     }
 
     /// What is shown of something with these `attributes`.
@@ -102,22 +102,40 @@ impl SdcardFs {
         }
     }
 
-    /// Whether `caller` may open what is called `name` in `dir`, if it is there.
+    /// Whether `caller` may open what is called `name` in `dir`; false if it is not there.
     fn may_open(
         &self,
         caller: &Caller<'_>,
         (dir, name): (Node, &[u8]),
         flags: OpenFlags,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let Ok(there) = self.inner().lookup(&self.0.server(caller), dir, name) else {
-            return Ok(());
+            return Ok(false);
         };
         let shown = self.0.seen(there.attributes);
         self.inner().forget(there.attributes.node, 1);
         let wanted = |bit: Access, wanted| if wanted { bit.0 } else { 0 };
         let read = wanted(Access::READ, flags.read());
         let write = wanted(Access::WRITE, flags.write() || flags.truncate());
-        caller.may(Access(read | write), &shown)
+        caller.may(Access(read | write), &shown)?;
+        Ok(true)
+    }
+
+    /// What was `made` belongs to who is said to make files, whoever the process is that did.
+    fn given(&self, made: Entry) -> Result<Entry> {
+        let (settings, node) = (&self.0.settings, made.attributes.node);
+        let changes = SetAttributes {
+            uid: settings.uid.filter(|uid| *uid != made.attributes.uid),
+            gid: settings.lower_gid.filter(|gid| *gid != made.attributes.gid),
+            ..SetAttributes::default()
+        };
+        if changes.is_empty() {
+            return Ok(made);
+        }
+        let given = self.inner().set_attributes(&Caller::SYSTEM, node, &changes);
+        let given = given.inspect_err(|_| self.inner().forget(node, 1));
+        let attributes = given.map_err(|error| error.within("options uid and gid"))?;
+        Ok(Entry { attributes })
     }
 
     /// The new directory `made`, in one of which `above` is derived, says that it holds no media, if
@@ -135,6 +153,7 @@ impl SdcardFs {
         let (dir, flags) = (made.attributes.node, OpenFlags::READ_WRITE);
         let hidden = self.inner().create(server, dir, b".nomedia", flags, FILE);
         let (file, _) = hidden.map_err(|error| error.within(".nomedia"))?;
+        let file = self.given(file)?;
         self.inner().forget(file.attributes.node, 1);
         let attributes = self.inner().attributes(server, dir)?;
         Ok(Entry { attributes })
@@ -276,11 +295,12 @@ impl Layer for SdcardFs {
         _: u32,
     ) -> Result<(Entry, Opened)> {
         self.check(dir, name)?;
-        if !flags.exclusive() {
-            self.may_open(caller, (dir, name), flags)?;
-        }
+        let is_there = !flags.exclusive() && self.may_open(caller, (dir, name), flags)?;
         let server = self.0.server(caller);
-        let (entry, opened) = self.inner().create(&server, dir, name, flags, FILE)?;
+        let (mut entry, opened) = self.inner().create(&server, dir, name, flags, FILE)?;
+        if !is_there {
+            entry = self.given(entry)?;
+        }
         let opened = self.opened(entry.attributes.node, flags, opened);
         Ok((self.seen_entry(caller, entry), opened))
     }
@@ -288,7 +308,7 @@ impl Layer for SdcardFs {
     fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], _: u32) -> Result<Entry> {
         let above = self.check(dir, name)?;
         let server = self.0.server(caller);
-        let made = self.inner().mkdir(&server, dir, name, DIRECTORY)?;
+        let made = self.given(self.inner().mkdir(&server, dir, name, DIRECTORY)?)?;
         let node = made.attributes.node;
         let made = self.hide_media(&server, (above, name), made);
         let made = made.inspect_err(|_| self.inner().forget(node, 1))?;
@@ -305,7 +325,7 @@ impl Layer for SdcardFs {
     ) -> Result<Entry> {
         self.check(dir, name)?;
         let (server, mode) = (self.0.server(caller), mode & !0o777 | FILE);
-        let made = self.inner().mknod(&server, dir, name, mode, rdev)?;
+        let made = self.given(self.inner().mknod(&server, dir, name, mode, rdev)?)?;
         Ok(self.seen_entry(caller, made))
     }
 

@@ -34,12 +34,12 @@ pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "uid",
         value: "NUMBER",
-        summary: "who makes files in the source, where the driver below can tell (sdcard -u; default: who serves the mount)",
+        summary: "whose new files in the source are (sdcard -u; default: who serves the mount)",
     },
     OptionInfo {
         name: "gid",
         value: "NUMBER",
-        summary: "the group that makes files in the source (sdcard -g)",
+        summary: "their group (sdcard -g)",
     },
     OptionInfo {
         name: "normal",

@@ -85,6 +85,7 @@ mod saying;
 mod sharing;
 mod slow_drivers;
 mod sockets;
+mod stacks;
 mod static_directories;
 mod static_tls;
 mod suites;
