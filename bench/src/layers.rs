@@ -16,6 +16,7 @@ const NAMES: &str = "`log`, `log.data=no`";
 const ALL: &str = "`log`";
 const BIND: &str = "`bind`";
 const OWNERS: &str = "`bind`, `force-user`";
+const SILENT: &str = "`fault` that strikes nothing";
 const OURS: &str = "`union`";
 const MERGERFS: &str = "mergerfs";
 const AGAIN: &str = "native again";
@@ -110,6 +111,7 @@ fn bypass(place: &Place, worker: &Worker, idle: &str) -> Vec<Figure> {
         through(IDLE, &format!(":{log},log.config={idle}")),
         through(NAMES, &format!(":{log},log.data=no")),
         through(ALL, &format!(":{log}")),
+        through(SILENT, ":layer=fault,fault.rule=statfs+errno=EIO"),
         worker.native("native"),
         through(PLAIN_AGAIN, ""),
     ];
@@ -120,27 +122,21 @@ fn bypass(place: &Place, worker: &Worker, idle: &str) -> Vec<Figure> {
             BIND | IDLE => Judged::Speed(0.9),
             _ => Judged::SpeedStated,
         }));
-        // What the record of an operation costs its caller: the program's time between them.
+        // What the record of an operation costs its caller.
         figures.extend(recorded(what, row));
     });
     figures
 }
 
-/// What `log` adds to one operation beside the same layer that tells nothing of bytes: of a read or
-/// write of a megabyte that is the record and the call of a driver.
+/// What `log` adds to one operation that it tells of, beside a layer that is called as it is.
 fn recorded(what: &str, row: &Row) -> Option<Figure> {
     if row.name != "stat" {
         return None;
     }
-    let of = |wanted: &str| {
-        let mut others = row.others.iter();
-        let found = others.find(|(column, _)| *column == wanted);
-        found.map(|(_, values)| median(values.clone()))
-    };
-    let (with, without) = (of(ALL)?, of(OWNERS)?);
+    let (with, without) = (taken(row, ALL)?, taken(row, SILENT)?);
     let figure = Figure::new(
         BYPASS,
-        format!("{what}: `log` beside `bind` with other owners"),
+        format!("{what}: `log` beside a layer that tells nothing"),
         Some(without),
         with,
         "ns",
@@ -184,11 +180,7 @@ fn union(place: &Place, worker: &Worker) -> Vec<Figure> {
 
 /// How many times faster than mergerfs: the part of its time that ours takes.
 fn times(row: &Row, what: &str, least: f64) -> Option<Figure> {
-    let of = |wanted: &str| {
-        let found = row.others.iter().find(|(column, _)| *column == wanted)?;
-        Some(median(found.1.clone()))
-    };
-    let (ours, theirs) = (of(OURS)?, of(MERGERFS)?);
+    let (ours, theirs) = (taken(row, OURS)?, taken(row, MERGERFS)?);
     let figure = Figure::new(
         UNION,
         format!("{what}, by mergerfs"),
@@ -215,7 +207,7 @@ impl Mounted {
         if !mounted {
             eprintln!("not measured, does not work here: {command}");
         }
-        mounted.then_some(Self { column, target })
+        mounted.then(|| Self { column, target })
     }
 
     /// Work on it, as `worker`.
@@ -278,24 +270,23 @@ fn mounts(place: &Place, worker: &Worker) -> Vec<Figure> {
         ways.extend(mounted.iter().flatten().map(|mounted| mounted.way(worker)));
         ways.retain(Way::works);
         rows(place, &ways, |_, what, row| {
-            figures.extend(beside(row, what));
+            figures.extend(beside(row, what, column, other));
         });
     }
     figures
 }
 
 /// Our time beside the original's.
-fn beside(row: &Row, what: &str) -> Option<Figure> {
-    let mut all = row.others.iter();
-    let (column, ours) = all.next()?;
+fn beside(row: &Row, what: &str, ours: &'static str, theirs: &str) -> Option<Figure> {
+    let (of_ours, of_theirs) = (taken(row, ours)?, taken(row, theirs)?);
     let native = median(row.native.clone());
-    let others: Vec<_> = all
-        .map(|(name, values)| ((*name).to_owned(), median(values.clone())))
-        .collect();
-    if others.is_empty() {
-        return None;
-    }
-    let ours = median(ours.clone());
-    let figure = Figure::new(MOUNTS, what, Some(native), ours, "ns", Judged::Ahead);
-    Some(figure.column(column).beside(others))
+    let figure = Figure::new(MOUNTS, what, Some(native), of_ours, "ns", Judged::Ahead);
+    let others = vec![(theirs.to_owned(), of_theirs)];
+    Some(figure.column(ours).beside(others))
+}
+
+/// The median of a column.
+fn taken(row: &Row, wanted: &str) -> Option<f64> {
+    let found = row.others.iter().find(|(column, _)| *column == wanted)?;
+    Some(median(found.1.clone()))
 }
