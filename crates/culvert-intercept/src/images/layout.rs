@@ -125,12 +125,18 @@ pub fn sums(code: &[u8]) -> Sums {
 /// build-id stand; none where it cannot be read. What is executed under the name of a file is that
 /// file if both agree.
 pub fn first_page(start: usize) -> Option<u64> {
-    let mut page = [0; PAGE];
-    user::copy_in(&mut page, start).ok()?;
-    let (words, _) = page.as_chunks::<8>();
-    Some(words.iter().fold(1, |sum: u64, word| {
-        (sum.rotate_left(23) ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }))
+    /// So that it takes no further page of the stack.
+    const PART: usize = 512;
+    let mut sum = 1;
+    for at in (start..start + PAGE).step_by(PART) {
+        let mut part = [0; PART];
+        user::copy_in(&mut part, at).ok()?;
+        let (words, _) = part.as_chunks::<8>();
+        sum = words.iter().fold(sum, |sum: u64, word| {
+            (sum.rotate_left(23) ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        });
+    }
+    Some(sum)
 }
 
 /// What stands before the chunk.
