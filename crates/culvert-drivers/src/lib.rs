@@ -25,6 +25,7 @@ pub mod log;
 pub mod memory;
 mod name_changes;
 pub mod passthrough;
+pub mod plfs;
 mod proof;
 mod registry;
 pub mod sdcard;

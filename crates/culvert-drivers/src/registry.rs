@@ -3,7 +3,7 @@
 use crate::archive::{host, warning::printable};
 use crate::{
     Declared, Environment, InUse, Prepared, Progress, Source, Warnings, archive, fuse, memory,
-    passthrough, sdcard, union,
+    passthrough, plfs, sdcard, union,
 };
 use alloc::{boxed::Box, format, string::String, vec::Vec};
 use culvert::{
@@ -104,6 +104,16 @@ const DRIVERS: &[Driver] = &[
         declared: fuse::DECLARED,
         prepare: fuse::prepare,
         open: |mount, environment, _| fuse::open(mount, environment),
+    },
+    Driver {
+        info: DriverInfo {
+            name: "plfs",
+            summary: "PLFS containers: files that many processes write at once, each into a log of its own",
+            options: plfs::OPTIONS,
+        },
+        declared: plfs::DECLARED,
+        prepare: plfs::prepare,
+        open: |mount, environment, _| plfs::open(mount, environment),
     },
     #[cfg(test)]
     tests::LAST,
@@ -460,7 +470,7 @@ mod tests {
         assert_eq!(distance(b"", b"abc"), 3);
         assert_eq!(
             find("archiv").unwrap_err().to_string(),
-            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive, memory, union, sdcard, fuse, last"
+            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive, memory, union, sdcard, fuse, plfs, last"
         );
         assert_eq!(find("nfs").unwrap_err().errno(), Errno::ENODEV);
         assert!(find("archive").is_ok());

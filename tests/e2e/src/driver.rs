@@ -24,6 +24,8 @@ pub enum Driver {
     /// `passthrough` below a layer that leaves the bytes of files alone: descriptors are the kernel's
     /// files, and other calls on them the layer's.
     Backed,
+    /// `plfs`: the directory behind it holds containers.
+    Plfs,
 }
 
 impl Driver {
@@ -51,6 +53,11 @@ impl Driver {
                 format!("{source}:{target}:driven,descriptor=no"),
             ],
             Self::Paths => vec![pure, volume, format!("{source}:{target}:paths")],
+            Self::Plfs => vec![
+                pure,
+                "--mount".to_owned(),
+                format!("type=plfs,source={source},target={target}"),
+            ],
             Self::Layered => vec![
                 pure,
                 volume,
@@ -82,6 +89,7 @@ impl Driver {
             Self::Paths => "paths",
             Self::Layered => "layered",
             Self::Backed => "backed",
+            Self::Plfs => "plfs",
         }
     }
 }

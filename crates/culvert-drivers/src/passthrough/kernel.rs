@@ -4,7 +4,7 @@
 //! such descriptor, its magic link in `/proc/self/fd` stands for it, which leads to the very
 //! object, link or not (proc(5)).
 
-pub(super) use crate::archive::host::terminated;
+pub(crate) use crate::archive::host::terminated;
 use crate::descriptor::OwnedFd;
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -14,13 +14,13 @@ use culvert_sys::flags::{AtFlags, OFlags, Resolve};
 use culvert_sys::raw::general as linux;
 use culvert_sys::{fs, own_descriptors};
 
-pub(super) use linux::{
+pub(crate) use linux::{
     AT_EMPTY_PATH, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOATIME, O_NOCTTY, O_NOFOLLOW,
     O_NONBLOCK, O_PATH, O_TMPFILE,
 };
 
 /// A name with the NUL that the kernel wants.
-pub(super) struct Name([u8; 256]);
+pub(crate) struct Name([u8; 256]);
 
 impl Name {
     /// `ENAMETOOLONG` above 255 bytes, `EINVAL` for what is no single component.
@@ -49,7 +49,7 @@ impl Name {
 }
 
 /// The magic link of a descriptor.
-pub(super) struct Link([u8; 33]);
+pub(crate) struct Link([u8; 33]);
 
 impl Link {
     pub fn new(fd: impl AsFd) -> Self {
@@ -78,7 +78,7 @@ impl Link {
 }
 
 /// Opens the directory `path`, which must lead there without links, with `O_PATH`.
-pub(super) fn open_root(path: &[u8]) -> Result<OwnedFd> {
+pub(crate) fn open_root(path: &[u8]) -> Result<OwnedFd> {
     let path = terminated(path)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match fs::openat2(CWD, &path, flags, 0, Resolve::NO_SYMLINKS) {
@@ -90,7 +90,7 @@ pub(super) fn open_root(path: &[u8]) -> Result<OwnedFd> {
 }
 
 /// What `path` below the directory `dir` is, passing no link, with `O_PATH`.
-pub(super) fn open_below(dir: impl AsFd, path: &[u8]) -> Result<OwnedFd> {
+pub(crate) fn open_below(dir: impl AsFd, path: &[u8]) -> Result<OwnedFd> {
     let resolve = Resolve::BENEATH | Resolve::NO_SYMLINKS;
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(fs::openat2(dir, &terminated(path)?, flags, 0, resolve)?)
@@ -104,28 +104,28 @@ pub(super) fn open_directory_below(dir: impl AsFd, path: &[u8]) -> Result<OwnedF
 }
 
 /// openat(2) of a single component, close-on-exec.
-pub(super) fn open_at(dir: impl AsFd, name: &Name, flags: u32, mode: u32) -> Result<OwnedFd> {
+pub(crate) fn open_at(dir: impl AsFd, name: &Name, flags: u32, mode: u32) -> Result<OwnedFd> {
     open(dir, name.terminated(), flags, mode)
 }
 
 /// What `name` in `dir` is, link or not, with `O_PATH`.
-pub(super) fn open_place(dir: impl AsFd, name: &Name) -> Result<OwnedFd> {
+pub(crate) fn open_place(dir: impl AsFd, name: &Name) -> Result<OwnedFd> {
     open_at(dir, name, O_PATH | O_NOFOLLOW, 0)
 }
 
 /// A descriptor on the parent of directory `dir`, `O_PATH`.
-pub(super) fn open_parent(dir: impl AsFd) -> Result<OwnedFd> {
+pub(crate) fn open_parent(dir: impl AsFd) -> Result<OwnedFd> {
     open(dir, c"..", O_PATH | O_DIRECTORY, 0)
 }
 
 /// A description of its own on what `dir`, a directory, is. Not by its `.`, for which it would have
 /// to be searchable.
-pub(super) fn open_directory(dir: impl AsFd, flags: u32, mode: u32) -> Result<OwnedFd> {
+pub(crate) fn open_directory(dir: impl AsFd, flags: u32, mode: u32) -> Result<OwnedFd> {
     proc_needed(open(CWD, Link::new(dir).path(), flags | O_DIRECTORY, mode))
 }
 
 /// A description of its own on what `fd` is, whatever that is.
-pub(super) fn reopen(fd: impl AsFd, flags: u32) -> Result<OwnedFd> {
+pub(crate) fn reopen(fd: impl AsFd, flags: u32) -> Result<OwnedFd> {
     proc_needed(open(CWD, Link::new(fd).path(), flags, 0))
 }
 
@@ -135,7 +135,7 @@ fn open(dir: impl AsFd, path: &CStr, flags: u32, mode: u32) -> Result<OwnedFd> {
 }
 
 /// Magic links always lead somewhere: `ENOENT` says that there are none.
-pub(super) fn proc_needed<T, E: Into<Error>>(result: core::result::Result<T, E>) -> Result<T> {
+pub(crate) fn proc_needed<T, E: Into<Error>>(result: core::result::Result<T, E>) -> Result<T> {
     result.map_err(|error| match error.into() {
         error if error.errno() == Errno::ENOENT => {
             Error::because(Errno::EIO, "there is no /proc/self/fd: is /proc mounted?")
@@ -145,7 +145,7 @@ pub(super) fn proc_needed<T, E: Into<Error>>(result: core::result::Result<T, E>)
 }
 
 /// statx(2): of `name` in `fd`, not followed, or of `fd` itself.
-pub(super) fn status(fd: impl AsFd, name: Option<&Name>) -> Result<linux::statx> {
+pub(crate) fn status(fd: impl AsFd, name: Option<&Name>) -> Result<linux::statx> {
     status_with(fd, name, linux::STATX_BASIC_STATS | linux::STATX_BTIME)
 }
 
@@ -156,38 +156,38 @@ fn status_with(fd: impl AsFd, name: Option<&Name>, mask: u32) -> Result<linux::s
 
 /// A device number as `st_dev` and `st_rdev` have it (`new_encode_dev`, include/linux/kdev_t.h;
 /// makedev(3)).
-pub(super) fn device(major: u32, minor: u32) -> u64 {
+pub(crate) fn device(major: u32, minor: u32) -> u64 {
     let (major, minor) = (u64::from(major), u64::from(minor));
     (major & 0xffff_f000) << 32 | (minor & 0xffff_ff00) << 12 | (major & 0xfff) << 8 | minor & 0xff
 }
 
 /// `st_dev` and `st_ino` of `status`.
-pub(super) fn identity(status: &linux::statx) -> (u64, u64) {
+pub(crate) fn identity(status: &linux::statx) -> (u64, u64) {
     let device = device(status.stx_dev_major, status.stx_dev_minor);
     (device, status.stx_ino)
 }
 
 /// The type of what `status` describes.
-pub(super) fn kind(status: &linux::statx) -> Result<FileKind> {
+pub(crate) fn kind(status: &linux::statx) -> Result<FileKind> {
     FileKind::of_mode(u32::from(status.stx_mode))
         .ok_or_else(|| Error::because(Errno::EIO, "a file of no known type"))
 }
 
 /// Which directory `fd` is, and on which mount it is seen: device, inode and the mount's number
 /// (zero before Linux 5.8).
-pub(super) fn place(fd: impl AsFd) -> Result<(u64, u64, u64)> {
+pub(crate) fn place(fd: impl AsFd) -> Result<(u64, u64, u64)> {
     let status = status_with(fd, None, linux::STATX_BASIC_STATS | linux::STATX_MNT_ID)?;
     let (device, inode) = identity(&status);
     Ok((device, inode, status.stx_mnt_id))
 }
 
 /// The path of what `fd` is, as the magic link shows it.
-pub(super) fn path_of(fd: impl AsFd) -> Result<Vec<u8>> {
+pub(crate) fn path_of(fd: impl AsFd) -> Result<Vec<u8>> {
     proc_needed(fs::read_link(CWD, Link::new(fd).path()))
 }
 
 /// The target of the symbolic link that `fd` is; `EINVAL` when it is none.
-pub(super) fn link_target(fd: impl AsFd) -> Result<Vec<u8>> {
+pub(crate) fn link_target(fd: impl AsFd) -> Result<Vec<u8>> {
     match fs::read_link(fd, c"") {
         // What the kernel says of an empty path on anything but a link.
         Err(Errno::ENOENT) => Err(Errno::EINVAL.into()),
@@ -196,7 +196,7 @@ pub(super) fn link_target(fd: impl AsFd) -> Result<Vec<u8>> {
 }
 
 /// linkat(2): another name for what `fd` is.
-pub(super) fn link(fd: impl AsFd, dir: impl AsFd, name: &Name) -> Result<()> {
+pub(crate) fn link(fd: impl AsFd, dir: impl AsFd, name: &Name) -> Result<()> {
     let (magic, name) = (Link::new(fd), name.terminated());
     Ok(fs::linkat(
         CWD,
@@ -208,7 +208,7 @@ pub(super) fn link(fd: impl AsFd, dir: impl AsFd, name: &Name) -> Result<()> {
 }
 
 /// faccessat2(2) of what `fd` is, by the effective ids.
-pub(super) fn access(fd: impl AsFd, mode: u32) -> Result<()> {
+pub(crate) fn access(fd: impl AsFd, mode: u32) -> Result<()> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::EACCESS;
     match fs::faccessat2(&fd, c"", mode, flags) {
         // Before Linux 5.8, which judges by the real ids only: they are the effective ones in all
@@ -219,7 +219,7 @@ pub(super) fn access(fd: impl AsFd, mode: u32) -> Result<()> {
 }
 
 /// lseek(2).
-pub(super) fn seek(fd: impl AsFd, offset: u64, whence: u32) -> Result<u64> {
+pub(crate) fn seek(fd: impl AsFd, offset: u64, whence: u32) -> Result<u64> {
     Ok(fs::seek(fd, offset as i64, whence)?)
 }
 
@@ -230,13 +230,13 @@ const LARGEST_XATTR: usize = 64 << 10;
 const USUAL_XATTR: usize = 256;
 
 /// getxattr(2) of what `fd` is.
-pub(super) fn xattr(fd: impl AsFd, name: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn xattr(fd: impl AsFd, name: &[u8]) -> Result<Vec<u8>> {
     let (link, name) = (Link::new(fd), terminated(name)?);
     xattr_bytes(|into| fs::getxattr(link.path(), &name, into))
 }
 
 /// listxattr(2) of what `fd` is.
-pub(super) fn xattr_names(fd: impl AsFd) -> Result<Vec<u8>> {
+pub(crate) fn xattr_names(fd: impl AsFd) -> Result<Vec<u8>> {
     let link = Link::new(fd);
     xattr_bytes(|into| fs::listxattr(link.path(), into))
 }

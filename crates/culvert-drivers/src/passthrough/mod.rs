@@ -10,7 +10,7 @@
 //! calls:    node -> O_PATH descriptor (nodes) -> the kernel's *at call (kernel)
 //! ```
 
-mod attributes;
+pub(crate) mod attributes;
 mod by_path;
 mod changes;
 mod closed;
@@ -19,7 +19,7 @@ mod filesystem;
 mod glance;
 mod holds;
 mod inotify;
-mod kernel;
+pub(crate) mod kernel;
 mod listing;
 mod nodes;
 mod object;

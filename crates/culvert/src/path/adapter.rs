@@ -405,6 +405,10 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         self.0.closed(node);
     }
 
+    fn forked(&self, shared_descriptors: bool) {
+        self.0.driver.forked(shared_descriptors);
+    }
+
     fn finish(&self) {
         self.0.driver.finish();
     }

@@ -339,6 +339,11 @@ pub trait PathFileSystem: Send + Sync {
         self.open(caller, path, flags)
     }
 
+    /// This process is the child of a fork ([`FileSystem::forked`](crate::FileSystem::forked)).
+    fn forked(&self, shared_descriptors: bool) {
+        let _ = shared_descriptors;
+    }
+
     /// The mount ends in this process ([`FileSystem::finish`](crate::FileSystem::finish)).
     fn finish(&self) {}
 }

@@ -74,6 +74,7 @@ mod nameless;
 mod passthrough_paths;
 mod paths;
 mod permissions;
+mod plfs;
 mod programs;
 mod programs_on_mount;
 mod promises;

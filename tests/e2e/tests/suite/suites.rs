@@ -213,4 +213,6 @@ fsx! {
     driven_as_nobody Driven Nobody 5_000 "6";
     memory Memory Me 12_500 "7 8";
     memory_as_nobody Memory Nobody 5_000 "9";
+    plfs Plfs Me 5_000 "10";
+    plfs_as_nobody Plfs Nobody 2_000 "11";
 }

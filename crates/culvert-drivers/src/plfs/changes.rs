@@ -1,0 +1,291 @@
+//! Making, changing and removing files and directories.
+
+use super::container::Container;
+use super::filesystem::PlfsFs;
+use super::host::{self, Dir};
+use super::layout::{self, ACCESS};
+use super::object::Object;
+use super::setup::{REMOVED, is_reserved, unused};
+use super::table::{Handle, Opened, collect};
+use crate::passthrough::attributes::{Target, change};
+use crate::passthrough::kernel::{self, Name};
+use alloc::{format, vec::Vec};
+use core::sync::atomic::Ordering::SeqCst;
+use culvert::{Caller, Errno, Error, OpenFlags, Result, SetAttributes};
+use culvert_sys::fd::AsFd;
+use culvert_sys::flags::AtFlags;
+use culvert_sys::fs;
+use culvert_sys::raw::general as linux;
+
+impl PlfsFs {
+    /// The directory, on its back end, and the name of what is to be made at `path`.
+    pub fn new_name(&self, path: &[u8]) -> Result<(Dir<'_>, Name)> {
+        if is_reserved(path) {
+            return Err(Errno::EINVAL.into());
+        }
+        host::above(self.setup.root(self.setup.canonical_of(path)), path)
+    }
+
+    /// creat(2): a container that is whole when it gets its name.
+    pub fn create_file(
+        &self,
+        caller: &Caller<'_>,
+        path: &[u8],
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<Handle> {
+        let at = self.setup.canonical_of(path);
+        let (dir, name) = self.new_name(path)?;
+        let wanted =
+            flags.0 & (linux::O_ACCMODE | linux::O_APPEND) | linux::O_CREAT | linux::O_EXCL;
+        if self.setup.flat {
+            let made = host::open(dir, name.bytes(), wanted, mode)?;
+            return Ok(Handle::Plain(self.setup.keeper.keep(made)));
+        }
+        if host::status(&dir, name.bytes()).is_ok() {
+            return Err(Errno::EEXIST.into());
+        }
+        let staged = unused();
+        let made = self.stage(caller, &dir, &staged, wanted, mode);
+        let named = made.and_then(|made| {
+            let renamed = match host::rename(
+                (&dir, &staged),
+                (&dir, name.bytes()),
+                linux::RENAME_NOREPLACE,
+            ) {
+                // The file system has no such flag; a container is never replaced, for it is not
+                // empty (rename(2)).
+                Err(Errno::EINVAL) => host::rename((&dir, &staged), (&dir, name.bytes()), 0),
+                renamed => renamed,
+            };
+            match renamed {
+                Err(Errno::ENOTEMPTY | Errno::ENOTDIR) => Err(Errno::EEXIST.into()),
+                renamed => renamed.map(|()| made).map_err(Error::from),
+            }
+        });
+        let (place, proof) = named.inspect_err(|_| {
+            // What is left of it nobody sees, and rmdir(2) removes it.
+            let _ = host::remove_tree(&dir, &staged, 2);
+        })?;
+        let inode = self.inode(&kernel::status(&place, None)?);
+        let opened = Opened::new(&self.table, inode, || {
+            Ok(Container::new(&self.setup, at, place, inode, proof))
+        })?;
+        opened
+            .container
+            .special
+            .fetch_or(mode & 0o6000 != 0, SeqCst);
+        Ok(Handle::Container(opened))
+    }
+
+    /// The container `staged` in `dir`: its directory and its open access file.
+    fn stage(
+        &self,
+        caller: &Caller<'_>,
+        dir: &Dir<'_>,
+        staged: &[u8],
+        flags: u32,
+        mode: u32,
+    ) -> Result<(crate::OwnedFd, crate::OwnedFd)> {
+        let around = layout::directory_mode(mode);
+        host::make_directory(dir, staged, around)?;
+        if caller.umask & 0o700 != 0 {
+            fs::fchmodat(
+                dir,
+                Name::new(staged)?.terminated(),
+                0o700 | around & !caller.umask,
+            )?;
+        }
+        let place = host::open(dir, staged, linux::O_PATH | linux::O_DIRECTORY, 0)?;
+        let proof = host::open(&place, ACCESS, flags, mode)?;
+        host::make_directory(&place, layout::META, around)?;
+        let version = format!("{}{}", layout::VERSION_TAG, self.setup.checksum);
+        host::touch(&place, version.as_bytes(), layout::DROPPING_MODE)?;
+        Ok((place, proof))
+    }
+
+    /// mkdir(2): on all back ends.
+    pub fn make_directory(&self, path: &[u8], mode: u32) -> Result<()> {
+        let (dir, name) = self.new_name(path)?;
+        fs::mkdirat(&dir, name.terminated(), mode)?;
+        let own = self.setup.canonical_of(path);
+        for at in (0..self.setup.backends.len()).filter(|at| *at != own) {
+            let made = host::above(self.setup.root(at), path)
+                .and_then(|(dir, name)| host::make_directory(dir, name.bytes(), mode));
+            // Made when it is needed.
+            if made.is_err_and(|error| error.errno() == Errno::ENOSPC) {
+                fs::unlinkat(&dir, name.terminated(), AtFlags::REMOVEDIR)?;
+                return Err(Errno::ENOSPC.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// rmdir(2): on all back ends, or on none.
+    pub fn remove_directory(&self, path: &[u8]) -> Result<()> {
+        let object = self.object(path)?;
+        let own = object.at;
+        if object.access.is_some() {
+            return Err(Errno::ENOTDIR.into());
+        }
+        // What a process that was killed had not finished.
+        for (name, _) in host::names(&object.place).unwrap_or_default() {
+            if is_reserved(&name) {
+                let _ = host::remove_tree(&object.place, &name, 2);
+            }
+        }
+        let (dir, name) = host::above(self.setup.root(own), path)?;
+        host::unlink(dir, name.bytes(), true)?;
+        let mode = u32::from(object.status.stx_mode) & 0o7777;
+        for at in (0..self.setup.backends.len()).filter(|at| *at != own) {
+            let removed = host::above(self.setup.root(at), path)
+                .and_then(|(dir, name)| host::unlink(dir, name.bytes(), true));
+            match removed {
+                Err(error) if matches!(error.errno(), Errno::ENOTEMPTY | Errno::EEXIST) => {
+                    let (dir, name) = host::above(self.setup.root(own), path)?;
+                    host::make_directory(dir, name.bytes(), mode)?;
+                    return Err(Errno::ENOTEMPTY.into());
+                }
+                Err(error) if error.errno() != Errno::ENOENT => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// unlink(2).
+    pub fn remove_file(&self, path: &[u8]) -> Result<()> {
+        let object = self.object(path)?;
+        if object.access.is_none() {
+            let (dir, name) = host::above(self.setup.root(object.at), path)?;
+            return host::unlink(dir, name.bytes(), false);
+        }
+        self.remove_container(path, &object)
+    }
+
+    /// Takes the container `object` away from `path`. At its last close it is removed.
+    pub fn remove_container(&self, path: &[u8], object: &Object) -> Result<()> {
+        let known = self.known(object);
+        let target = self.aside(object.at, &unused())?;
+        let others = (0..self.setup.backends.len()).filter(|at| *at != object.at);
+        for at in core::iter::once(object.at).chain(others) {
+            let (dir, name) = match host::above(self.setup.root(at), path) {
+                Err(error) if error.errno() == Errno::ENOENT && at != object.at => continue,
+                found => found?,
+            };
+            if at != object.at {
+                self.aside(at, b"")?;
+            }
+            let (away, new) = host::above(self.setup.root(at), &target)?;
+            match host::rename((&dir, name.bytes()), (&away, new.bytes()), 0) {
+                Err(Errno::ENOENT) if at != object.at => {}
+                renamed => renamed?,
+            }
+            if at == object.at
+                && let Some(known) = &known
+            {
+                known.removed.store(true, SeqCst);
+            }
+        }
+        self.setup.shared.cut(self.inode(&object.status));
+        if known.is_none() {
+            collect(&self.setup, object.at, &target);
+        }
+        Ok(())
+    }
+
+    /// The path for `name` among the removed on back end `at`, whose directory is made.
+    fn aside(&self, at: usize, name: &[u8]) -> Result<Vec<u8>> {
+        let root = self.setup.root(at);
+        if host::make_directory(root, REMOVED, 0o1777)? {
+            fs::fchmodat(root, Name::new(REMOVED)?.terminated(), 0o1777)?;
+        }
+        Ok([REMOVED, b"/", name].concat())
+    }
+
+    /// chmod(2), chown(2), utimensat(2), truncate(2).
+    pub fn change(&self, path: &[u8], changes: &SetAttributes) -> Result<()> {
+        let object = self.object(path)?;
+        if object.access.is_some() {
+            let opened = self.container(&object, None)?;
+            return self.change_container(&opened.container, changes);
+        }
+        change(Target::Place(object.place.borrow()), changes)?;
+        if !host::is_directory(&object.status) {
+            return Ok(());
+        }
+        for at in (0..self.setup.backends.len()).filter(|at| *at != object.at) {
+            match host::place(self.setup.root(at), path) {
+                Ok(place) => change(Target::Place(place.borrow()), changes)?,
+                Err(error) if error.errno() == Errno::ENOENT => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of a container: the access file has owner, mode and times; directories follow.
+    pub fn change_container(&self, container: &Container, changes: &SetAttributes) -> Result<()> {
+        let others = SetAttributes {
+            size: None,
+            ..*changes
+        };
+        if !others.is_empty() || changes.size.is_none() {
+            let access = host::open(container.dir.fd(), ACCESS, linux::O_PATH, 0)?;
+            change(Target::Place(access.borrow()), &others)?;
+            if let Some(permissions) = changes.permissions {
+                container.special.store(permissions & 0o6000 != 0, SeqCst);
+            }
+            self.follow(container, changes)?;
+            if changes.mtime.is_some() {
+                container.times_were_set();
+            }
+        }
+        match changes.size {
+            Some(size) => container.truncate(size),
+            None => Ok(()),
+        }
+    }
+
+    /// Directories and droppings get what the access file has got.
+    fn follow(&self, container: &Container, changes: &SetAttributes) -> Result<()> {
+        let around = SetAttributes {
+            permissions: changes.permissions.map(layout::directory_mode),
+            uid: changes.uid,
+            gid: changes.gid,
+            ..SetAttributes::default()
+        };
+        if around.is_empty() {
+            return Ok(());
+        }
+        let inside = SetAttributes {
+            permissions: None,
+            ..around
+        };
+        let (mut state, dir) = (container.state.lock(), container.dir.fd());
+        container.refresh(&mut state)?;
+        let set = |dir: culvert_sys::fd::BorrowedFd<'_>, name: &[u8], to: &SetAttributes| {
+            let place = host::open(dir, name, linux::O_PATH, 0)?;
+            change(Target::Place(place.borrow()), to)
+        };
+        // Others' droppings are theirs: a change of group may not reach them.
+        let theirs = |result: Result<()>| match result {
+            Err(error) if matches!(error.errno(), Errno::EPERM | Errno::ENOENT) => Ok(()),
+            result => result,
+        };
+        for subdir in &state.subdirs {
+            let place = host::place(subdir.fd.fd(), b"")?;
+            theirs(change(Target::Place(place.borrow()), &around))?;
+            if !inside.is_empty() {
+                for (name, _) in host::names(&place)? {
+                    theirs(set(place.borrow(), &name, &inside))?;
+                }
+            }
+        }
+        for name in [layout::META, layout::XATTRS] {
+            theirs(set(dir.as_fd(), name, &around))?;
+        }
+        let place = host::place(dir, b"")?;
+        theirs(change(Target::Place(place.borrow()), &around))
+    }
+}

@@ -1,0 +1,574 @@
+//! An open container: its droppings, the merged index, and what this process writes.
+//!
+//! The index is merged when it is first asked for, and then goes on from the tail of each index
+//! dropping: nothing is read twice, however often reads and writes take turns.
+
+use super::host;
+use super::index::{Found, Index, Numbered};
+use super::layout::{self, Record};
+use super::setup::{Setup, forks};
+use super::writer::Writer;
+use super::{cut, hostdir, meta};
+use crate::archive::warning::printable;
+use crate::{KeptFd, OwnedFd};
+use alloc::{format, sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use culvert::{Errno, Error, Result, sync::Mutex};
+use culvert_sys::raw::general as linux;
+
+/// See the module.
+pub struct Container {
+    pub setup: Arc<Setup>,
+    /// The number of its canonical back end.
+    canonical: AtomicUsize,
+    /// Its directory there, `O_PATH`.
+    pub dir: KeptFd,
+    pub inode: u64,
+    /// The access file; locked, so that nobody removes what is still used.
+    proof: Mutex<Option<KeptFd>>,
+    /// It has no name any more.
+    pub removed: AtomicBool,
+    /// The access file has set-user-ID or set-group-ID.
+    pub special: AtomicBool,
+    /// How many handles there are, counted by the table of containers.
+    pub opens: AtomicU32,
+    pub state: Mutex<State>,
+}
+
+/// A directory of droppings.
+pub struct Subdir {
+    pub name: Vec<u8>,
+    pub fd: KeptFd,
+    /// When it had changed when it was last listed; 0: list it again.
+    pub listed: u64,
+}
+
+pub struct Dropping {
+    pub subdir: usize,
+    pub name: Vec<u8>,
+    /// Bytes of it that are in the index.
+    pub seen: u64,
+    /// When it had changed last by then; 0: not known.
+    pub changed: u64,
+    /// The numbers of its data droppings, by writer.
+    pub chunks: Vec<(u32, u32)>,
+    pub fd: Option<KeptFd>,
+}
+
+pub struct Chunk {
+    pub subdir: usize,
+    pub name: Vec<u8>,
+    pub fd: Option<KeptFd>,
+}
+
+/// What changes.
+pub struct State {
+    pub subdirs: Vec<Subdir>,
+    pub listed: u64,
+    pub droppings: Vec<Dropping>,
+    pub chunks: Vec<Chunk>,
+    pub open_chunks: Vec<usize>,
+    pub index: Index,
+    pub loaded: bool,
+    /// The counters of [`super::shared`] when the index was last right.
+    pub stamp: u64,
+    pub cuts: u64,
+    pub checked: u64,
+    pub writer: Option<Writer>,
+    /// What appends exclude each other by, and in which process it was opened.
+    pub lock: Option<(u32, KeptFd)>,
+}
+
+impl State {
+    fn new(limit: usize) -> Self {
+        Self {
+            subdirs: Vec::new(),
+            listed: 0,
+            droppings: Vec::new(),
+            chunks: Vec::new(),
+            open_chunks: Vec::new(),
+            index: Index::new(limit),
+            loaded: false,
+            stamp: 0,
+            cuts: 0,
+            checked: 0,
+            writer: None,
+            lock: None,
+        }
+    }
+
+    /// Pushes records of this process that wait.
+    pub fn push(&mut self) -> Result<()> {
+        match self.writer.as_mut().filter(|writer| writer.made == forks()) {
+            Some(writer) => writer.push(),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets all that was read; directories of droppings stay, and the writer.
+    pub fn forget(&mut self, limit: usize) {
+        self.index = Index::new(limit);
+        self.droppings.clear();
+        self.chunks.clear();
+        self.open_chunks.clear();
+        self.loaded = false;
+        for subdir in &mut self.subdirs {
+            subdir.listed = 0;
+        }
+    }
+}
+
+impl Container {
+    /// The container in `dir`, whose access file is `proof`.
+    pub fn new(
+        setup: &Arc<Setup>,
+        canonical: usize,
+        dir: OwnedFd,
+        inode: u64,
+        proof: OwnedFd,
+    ) -> Self {
+        // Nobody has it exclusively for longer than a removal, and then it is gone anyway.
+        let _ = host::lock(&proof, false, false);
+        Self {
+            setup: Arc::clone(setup),
+            canonical: AtomicUsize::new(canonical),
+            dir: setup.keeper.keep(dir),
+            inode,
+            proof: Mutex::new(Some(setup.keeper.keep(proof))),
+            removed: AtomicBool::new(false),
+            special: AtomicBool::new(false),
+            opens: AtomicU32::new(0),
+            state: Mutex::new(State::new(setup.extents)),
+        }
+    }
+
+    /// The number of its canonical back end.
+    pub fn canonical(&self) -> usize {
+        self.canonical.load(SeqCst)
+    }
+
+    /// rename(2) has moved it to the canonical back end `at`.
+    pub fn moved(&self, at: usize) {
+        self.canonical.store(at, SeqCst);
+        let mut state = self.state.lock();
+        // Directories of droppings may have become others.
+        state.subdirs.clear();
+        state.forget(self.setup.extents);
+    }
+
+    /// It is opened once more: what others have changed is seen from now on.
+    pub fn look_again(&self) {
+        self.state.lock().checked = 0;
+    }
+
+    /// Its path below its back end, as it is now.
+    pub fn path(&self) -> Result<Vec<u8>> {
+        let (root, own) = (self.setup.root(self.canonical()), self.dir.fd());
+        let (root, own) = (host::path_of(root)?, host::path_of(own)?);
+        let below = own.strip_prefix(&root[..]).unwrap_or_default();
+        Ok(below.strip_prefix(b"/").unwrap_or(below).to_vec())
+    }
+
+    /// Whether it lies where removed ones wait for their last close.
+    pub fn is_removed(&self) -> bool {
+        self.removed.load(SeqCst) || {
+            let removed = self
+                .path()
+                .is_ok_and(|path| super::setup::is_reserved(&path));
+            self.removed.store(removed, SeqCst);
+            removed
+        }
+    }
+
+    pub fn wrong(&self, what: &[u8], text: &str) -> Error {
+        let path = self.path().unwrap_or_default();
+        let (path, what) = (printable(&path), printable(what));
+        Error::because(Errno::EIO, format!("container {path}: {what}: {text}"))
+    }
+
+    /// What the bytes from `offset` on are.
+    fn find(&self, state: &mut State, offset: u64) -> Result<Found> {
+        let (index, droppings, subdirs) = (&state.index, &mut state.droppings, &state.subdirs);
+        index.find(offset, &mut |from| self.time_of(droppings, subdirs, from))
+    }
+
+    /// When record `number` of dropping `from` was written.
+    fn time_of(
+        &self,
+        droppings: &mut [Dropping],
+        subdirs: &[Subdir],
+        (from, number): (u32, u64),
+    ) -> Result<f64> {
+        let dropping = &mut droppings[from as usize];
+        if dropping.fd.is_none() {
+            let dir = subdirs[dropping.subdir].fd.fd();
+            let opened = host::open(dir, &dropping.name, linux::O_RDONLY | linux::O_NONBLOCK, 0)?;
+            dropping.fd = Some(self.setup.keeper.keep(opened));
+        }
+        let mut bytes = [0; Record::SIZE];
+        if let Some(fd) = &dropping.fd {
+            host::read_at(fd.fd(), number * Record::SIZE as u64, &mut bytes)?;
+        }
+        let record = Record::decode(&bytes);
+        record
+            .map(|record| record.end)
+            .ok_or_else(|| self.wrong(&dropping.name, "it has changed"))
+    }
+
+    /// Reads from `offset` on.
+    pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        self.refresh(state)?;
+        let mut done = 0;
+        while done < out.len() {
+            let rest = &mut out[done..];
+            let count = match self.find(state, offset + done as u64) {
+                Err(error) if done == 0 => return Err(error),
+                Err(_) | Ok(Found::End) => break,
+                Ok(Found::Hole(length)) => {
+                    let count = rest
+                        .len()
+                        .min(usize::try_from(length).unwrap_or(usize::MAX));
+                    rest[..count].fill(0);
+                    count
+                }
+                Ok(Found::Data(chunk, physical, length)) => {
+                    let count = rest
+                        .len()
+                        .min(usize::try_from(length).unwrap_or(usize::MAX));
+                    match self.read_chunk(state, chunk as usize, physical, &mut rest[..count]) {
+                        Err(error) if done == 0 => return Err(error),
+                        Err(_) => break,
+                        Ok(()) => count,
+                    }
+                }
+            };
+            done += count;
+        }
+        Ok(done)
+    }
+
+    fn read_chunk(
+        &self,
+        state: &mut State,
+        chunk: usize,
+        physical: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        self.open_chunk(state, chunk)?;
+        let fd = state.chunks[chunk].fd.as_ref().ok_or(Errno::EIO)?;
+        match host::read_at(fd.fd(), physical, out)? == out.len() {
+            true => Ok(()),
+            false => Err(self.wrong(
+                &state.chunks[chunk].name,
+                &format!(
+                    "the data dropping ends before {}",
+                    physical + out.len() as u64
+                ),
+            )),
+        }
+    }
+
+    /// With `append=own`, what this process alone knows of the end, as PLFS's `lazy_stat`.
+    fn own_size(&self, state: &State) -> Option<u64> {
+        let own = !self.setup.lock_appends && state.loaded;
+        let reach = state.writer.as_ref().map_or(0, |writer| writer.reach);
+        own.then(|| state.index.size().max(reach))
+    }
+
+    /// Size, and bytes written.
+    pub fn size(&self) -> Result<(u64, u64)> {
+        let mut state = self.state.lock();
+        if let Some(size) = self.own_size(&state) {
+            return Ok((size, state.index.bytes()));
+        }
+        self.refresh(&mut state)?;
+        Ok((state.index.size(), state.index.bytes()))
+    }
+
+    /// lseek(2), SEEK_DATA or SEEK_HOLE.
+    pub fn seek(&self, offset: u64, data: bool) -> Result<u64> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        self.refresh(state)?;
+        let (index, droppings, subdirs) = (&state.index, &mut state.droppings, &state.subdirs);
+        index.seek(offset, data, &mut |from| {
+            self.time_of(droppings, subdirs, from)
+        })
+    }
+
+    /// The writer of this process, made if there is none.
+    fn writer<'a>(&self, state: &'a mut State) -> Result<&'a mut Writer> {
+        // After a fork the parent's is the parent's.
+        if state
+            .writer
+            .as_ref()
+            .is_some_and(|writer| writer.made != forks())
+        {
+            state.writer = None;
+        }
+        if state.writer.is_none() {
+            let subdir = hostdir::for_writing(self, state)?;
+            let dir = state.subdirs[subdir].fd.fd();
+            let made = Writer::make(&self.setup, self.dir.fd(), self.inode, dir)?;
+            state.writer = Some(made);
+        }
+        state.writer.as_mut().ok_or_else(|| Errno::EIO.into())
+    }
+
+    /// Writes `bytes` at `offset`: how many.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
+        let mut state = self.state.lock();
+        self.write_in(&mut state, offset, bytes)
+    }
+
+    fn write_in(&self, state: &mut State, offset: u64, bytes: &[u8]) -> Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        // The largest file.
+        let room = (i64::MAX as u64).saturating_sub(offset);
+        let bytes = &bytes[..bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
+        if bytes.is_empty() {
+            return Err(Errno::EFBIG.into());
+        }
+        if self.special.load(SeqCst) {
+            self.clear_special()?;
+        }
+        let record = self.writer(state)?.write(&self.setup, offset, bytes)?;
+        self.record(state, &record)?;
+        let now = self.setup.nanoseconds();
+        if state
+            .writer
+            .as_mut()
+            .is_some_and(|writer| writer.must_touch(now))
+        {
+            self.setup.touch(self.dir.fd())?;
+        }
+        Ok(record.length as usize)
+    }
+
+    /// utimensat(2) has set times.
+    pub fn times_were_set(&self) {
+        if let Some(writer) = &mut self.state.lock().writer {
+            writer.times_were_set();
+        }
+    }
+
+    /// Takes note of a record that this process has made.
+    fn record(&self, state: &mut State, record: &Record) -> Result<()> {
+        let lazy = self.setup.lazy;
+        let before = self.setup.shared.changed(self.inode);
+        let Some(writer) = &state.writer else {
+            return Ok(());
+        };
+        // The index goes on with it, if nothing else has happened: else it is read.
+        let own = |one: &Dropping| one.name == writer.index_name;
+        let at = state.droppings.iter().position(own);
+        let Some(at) = at.filter(|_| state.loaded && state.stamp == before && !lazy) else {
+            return Ok(());
+        };
+        let number = state.droppings[at].seen / Record::SIZE as u64;
+        if writer.records != number + 1 {
+            return Ok(());
+        }
+        let chunk = self.chunk(state, at, record.id)?;
+        state.index.add_all(core::iter::once(Numbered {
+            record: *record,
+            chunk,
+            from: (at as u32, number),
+        }))?;
+        state.index.settle()?;
+        state.droppings[at].seen += Record::SIZE as u64;
+        state.droppings[at].changed = 0;
+        state.stamp = before + 1;
+        Ok(())
+    }
+
+    /// What a write owes to set-user-ID and set-group-ID (`file_remove_privs`, fs/inode.c).
+    fn clear_special(&self) -> Result<()> {
+        let status = host::status(self.dir.fd(), layout::ACCESS)?;
+        let mode = u32::from(status.stx_mode) & 0o7777;
+        let group = if mode & 0o010 != 0 { 0o2000 } else { 0 };
+        let left = mode & !(0o4000 | group);
+        if left != mode && !self.setup.is_privileged() {
+            let name = crate::passthrough::kernel::Name::new(layout::ACCESS)?;
+            culvert_sys::fs::fchmodat(self.dir.fd(), name.terminated(), left)?;
+        }
+        self.special.store(false, SeqCst);
+        Ok(())
+    }
+
+    /// Runs `change` while no other process of this host appends or cuts.
+    pub fn exclusively<T>(
+        &self,
+        state: &mut State,
+        change: impl FnOnce(&mut State) -> Result<T>,
+    ) -> Result<T> {
+        if !self.setup.lock_appends {
+            return change(state);
+        }
+        // The description must be this process's own.
+        let lock = state.lock.as_ref();
+        if lock.is_none_or(|(made, _)| *made != forks()) {
+            let flags = linux::O_RDONLY | linux::O_DIRECTORY;
+            let opened = host::open(self.dir.fd(), layout::META, flags, 0);
+            let opened = match opened {
+                Err(error) if error.errno() == Errno::ENOENT => {
+                    host::make_directory(self.dir.fd(), layout::META, 0o755)?;
+                    host::open(self.dir.fd(), layout::META, flags, 0)?
+                }
+                opened => opened?,
+            };
+            state.lock = Some((forks(), self.setup.keeper.keep(opened)));
+        }
+        let number = state.lock.as_ref().map_or(-1, |(_, fd)| fd.raw());
+        let fd = culvert_sys::fd::BorrowedFd::number(number);
+        host::lock(fd, true, true)?;
+        let done = change(state);
+        host::unlock(fd);
+        done
+    }
+
+    /// Appends: where, and how many.
+    pub fn append(&self, bytes: &[u8]) -> Result<(u64, usize)> {
+        let mut state = self.state.lock();
+        self.exclusively(&mut state, |state| {
+            let end = match self.own_size(state) {
+                Some(end) => end,
+                None => {
+                    self.refresh(state)?;
+                    state.index.size()
+                }
+            };
+            Ok((end, self.write_in(state, end, bytes)?))
+        })
+    }
+
+    /// Cuts or extends the file.
+    pub fn truncate(&self, size: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        self.exclusively(&mut state, |state| {
+            self.refresh(state)?;
+            if size > i64::MAX as u64 {
+                return Err(Errno::EFBIG.into());
+            }
+            if self.special.load(SeqCst) {
+                self.clear_special()?;
+            }
+            let now = state.index.size();
+            if size > now {
+                let record = self.writer(state)?.extend(&self.setup, size)?;
+                self.record(state, &record)?;
+            } else if size < now {
+                let cut = self.cut(state, size);
+                self.setup.shared.cut(self.inode);
+                state.forget(self.setup.extents);
+                cut?;
+            }
+            self.setup.touch(self.dir.fd())
+        })
+    }
+
+    /// Takes back what lies behind `size` in all index droppings.
+    fn cut(&self, state: &mut State, size: u64) -> Result<()> {
+        let mut reach = 0;
+        for at in 0..state.droppings.len() {
+            let dropping = &state.droppings[at];
+            let dir = state.subdirs[dropping.subdir].fd.fd();
+            let own =
+                |writer: &&mut Writer| writer.index_name == dropping.name && writer.made == forks();
+            let mut own = state.writer.as_mut().filter(own);
+            if size == 0
+                && let Some(writer) = own
+            {
+                writer.empty()?;
+                continue;
+            }
+            let flags = linux::O_RDWR | linux::O_NONBLOCK;
+            let file = match host::open(dir, &dropping.name, flags, 0) {
+                Err(error) if error.errno() == Errno::ENOENT => continue,
+                opened => opened?,
+            };
+            // Nobody but us writes into it any more.
+            let quiet = own.is_some() || host::lock(&file, true, false).is_ok();
+            let left = cut::records(&file, size, quiet)?;
+            reach = reach.max(left.reach);
+            match &mut own {
+                Some(writer) => writer.records = left.count,
+                None if quiet && left.count == 0 => {
+                    host::unlink(dir, &dropping.name, false)?;
+                    for (_, chunk) in &dropping.chunks {
+                        // What has no record is never read.
+                        let _ = host::unlink(dir, &state.chunks[*chunk as usize].name, false);
+                    }
+                }
+                None => {}
+            }
+        }
+        if let Some(writer) = &mut state.writer {
+            writer.reach = writer.reach.min(size);
+        }
+        meta::cut(self.dir.fd(), size)?;
+        // A hole at the end.
+        if reach < size {
+            self.writer(state)?.extend(&self.setup, size)?;
+        }
+        Ok(())
+    }
+
+    /// fsync(2): what every process has written.
+    pub fn sync(&self, data_only: bool) -> Result<()> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.push()?;
+        self.refresh(state)?;
+        for chunk in 0..state.chunks.len() {
+            self.open_chunk(state, chunk)?;
+            if let Some(fd) = &state.chunks[chunk].fd {
+                culvert_sys::fs::waiting::fdatasync(fd.fd())?;
+            }
+        }
+        for at in 0..state.droppings.len() {
+            let index = self.open_index(state, at)?;
+            culvert_sys::fs::waiting::fdatasync(&index)?;
+        }
+        // The names of new droppings.
+        for subdir in &state.subdirs {
+            let opened = crate::passthrough::kernel::open_directory(subdir.fd.fd(), 0, 0)?;
+            culvert_sys::fs::waiting::fsync(&opened)?;
+        }
+        match data_only {
+            true => Ok(()),
+            false => match &*self.proof.lock() {
+                Some(proof) => Ok(culvert_sys::fs::waiting::fsync(proof.fd())?),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// The last close of this process: what it wrote is known without the index from now on.
+    pub fn close(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        let (cuts, removed) = (self.setup.shared.cuts(self.inode), self.is_removed());
+        match state.writer.take().filter(|writer| writer.made == forks()) {
+            Some(writer) => {
+                let closed = writer.close(&self.setup, self.dir.fd(), cuts, removed);
+                self.setup.shared.changed(self.inode);
+                closed
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// It is not used any more: who removes it need not wait for this process.
+    pub fn unlock(&self) {
+        *self.proof.lock() = None;
+    }
+
+    /// Pushes records that wait.
+    pub fn push(&self) -> Result<()> {
+        self.state.lock().push()
+    }
+}

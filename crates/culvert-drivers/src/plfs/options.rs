@@ -1,0 +1,374 @@
+//! The options of a plfs mount.
+
+use super::layout;
+use super::plfsrc::{MountPoint, Plfsrc};
+use crate::archive::warning::printable;
+use crate::{
+    AccessTimes, Declared, OptionInfo, OtherUser, Source, Warnings, check_names, invalid_option,
+};
+use alloc::{format, string::String, vec::Vec};
+use culvert::{Errno, Error, Result, mount::Mount};
+
+/// What the driver declares.
+pub const DECLARED: Declared = Declared {
+    source: Source::Name,
+    recognises: |_| false,
+    other_user: OtherUser::Opens,
+    access_times: AccessTimes::Own,
+    may_be_bound: None,
+    below_layers: None,
+    branch_node: None,
+};
+
+/// What `culvert drivers plfs` shows.
+pub const OPTIONS: &[OptionInfo] = &[
+    OptionInfo {
+        name: "sync",
+        value: "no",
+        summary: "without synchronisation service (default; there is no other way yet)",
+    },
+    OptionInfo {
+        name: "plfsrc",
+        value: "FILE",
+        summary: "read settings from FILE; the source is then a mount point that it names",
+    },
+    OptionInfo {
+        name: "workload",
+        value: "shared_file|file_per_proc",
+        summary: "a container for each file (default), or plain files spread over the back ends",
+    },
+    OptionInfo {
+        name: "num_hostdirs",
+        value: "N",
+        summary: "directories of droppings in a container, 1 to 1024 (default: 32)",
+    },
+    OptionInfo {
+        name: "index",
+        value: "each|lazy",
+        summary: "write a record before each write is answered (default), or as PLFS, which loses some when killed",
+    },
+    OptionInfo {
+        name: "index_memory",
+        value: "MB",
+        summary: "most memory for what an index holds that follows no pattern (default: 64)",
+    },
+    OptionInfo {
+        name: "append",
+        value: "lock|own",
+        summary: "appends of all processes of a host find the end (default), or each its own, as LDPLFS",
+    },
+    OptionInfo {
+        name: "host",
+        value: "NAME",
+        summary: "the name of this host in names of droppings (default: the host's)",
+    },
+    OptionInfo {
+        name: "ro",
+        value: "",
+        summary: "read-only",
+    },
+    OptionInfo {
+        name: "rw",
+        value: "",
+        summary: "writable (default)",
+    },
+];
+
+/// The travelling option that names the counters of the run.
+pub const COUNTERS: &str = "counters";
+/// The travelling option with the check sum of the back ends.
+pub const CHECKSUM: &str = "checksum";
+
+/// What a back end is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Containers and droppings.
+    Both,
+    /// Containers.
+    Canonical,
+    /// Droppings.
+    Shadow,
+}
+
+/// The options of one mount, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Back ends as they were given.
+    pub backends: Vec<(Vec<u8>, Role)>,
+    /// `plfsrc`.
+    pub plfsrc: Option<Vec<u8>>,
+    /// `workload=file_per_proc`.
+    pub flat: bool,
+    /// `num_hostdirs`.
+    pub hostdirs: u64,
+    /// `index=lazy`.
+    pub lazy: bool,
+    /// `index_memory`, megabytes.
+    pub memory: u64,
+    /// `append=lock`.
+    pub lock_appends: bool,
+    /// `host`.
+    pub host: Option<Vec<u8>>,
+    /// `ro`.
+    pub read_only: bool,
+    /// [`COUNTERS`].
+    pub counters: Option<Vec<u8>>,
+    /// [`CHECKSUM`].
+    pub checksum: u32,
+}
+
+impl Options {
+    /// The options of `mount` as the user gave them.
+    pub fn parse(mount: &Mount) -> Result<Self> {
+        check_names(OPTIONS, mount)?;
+        Self::travelled(mount)
+    }
+
+    /// Those of a mount that [`super::prepare`] has made ready.
+    pub fn travelled(mount: &Mount) -> Result<Self> {
+        let mut options = Self {
+            backends: backends(&mount.source)?,
+            plfsrc: None,
+            flat: false,
+            hostdirs: layout::HOSTDIRS,
+            lazy: false,
+            memory: 64,
+            lock_appends: true,
+            host: None,
+            read_only: mount.read_only(),
+            counters: None,
+            checksum: 0,
+        };
+        for (name, value) in &mount.options {
+            options.set(name, value)?;
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: &[u8]) -> Result<()> {
+        let wrong = |why| Err(invalid_option(name, value, why));
+        match (name, value) {
+            ("sync", b"no") => {}
+            ("sync", b"auto") => {
+                return wrong("there is no synchronisation service yet; sync=no works without");
+            }
+            ("sync", _) => return wrong("no is needed"),
+            ("plfsrc", b"") => return wrong("a file is needed"),
+            ("plfsrc", file) => self.plfsrc = Some(file.to_vec()),
+            ("workload", b"shared_file" | b"n-1") => self.flat = false,
+            ("workload", b"file_per_proc" | b"n-n") => self.flat = true,
+            ("workload", b"small_file" | b"1-n") => {
+                return wrong("not supported; there are shared_file and file_per_proc");
+            }
+            ("workload", _) => return wrong("shared_file or file_per_proc is needed"),
+            ("num_hostdirs", text) => match layout::number(text) {
+                Some(number) if (1..=layout::MOST_HOSTDIRS).contains(&number) => {
+                    self.hostdirs = number;
+                }
+                _ => return wrong("1 to 1024 is needed"),
+            },
+            ("index", b"each") => self.lazy = false,
+            ("index", b"lazy") => self.lazy = true,
+            ("index", _) => return wrong("each or lazy is needed"),
+            ("index_memory", text) => match layout::number(text) {
+                Some(number) if (1..=1 << 20).contains(&number) => self.memory = number,
+                _ => return wrong("megabytes, at least 1"),
+            },
+            ("append", b"lock") => self.lock_appends = true,
+            ("append", b"own") => self.lock_appends = false,
+            ("append", _) => return wrong("lock or own is needed"),
+            ("host", name) => {
+                let right = !name.is_empty() && name.len() <= 64;
+                if !right || name.iter().any(|byte| matches!(byte, 0..=b' ' | b'/')) {
+                    return wrong("a name of up to 64 bytes is needed");
+                }
+                self.host = Some(name.to_vec());
+            }
+            (COUNTERS, path) => self.counters = Some(path.to_vec()),
+            (CHECKSUM, text) => self.checksum = layout::number(text).unwrap_or(0) as u32,
+            ("ro" | "rw", value) if !value.is_empty() => return wrong("it takes no value"),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes what `read` says of the mount point that is the source, where no option says it.
+    pub fn take(&mut self, mount: &Mount, read: &Plfsrc, warnings: &mut Warnings) -> Result<()> {
+        let point = find(read, &mount.source)?;
+        let mut backends = Vec::new();
+        for (location, kind) in &point.backends {
+            let role = match kind.as_str() {
+                "" => Role::Both,
+                "canonical" => Role::Canonical,
+                "shadow" => Role::Shadow,
+                _ => return refused(&format!("type {kind} of {location}")),
+            };
+            let path = location.strip_prefix("posix:").unwrap_or(location);
+            if !path.starts_with('/') {
+                return refused(&format!("{location}: only directories are back ends"));
+            }
+            backends.push((path.as_bytes().to_vec(), role));
+        }
+        self.backends = backends;
+        let all = read.global.iter().chain(&point.settings);
+        for (name, value) in all {
+            let given = mount.options.iter().any(|(given, _)| given == name);
+            match name.as_str() {
+                "num_hostdirs" | "workload" if !given => self.set(name, value.as_bytes())?,
+                "num_hostdirs" | "workload" => {}
+                _ => warnings.add(name.as_bytes(), "this setting of plfsrc has no effect"),
+            }
+        }
+        Ok(())
+    }
+
+    /// The check sum that version files hold: of the back ends for both.
+    pub fn sum(&self) -> u32 {
+        let both = self.backends.iter().filter(|(_, role)| *role == Role::Both);
+        let paths: Vec<&[u8]> = both.map(|(path, _)| path.as_slice()).collect();
+        if paths.is_empty() {
+            return u32::MAX;
+        }
+        layout::hash(&paths.join(&b',')) as u32
+    }
+
+    /// The numbers of the back ends for containers, and of those for droppings.
+    pub fn roles(&self) -> Result<(Vec<usize>, Vec<usize>)> {
+        let of = |one: Role| {
+            let with = |role: Role| {
+                self.backends
+                    .iter()
+                    .enumerate()
+                    .filter(move |(_, back)| back.1 == role)
+            };
+            with(Role::Both)
+                .chain(with(one))
+                .map(|(at, _)| at)
+                .collect::<Vec<_>>()
+        };
+        let (canonical, shadow) = (of(Role::Canonical), of(Role::Shadow));
+        match canonical.is_empty() || shadow.is_empty() {
+            true => refused("there must be a canonical and a shadow back end"),
+            false => Ok((canonical, shadow)),
+        }
+    }
+}
+
+fn refused<T>(why: &str) -> Result<T> {
+    Err(Error::because(Errno::EINVAL, String::from(why)))
+}
+
+fn find<'a>(read: &'a Plfsrc, source: &[u8]) -> Result<&'a MountPoint> {
+    let found = read
+        .mounts
+        .iter()
+        .find(|point| point.path.as_bytes() == source);
+    found.ok_or_else(|| {
+        let all: Vec<&str> = read
+            .mounts
+            .iter()
+            .map(|point| point.path.as_str())
+            .collect();
+        let (source, all) = (printable(source), all.join(", "));
+        Error::because(
+            Errno::EINVAL,
+            format!("plfsrc has no mount point {source}; there are: {all}"),
+        )
+    })
+}
+
+/// `DIR[=canonical|=shadow][;DIR...]`.
+fn backends(source: &[u8]) -> Result<Vec<(Vec<u8>, Role)>> {
+    let each = source.split(|&byte| byte == b';').map(|one| {
+        let (path, role) = if let Some(path) = one.strip_suffix(b"=canonical") {
+            (path, Role::Canonical)
+        } else if let Some(path) = one.strip_suffix(b"=shadow") {
+            (path, Role::Shadow)
+        } else {
+            (one, Role::Both)
+        };
+        match path {
+            b"" => refused("an empty back end"),
+            path => Ok((path.to_vec(), role)),
+        }
+    });
+    each.collect()
+}
+
+/// The source of a mount that travels.
+pub fn source_text(backends: &[(Vec<u8>, Role)]) -> Vec<u8> {
+    let each = backends.iter().map(|(path, role)| {
+        let role: &[u8] = match role {
+            Role::Both => b"",
+            Role::Canonical => b"=canonical",
+            Role::Shadow => b"=shadow",
+        };
+        [&path[..], role].concat()
+    });
+    each.collect::<Vec<_>>().join(&b';')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    fn mount(source: &str, options: &[(&str, &str)]) -> Mount {
+        let options = options.iter();
+        Mount {
+            driver: "plfs".into(),
+            source: source.as_bytes().to_vec(),
+            target: b"/t".to_vec(),
+            options: options
+                .map(|(name, value)| ((*name).into(), value.as_bytes().to_vec()))
+                .collect(),
+            branches: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn sources_are_lists_of_back_ends() {
+        let options = Options::parse(&mount("/a;/b=shadow;/c=canonical", &[])).unwrap();
+        assert_eq!(options.roles().unwrap(), (std::vec![0, 2], std::vec![0, 1]));
+        assert_eq!(source_text(&options.backends), b"/a;/b=shadow;/c=canonical");
+        assert_eq!(options.sum(), layout::hash(b"/a") as u32);
+        let one = Options::parse(&mount("/a=shadow", &[])).unwrap();
+        assert!(one.roles().is_err());
+        assert!(Options::parse(&mount("/a;;/b", &[])).is_err());
+    }
+
+    #[test]
+    fn bad_options_are_refused_with_what_there_is() {
+        for (given, want) in [
+            (("sync", "auto"), "no synchronisation service yet"),
+            (("workload", "small_file"), "not supported"),
+            (("num_hostdirs", "0"), "1 to 1024"),
+            (("index", "never"), "each or lazy"),
+            (("append", ""), "lock or own"),
+            (("host", "a/b"), "a name"),
+            (("counters", "/x"), "no option"),
+        ] {
+            let error = Options::parse(&mount("/a", &[given])).unwrap_err();
+            assert!(error.to_string().contains(want), "{given:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn plfsrc_says_what_options_do_not() {
+        let mut read = Plfsrc::default();
+        let text = "- global_params:\n  num_hostdirs: 7\n  threadpool_size: 3\n- mount_point: /m\n  \
+                    backends:\n  - location: /x\n  - location: hdfs://y\n";
+        read.read(text).unwrap();
+        let mut warnings = Warnings::default();
+        let asked = mount("/m", &[]);
+        let mut options = Options::parse(&asked).unwrap();
+        let error = options.take(&asked, &read, &mut warnings).unwrap_err();
+        assert!(error.to_string().contains("hdfs://y"), "{error}");
+        read.mounts[0].backends.pop();
+        options.take(&asked, &read, &mut warnings).unwrap();
+        assert_eq!((options.hostdirs, options.backends.len()), (7, 1));
+        let other = mount("/n", &[]);
+        let error = options.take(&other, &read, &mut warnings).unwrap_err();
+        assert!(error.to_string().contains("there are: /m"), "{error}");
+    }
+}

@@ -1,0 +1,190 @@
+//! renameat2(2): a container moves with its shadows; where the hash of its new name asks for
+//! another canonical back end, it moves there.
+
+use super::filesystem::PlfsFs;
+use super::host;
+use super::layout::{self, HOSTDIR};
+use super::object::Object;
+use super::setup::unused;
+use alloc::vec::Vec;
+use culvert::{Errno, FileKind, RenameFlags, Result};
+use culvert_sys::raw::general as linux;
+
+impl PlfsFs {
+    /// Renames `from` to `to`.
+    pub fn move_to(&self, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<()> {
+        if flags.whiteout() || flags.0 & !3 != 0 || flags.no_replace() && flags.exchange() {
+            return Err(Errno::EINVAL.into());
+        }
+        self.new_name(to)?;
+        if from
+            .strip_prefix(to)
+            .is_some_and(|rest| rest.starts_with(b"/"))
+        {
+            return Err(Errno::ENOTEMPTY.into());
+        }
+        let old = self.object(from)?;
+        let new = match self.object(to) {
+            Err(error) if error.errno() == Errno::ENOENT => None,
+            found => Some(found?),
+        };
+        let (is, was) = (old.kind()?, new.as_ref().map(Object::kind).transpose()?);
+        if flags.exchange() {
+            return match (&new, is, was) {
+                (None, ..) => Err(Errno::ENOENT.into()),
+                // Shadows of the two would have to change places at the same moment.
+                _ if self.setup.backends.len() > 1 => Err(Errno::EINVAL.into()),
+                _ => self.both(old.at, from, to, linux::RENAME_EXCHANGE),
+            };
+        }
+        match (is, was) {
+            (_, Some(_)) if flags.no_replace() => return Err(Errno::EEXIST.into()),
+            (FileKind::Directory, Some(was)) if was != FileKind::Directory => {
+                return Err(Errno::ENOTDIR.into());
+            }
+            (FileKind::Directory, _) => return self.move_directory(from, to, &old),
+            (_, Some(FileKind::Directory)) => return Err(Errno::EISDIR.into()),
+            _ => {}
+        }
+        if self.setup.canonical_of(to) != old.at {
+            return self.move_over(from, to, &old, new.as_ref());
+        }
+        if let Some(new) = &new {
+            if self.inode(&new.status) == self.inode(&old.status) {
+                return Ok(());
+            }
+            // At no moment does the new name mean nothing. One back end's shadows would not move
+            // along.
+            let plain = old.access.is_none() && new.access.is_none();
+            if !plain {
+                let exchanged = match self.setup.backends.len() {
+                    1 => self.both(old.at, from, to, linux::RENAME_EXCHANGE),
+                    _ => Err(Errno::EINVAL.into()),
+                };
+                return match exchanged {
+                    Ok(()) => self.remove_file(from),
+                    Err(error) if error.errno() == Errno::EINVAL => {
+                        self.remove_file(to)?;
+                        self.move_all(old.at, from, to)
+                    }
+                    Err(error) => Err(error),
+                };
+            }
+        }
+        self.move_all(old.at, from, to)
+    }
+
+    fn both(&self, at: usize, from: &[u8], to: &[u8], flags: u32) -> Result<()> {
+        let root = self.setup.root(at);
+        let ((dir, name), (other, new)) = (host::above(root, from)?, host::above(root, to)?);
+        Ok(host::rename(
+            (&dir, name.bytes()),
+            (&other, new.bytes()),
+            flags,
+        )?)
+    }
+
+    /// On back end `first`, then its shadows on all others.
+    fn move_all(&self, first: usize, from: &[u8], to: &[u8]) -> Result<()> {
+        self.both(first, from, to, 0)?;
+        for at in (0..self.setup.backends.len()).filter(|at| *at != first) {
+            self.move_shadow(at, from, to)?;
+        }
+        Ok(())
+    }
+
+    fn move_shadow(&self, at: usize, from: &[u8], to: &[u8]) -> Result<()> {
+        match self.both(at, from, to, 0) {
+            Err(error) if error.errno() != Errno::ENOENT => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// A directory is on all back ends.
+    fn move_directory(&self, from: &[u8], to: &[u8], old: &Object) -> Result<()> {
+        self.both(old.at, from, to, 0)?;
+        for at in (0..self.setup.backends.len()).filter(|at| *at != old.at) {
+            if let Err(error) = self.move_shadow(at, from, to) {
+                for back in (0..at).chain([old.at]) {
+                    let _ = self.both(back, to, from, 0);
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// To another canonical back end, of the same file system: `EXDEV` otherwise, and mv(1) copies.
+    fn move_over(&self, from: &[u8], to: &[u8], old: &Object, new: Option<&Object>) -> Result<()> {
+        let at = self.setup.canonical_of(to);
+        let (first, second) = (self.setup.root(old.at), self.setup.root(at));
+        let device = |fd| {
+            Ok::<_, culvert::Error>(
+                crate::passthrough::kernel::identity(&crate::passthrough::kernel::status(
+                    fd, None,
+                )?)
+                .0,
+            )
+        };
+        if device(first)? != device(second)? {
+            return Err(Errno::EXDEV.into());
+        }
+        if new.is_some() {
+            self.remove_file(to)?;
+        }
+        let ((dir, name), (other, target)) = (host::above(first, from)?, host::above(second, to)?);
+        // The file's shadow there becomes a part of the container.
+        let (beside, shadow) = (unused(), host::above(second, from));
+        let shadow = match (old.access.is_some(), shadow) {
+            (true, Ok((dir, name))) => {
+                match host::rename((&dir, name.bytes()), (&other, &beside), 0) {
+                    Ok(()) => true,
+                    Err(Errno::ENOENT) => false,
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            _ => false,
+        };
+        if let Err(errno) = host::rename((&dir, name.bytes()), (&other, target.bytes()), 0) {
+            if shadow && let Ok((dir, name)) = host::above(second, from) {
+                let _ = host::rename((&other, &beside), (&dir, name.bytes()), 0);
+            }
+            return Err(errno.into());
+        }
+        if old.access.is_none() {
+            return Ok(());
+        }
+        let place = host::place(second, to)?;
+        if shadow {
+            let parts = host::open(&other, &beside, linux::O_PATH | linux::O_DIRECTORY, 0)?;
+            for (name, _) in host::names(&parts)? {
+                if host::status(&place, &name).is_ok_and(|status| host::is_link(&status)) {
+                    host::unlink(&place, &name, false)?;
+                }
+                host::rename((&parts, &name), (&place, &name), 0)?;
+            }
+            host::unlink(&other, &beside, true)?;
+        }
+        for back in (0..self.setup.backends.len()).filter(|back| ![old.at, at].contains(back)) {
+            self.move_shadow(back, from, to)?;
+        }
+        // Metalinks say how long the path of their own back end is.
+        let length = host::decimal(self.setup.backends[at].path.len() as u64);
+        for (name, _) in host::names(&place)? {
+            let link = name.starts_with(HOSTDIR);
+            if !link || !host::status(&place, &name).is_ok_and(|status| host::is_link(&status)) {
+                continue;
+            }
+            let text = host::read_link(&place, &name)?;
+            if let Some((_, target)) = layout::metalink(&text) {
+                let temporary: Vec<u8> = unused();
+                host::symlink(&[&length[..], target].concat(), &place, &temporary)?;
+                host::rename((&place, &temporary), (&place, &name), 0)?;
+            }
+        }
+        if let Some(known) = self.known(old) {
+            known.moved(at);
+        }
+        Ok(())
+    }
+}

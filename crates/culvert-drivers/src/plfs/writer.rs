@@ -1,0 +1,309 @@
+//! What one process writes into a container: its own data dropping and its own index dropping.
+//!
+//! A write is answered when its record stands in the index dropping, so that a process that is
+//! killed loses nothing that was answered: first the bytes, then the 48 bytes that say what they
+//! are. With `index=lazy` records wait, as in PLFS itself, which saves a system call for each write
+//! and loses them with the process.
+
+use super::layout::{self, Meta, Record};
+use super::setup::{Setup, forks};
+use super::{host, meta};
+use crate::KeptFd;
+use alloc::{format, vec::Vec};
+use culvert::{Errno, Result};
+use culvert_sys::fd::BorrowedFd;
+use culvert_sys::fs;
+use culvert_sys::raw::general as linux;
+
+/// Records that wait at most with `index=lazy`, and for how many nanoseconds.
+const MOST_WAITING: usize = 1024;
+const LONGEST_WAIT: u64 = 1_000_000_000;
+/// How often the access file's times are set by writes at most, nanoseconds: a tick of the kernel's
+/// own clock for times of files.
+const TOUCH: u64 = 4_000_000;
+
+/// See the module.
+pub struct Writer {
+    data: KeptFd,
+    index: KeptFd,
+    pub index_name: Vec<u8>,
+    /// The process it belongs to, as [`forks`] counts them.
+    pub made: u32,
+    pid: u32,
+    physical: u64,
+    /// Records made.
+    pub records: u64,
+    /// How far its records reach.
+    pub reach: u64,
+    bytes: u64,
+    /// When its last record ended: a later one is later, whatever the clock says.
+    last: f64,
+    when: (i64, u32),
+    touched: u64,
+    cuts: u64,
+    /// Data may be so large before the limit of the process is asked for again.
+    room: u64,
+    waiting: Vec<u8>,
+    waiting_since: u64,
+}
+
+impl Writer {
+    /// A writer whose droppings are made in `dir`, of the container `inode` in `container`.
+    pub fn make(
+        setup: &Setup,
+        container: BorrowedFd<'_>,
+        inode: u64,
+        dir: BorrowedFd<'_>,
+    ) -> Result<Self> {
+        let (pid, cuts) = (host::own_pid(), setup.shared.cuts(inode));
+        // What was flattened is not the whole file any more.
+        match host::unlink(container, layout::GLOBAL, false) {
+            Err(error) if error.errno() != Errno::ENOENT => return Err(error),
+            _ => {}
+        }
+        meta::open(container, &setup.host, pid)?;
+        let new = linux::O_CREAT | linux::O_EXCL;
+        let (data, index, index_name) = loop {
+            let (seconds, nanoseconds) = setup.clock.now();
+            let time = layout::time_text(seconds, nanoseconds);
+            let rest = [
+                time.as_bytes(),
+                b".",
+                &setup.host,
+                b".",
+                &host::decimal(pid.into()),
+            ]
+            .concat();
+            let index_name = [layout::INDEX, &rest].concat();
+            let flags = linux::O_RDWR | linux::O_APPEND | new;
+            let index =
+                host::open_kept(setup.keeper, dir, &index_name, flags, layout::DROPPING_MODE);
+            let index = match index {
+                // A writer of this process that began in the same microsecond.
+                Err(error) if error.errno() == Errno::EEXIST => continue,
+                index => index?,
+            };
+            let data_name = [layout::DATA, &rest].concat();
+            let flags = linux::O_WRONLY | new;
+            let data = host::open_kept(setup.keeper, dir, &data_name, flags, layout::DROPPING_MODE);
+            break match data {
+                Ok(data) => (data, index, index_name),
+                Err(error) => {
+                    let _ = host::unlink(dir, &index_name, false);
+                    return Err(error);
+                }
+            };
+        };
+        // Whoever cuts the file sees by it that somebody still writes.
+        let _ = host::lock(index.fd(), false, false);
+        setup.shared.changed(inode);
+        Ok(Self {
+            data,
+            index,
+            index_name,
+            made: forks(),
+            pid,
+            physical: 0,
+            records: 0,
+            reach: 0,
+            bytes: 0,
+            last: 0.0,
+            when: (0, 0),
+            touched: 0,
+            cuts,
+            room: host::file_size_limit(),
+            waiting: Vec::new(),
+            waiting_since: 0,
+        })
+    }
+
+    /// Writes `bytes`, which become those at `offset`; fewer where space ends.
+    pub fn write(&mut self, setup: &Setup, offset: u64, bytes: &[u8]) -> Result<Record> {
+        let begin = setup.seconds();
+        let length = self.append(bytes)?;
+        let end = later(self.last, setup.seconds());
+        let record = Record {
+            logical: offset,
+            physical: self.physical,
+            length,
+            begin,
+            end,
+            id: self.pid,
+        };
+        self.done(setup, &record)?;
+        self.last = end;
+        Ok(record)
+    }
+
+    /// The file reaches to `size` from now on: its last byte is a zero that is older than all else.
+    /// Not by a record without length, as PLFS 2.5 does it: it does not find what is later written
+    /// around such a one.
+    pub fn extend(&mut self, setup: &Setup, size: u64) -> Result<Record> {
+        let length = self.append(&[0])?;
+        let record = Record {
+            logical: size.saturating_sub(1),
+            physical: self.physical,
+            length,
+            begin: 0.0,
+            end: 0.0,
+            id: self.pid,
+        };
+        self.done(setup, &record)?;
+        Ok(record)
+    }
+
+    /// Adds `bytes` to the data dropping: how many, all or as many as there is room for.
+    fn append(&mut self, bytes: &[u8]) -> Result<u64> {
+        let end = self.physical.saturating_add(bytes.len() as u64);
+        if end > self.room {
+            // The kernel would end the program by SIGXFSZ, for a file that it knows nothing of.
+            self.room = host::file_size_limit();
+            if end > self.room {
+                return Err(Errno::ENOSPC.into());
+            }
+        }
+        let (count, failed) = host::write_at(self.data.fd(), self.physical, bytes);
+        if count == 0 {
+            failed?;
+        }
+        Ok(count as u64)
+    }
+
+    fn done(&mut self, setup: &Setup, record: &Record) -> Result<()> {
+        self.put(setup, record)?;
+        self.physical += record.length;
+        self.records += 1;
+        self.reach = self.reach.max(record.reach());
+        self.bytes += record.length;
+        self.when = setup.clock.now();
+        Ok(())
+    }
+
+    /// The record goes to the index dropping, or waits.
+    fn put(&mut self, setup: &Setup, record: &Record) -> Result<()> {
+        if !setup.lazy {
+            return self.add(&record.encode());
+        }
+        let now = setup.nanoseconds();
+        if self.waiting.is_empty() {
+            self.waiting_since = now;
+        }
+        self.waiting.extend_from_slice(&record.encode());
+        let full = self.waiting.len() >= MOST_WAITING * Record::SIZE;
+        match full || now.wrapping_sub(self.waiting_since) > LONGEST_WAIT {
+            true => self.push(),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds records to the index dropping, whole ones or none.
+    fn add(&self, bytes: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match fs::write(self.index.fd(), &bytes[done..]) {
+                Ok(count) if count > 0 => done += count,
+                Err(Errno::EINTR) => {}
+                failed => {
+                    // What is left of a record would put all later ones out of step.
+                    let length = fs::fstat(self.index.fd())?.st_size as u64;
+                    let whole = length.saturating_sub(done as u64);
+                    fs::ftruncate(self.index.fd(), whole)?;
+                    return Err(failed.err().unwrap_or(Errno::ENOSPC).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Pushes records that wait.
+    pub fn push(&mut self) -> Result<()> {
+        if !self.waiting.is_empty() {
+            self.add(&self.waiting)?;
+            self.waiting.clear();
+        }
+        Ok(())
+    }
+
+    /// Whether the times of the access file are to be set, now.
+    pub fn must_touch(&mut self, now: u64) -> bool {
+        let due = now.wrapping_sub(self.touched) >= TOUCH;
+        if due {
+            self.touched = now;
+        }
+        due
+    }
+
+    /// Times were set by utimensat(2): the next write sets them again.
+    pub fn times_were_set(&mut self) {
+        self.touched = 0;
+    }
+
+    /// The file was cut to nothing.
+    pub fn empty(&mut self) -> Result<()> {
+        self.waiting.clear();
+        fs::ftruncate(self.index.fd(), 0)?;
+        fs::ftruncate(self.data.fd(), 0)?;
+        (self.physical, self.records, self.reach, self.bytes) = (0, 0, 0, 0);
+        Ok(())
+    }
+
+    /// Leaves what it knows where stat(2) finds it. `cuts`: how often records were taken back.
+    pub fn close(
+        mut self,
+        setup: &Setup,
+        container: BorrowedFd<'_>,
+        cuts: u64,
+        removed: bool,
+    ) -> Result<()> {
+        let pushed = self.push();
+        if removed {
+            return pushed;
+        }
+        if cuts != self.cuts {
+            self.reach = self.reach_of_records()?;
+        }
+        let (seconds, nanoseconds) = self.when;
+        let name = Meta {
+            end: self.reach,
+            bytes: self.bytes,
+            seconds: seconds as u64,
+            micros: u64::from(nanoseconds / 1000),
+            host: &setup.host,
+        };
+        pushed?;
+        meta::close(container, &name, self.pid)
+    }
+
+    /// How far what is in the index dropping reaches, for somebody has cut it.
+    fn reach_of_records(&self) -> Result<u64> {
+        let (mut reach, mut at) = (0, 0);
+        let mut buffer = alloc::vec![0; 1024 * Record::SIZE];
+        loop {
+            let read = host::read_at(self.index.fd(), at, &mut buffer)?;
+            let whole = read / Record::SIZE * Record::SIZE;
+            if whole == 0 {
+                return Ok(reach);
+            }
+            for bytes in buffer[..whole].chunks_exact(Record::SIZE) {
+                let end = Record::decode(bytes).map_or(0, |record| record.reach());
+                reach = reach.max(end);
+            }
+            at += whole as u64;
+        }
+    }
+}
+
+/// `now`, or the next time that there is behind `last`.
+fn later(last: f64, now: f64) -> f64 {
+    match now > last {
+        true => now,
+        false => f64::from_bits(last.to_bits() + 1),
+    }
+}
+
+/// For messages.
+impl core::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&format!("writer {}", self.pid))
+    }
+}

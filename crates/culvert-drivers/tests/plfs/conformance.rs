@@ -1,0 +1,55 @@
+//! The conformance kit of the driver API.
+
+use crate::tools::Scratch;
+use culvert::testing::{Tree, fill, reading, writing};
+use std::sync::Mutex;
+
+fn changes(backends: usize, options: &[&str]) {
+    let made = Mutex::new(Vec::new());
+    let make = || {
+        let scratch = Scratch::new(backends);
+        let driver = scratch.open(options);
+        made.lock().unwrap().push(scratch);
+        driver
+    };
+    writing(&make).assert_ok();
+}
+
+#[test]
+fn changes_keep_the_contract() {
+    changes(1, &[]);
+}
+
+#[test]
+fn changes_keep_the_contract_with_lazy_records() {
+    changes(1, &["index=lazy"]);
+}
+
+#[test]
+fn changes_keep_the_contract_on_three_back_ends() {
+    changes(3, &[]);
+}
+
+#[test]
+fn changes_keep_the_contract_of_plain_files() {
+    changes(1, &["workload=file_per_proc"]);
+}
+
+#[test]
+fn a_tree_reads_as_it_is() {
+    for count in [1, 3] {
+        let scratch = Scratch::new(count);
+        let mut tree = Tree::new()
+            .directory("a")
+            .directory("a/b")
+            .file("empty", "");
+        for number in 0..100 {
+            tree = tree.file(format!("a/b/{number}"), "x".repeat(number * 50));
+        }
+        tree = tree.symlink("a/soft", "../empty");
+        let driver = scratch.open(&[]);
+        fill(&*driver, &tree).unwrap();
+        reading(&*driver, &tree).assert_ok();
+        reading(&*scratch.open(&["ro"]), &tree).assert_ok();
+    }
+}

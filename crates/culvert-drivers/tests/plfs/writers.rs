@@ -1,0 +1,190 @@
+//! Many writers of one file, each with a file system of its own, as in processes of a run.
+
+use crate::tools::{Scratch, create_file, open_file, open_for, read_all, write_at};
+use culvert::{OpenFlags, SetAttributes, testing::caller};
+use std::thread;
+
+/// The bytes of the pattern: `writers` write `count` records of `size` in turn.
+fn expected(writers: usize, count: usize, size: usize) -> Vec<u8> {
+    let each = (0..count).flat_map(|at| (0..writers).map(move |writer| letter(writer, at)));
+    each.flat_map(|letter| vec![letter; size]).collect()
+}
+
+fn letter(writer: usize, at: usize) -> u8 {
+    b'a' + ((writer * 7 + at) % 26) as u8
+}
+
+#[test]
+fn containers_of_1_4_and_64_writers_read_back_exactly() {
+    for backends in [1, 2, 3] {
+        for writers in [1, 4, 64] {
+            let (count, size) = (50, 100);
+            let scratch = Scratch::new(backends);
+            let mount = scratch.prepared(&[]);
+            drop(create_file(&*crate::tools::open(&mount), "f"));
+            thread::scope(|scope| {
+                for writer in 0..writers {
+                    let mut mount = mount.clone();
+                    // Hosts of their own, so that droppings lie on all back ends.
+                    let host = format!("host{}", writer % 7).into_bytes();
+                    mount.options.push(("host".into(), host));
+                    scope.spawn(move || {
+                        let fs = crate::tools::open(&mount);
+                        let file = open_for(&*fs, "f", OpenFlags::WRITE).unwrap();
+                        for at in 0..count {
+                            let offset = ((at * writers + writer) * size) as u64;
+                            write_at(&*file, offset, &vec![letter(writer, at); size]);
+                        }
+                    });
+                }
+            });
+            let fs = crate::tools::open(&mount);
+            let file = open_file(&*fs, "f").unwrap();
+            let want = expected(writers, count, size);
+            assert!(read_all(&*file).unwrap() == want, "{writers} on {backends}");
+            assert_eq!(file.attributes(&caller()).unwrap().size, want.len() as u64);
+            // By a run of its own, and by the names in meta alone.
+            let other = scratch.open(&[]);
+            let entry = other.lookup(&caller(), other.root(), b"f").unwrap();
+            assert_eq!(entry.attributes.size, want.len() as u64);
+        }
+    }
+}
+
+/// A file that is read and written by several at once shows each the others' bytes at once.
+#[test]
+fn what_one_has_written_all_others_read() {
+    let scratch = Scratch::new(2);
+    let mount = scratch.prepared(&[]);
+    let all: Vec<_> = (0..4).map(|_| crate::tools::open(&mount)).collect();
+    drop(create_file(&*all[0], "f"));
+    let files: Vec<_> = all
+        .iter()
+        .map(|fs| open_for(&**fs, "f", OpenFlags::READ_WRITE).unwrap())
+        .collect();
+    let mut model = Vec::new();
+    let mut state = 99u64;
+    let mut random = |below: u64| {
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (state >> 33) % below
+    };
+    for step in 0..3000 {
+        let file = &files[random(4) as usize];
+        let (at, length) = (random(20_000) as usize, random(700) as usize);
+        match random(20) {
+            0 => {
+                let size = Some(at as u64);
+                let changes = SetAttributes {
+                    size,
+                    ..SetAttributes::default()
+                };
+                file.set_attributes(&caller(), &changes).unwrap();
+                model.resize(at, 0);
+            }
+            1 => {
+                let bytes = vec![step as u8; length];
+                assert_eq!(
+                    file.append(&mut &bytes[..]).unwrap(),
+                    (model.len() as u64, length)
+                );
+                model.extend(bytes);
+            }
+            2..10 if length > 0 => {
+                write_at(&**file, at as u64, &vec![step as u8; length]);
+                model.resize(model.len().max(at + length), 0);
+                model[at..at + length].fill(step as u8);
+            }
+            _ => {
+                let mut out = vec![0; length];
+                let count = file.read_at(at as u64, &mut &mut out[..]).unwrap();
+                let end = model.len().min(at + length);
+                let want = model.get(at..end).unwrap_or_default();
+                assert!(out[..count] == *want, "step {step}: {at}+{length}");
+            }
+        }
+    }
+    assert!(read_all(&*files[2]).unwrap() == model);
+    drop(files);
+    // And when all have closed it.
+    let file = open_file(&*all[3], "f").unwrap();
+    assert!(read_all(&*file).unwrap() == model);
+    let entry = all[3].lookup(&caller(), all[3].root(), b"f").unwrap();
+    assert_eq!(entry.attributes.size, model.len() as u64);
+    drop(file);
+    let later = scratch.open(&[]);
+    let entry = later.lookup(&caller(), later.root(), b"f").unwrap();
+    assert_eq!(entry.attributes.size, model.len() as u64);
+}
+
+/// The paper's table II: four processes append 64, 256 and 1024 KB. In LDPLFS's way each finds the
+/// end alone, and the file is as large as one of them wrote; with the lock of the host it is right.
+#[test]
+fn table_two_without_the_service() {
+    for (option, times) in [("append=own", 1), ("append=lock", 4)] {
+        for kilobytes in [64usize, 256, 1024] {
+            let scratch = Scratch::new(1);
+            let mount = scratch.prepared(&[option]);
+            let all: Vec<_> = (0..4).map(|_| crate::tools::open(&mount)).collect();
+            drop(create_file(&*all[0], "f"));
+            let flags = OpenFlags::WRITE.with(OpenFlags::APPEND);
+            let files: Vec<_> = all
+                .iter()
+                .map(|fs| open_for(&**fs, "f", flags).unwrap())
+                .collect();
+            // All have it open and have seen it empty when the first one writes.
+            for file in &files {
+                file.append(&mut &b""[..]).unwrap();
+            }
+            for _ in 0..kilobytes / 16 {
+                for (writer, file) in files.iter().enumerate() {
+                    file.append(&mut &vec![b'a' + writer as u8; 16 << 10][..])
+                        .unwrap();
+                }
+            }
+            drop(files);
+            let fs = scratch.open(&[]);
+            let entry = fs.lookup(&caller(), fs.root(), b"f").unwrap();
+            assert_eq!(
+                entry.attributes.size,
+                (kilobytes << 10) as u64 * times,
+                "{option}"
+            );
+        }
+    }
+}
+
+/// Space that ends in the middle of a write: what was answered is there, and goes on.
+#[test]
+fn a_full_back_end_loses_nothing_that_was_answered() {
+    let scratch = Scratch::new(1);
+    let back = scratch.backends[0].to_str().unwrap();
+    let mount = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs", back])
+        .output();
+    if !mount.is_ok_and(|out| out.status.success()) {
+        return;
+    }
+    let fs = scratch.open(&[]);
+    let file = create_file(&*fs, "f");
+    let (mut model, mut full) = (Vec::new(), 0);
+    for step in 0..40u8 {
+        let bytes = vec![b'a' + step % 26; 50_000];
+        match file.write_at(model.len() as u64, &mut &bytes[..]) {
+            Ok(count) => model.extend_from_slice(&bytes[..count]),
+            Err(error) => {
+                assert_eq!(error.errno(), culvert::Errno::ENOSPC);
+                full += 1;
+            }
+        }
+    }
+    assert!(full > 0 && model.len() > 500_000);
+    drop(file);
+    let right = open_file(&*fs, "f")
+        .and_then(|file| read_all(&*file))
+        .is_ok_and(|bytes| bytes == model);
+    drop(fs);
+    let _ = std::process::Command::new("umount").arg(back).status();
+    assert!(right);
+}
