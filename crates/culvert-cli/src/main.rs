@@ -24,6 +24,7 @@ mod logs;
 mod mounts;
 mod own_path;
 mod pager;
+mod plfs;
 mod prepare;
 mod program;
 mod recovery;
@@ -100,6 +101,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::WriteLog(job) => logs::write(&job),
         Command::Guard(job, lock) => fuse::guard(&job, lock),
         Command::Log(wanted) => logs::read(&wanted),
+        Command::Plfs(wanted) => plfs::plfs(&wanted),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
         Command::Mount(mount) => kernel_mount::mount(*mount),
         Command::Remount(remount) => kernel_mount::remount::remount(&remount),

@@ -150,6 +150,15 @@ pub const WORDS: &[Word] = &[
         Value::File,
     ),
     word(
+        "plfs",
+        "look at PLFS containers",
+        &[
+            flag("plot", Value::File, "draw the writes"),
+            flag("at", Value::Text, "the byte at this offset"),
+        ],
+        Value::File,
+    ),
+    word(
         "drivers",
         "list or describe file systems",
         &[],

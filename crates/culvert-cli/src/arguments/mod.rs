@@ -3,6 +3,7 @@
 mod log;
 mod mount;
 pub mod mount_helper;
+mod plfs;
 
 use crate::{
     completion,
@@ -45,6 +46,8 @@ pub enum Command {
     Guard(fuse::Job, i32),
     /// `culvert log`.
     Log(logs::Read),
+    /// `culvert plfs`.
+    Plfs(crate::plfs::Plfs),
     /// `culvert mount`.
     Mount(Box<Mount>),
     /// `mount -o remount`
@@ -81,6 +84,7 @@ Usage: culvert run [-v SOURCE:TARGET[:OPTIONS]]... [--] COMMAND...
        culvert umount TARGET...
        culvert list [--json]
        culvert log [-f] [--plot FILE] LOG
+       culvert plfs COMMAND CONTAINER
        culvert drivers [TYPE]
        culvert doctor [--json] [-- COMMAND...]
        culvert help [COMMAND]
@@ -95,6 +99,7 @@ Runs programs on file systems that live in the program's own process.
   umount   end such a mount
   list     list such mounts, with what was asked of their servers
   log      say what a log of the layer log holds
+  plfs     look at PLFS containers, check and repair them
   drivers  list the file systems there are, or describe one
   doctor   say what works on this machine and why not; with a command:
            how it would be intercepted
@@ -226,6 +231,7 @@ where
                 given.ok_or_else(|| Failure::new("no server given"))
             }
             Some("log") => log::log(&mut parser),
+            Some("plfs") => plfs::plfs(&mut parser),
             Some("mount") => mount::mount(&mut parser),
             Some("umount") => mount::unmount(&mut parser),
             Some("list") => plain(&mut parser, "list", LIST, |given| {
@@ -279,7 +285,9 @@ fn help(word: Option<OsString>) -> Result<Command, Failure> {
     let known = WORDS.iter().find(|known| *known.name == *word);
     let known = known.ok_or_else(|| unknown(&word))?;
     let page = match known.name {
-        "run" | "mount" | "log" | "drivers" | "doctor" => format!("culvert-{}", known.name),
+        "run" | "mount" | "log" | "plfs" | "drivers" | "doctor" => {
+            format!("culvert-{}", known.name)
+        }
         "umount" | "list" => "culvert-mount".into(),
         _ => "culvert".into(),
     };
