@@ -17,6 +17,7 @@ use culvert_sys::{OwnedFd, process, trust};
 use culvert_wire::Plain;
 use rustix::process::{WaitOptions, waitpid};
 use std::{
+    cell::Cell,
     collections::HashMap,
     fs::File,
     io::{self, Read, Write},
@@ -103,6 +104,7 @@ struct Guardian<'a> {
     child: i32,
     /// Nobody writes lines any more.
     written: Receiver<()>,
+    gone: Cell<bool>,
 }
 
 impl<'a> Guardian<'a> {
@@ -141,6 +143,7 @@ impl<'a> Guardian<'a> {
             sender,
             child,
             written,
+            gone: Cell::new(false),
         })
     }
 
@@ -217,12 +220,16 @@ impl<'a> Guardian<'a> {
                 Ok(Event::Init(Err(errno))) => {
                     // Its end says more.
                     let what = match self.events.recv_timeout(Duration::from_millis(300)) {
-                        Ok(Event::Gone(how)) => format!("{} {how}", self.name()),
+                        Ok(Event::Gone(how)) => {
+                            self.gone.set(true);
+                            format!("{} {how}", self.name())
+                        }
                         _ => format!("{} refuses INIT: {}", self.name(), errno.text()),
                     };
                     return Err(self.told(&what));
                 }
                 Ok(Event::Gone(how)) => {
+                    self.gone.set(true);
                     let what = format!("{} {how} before it served", self.name());
                     return Err(self.told(&what));
                 }
@@ -251,6 +258,9 @@ impl<'a> Guardian<'a> {
 
     /// Waits for the server's end, and makes it end.
     fn stop(&self) {
+        if self.gone.get() {
+            return;
+        }
         for signal in [None, Some(SIGTERM), Some(SIGKILL)] {
             let server = self.client.area().server();
             for process in [server as i32, self.child] {
