@@ -280,9 +280,9 @@ fn mounts(place: &Place, worker: &Worker) -> Vec<Figure> {
 fn beside(row: &Row, what: &str, ours: &'static str, theirs: &str) -> Option<Figure> {
     let (of_ours, of_theirs) = (taken(row, ours)?, taken(row, theirs)?);
     let native = median(row.native.clone());
+    let what = format!("{ours}: {what}");
     let figure = Figure::new(MOUNTS, what, Some(native), of_ours, "ns", Judged::Ahead);
-    let others = vec![(theirs.to_owned(), of_theirs)];
-    Some(figure.column(ours).beside(others))
+    Some(figure.beside(vec![(theirs.to_owned(), of_theirs)]))
 }
 
 /// The median of a column.
