@@ -91,3 +91,15 @@ fn who_is_killed_leaves_the_old_or_the_new_state() {
     let done = shell(&script!("union/killed.sh", place, culvert));
     assert_eq!(done.text(), "whole\n", "{}", done.report());
 }
+
+/// Another user swaps a directory of a branch for a link that leads outside, while root works below it.
+#[test]
+fn who_swaps_links_in_a_branch_leads_nobody_outside() {
+    if !possible() {
+        return;
+    }
+    let place = Mounted::place("union-swapped");
+    let (place, culvert) = (place.text(""), world().culvert.display());
+    let done = shell(&script!("union/swapped.sh", place, culvert));
+    assert_eq!(done.text(), "True\ninside\n", "{}", done.report());
+}
