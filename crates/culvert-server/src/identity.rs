@@ -147,6 +147,18 @@ impl Identity {
         Ok(())
     }
 
+    /// Acts as the server itself, if it does not: with what [`Identity::lose_special_rights`] has
+    /// taken.
+    pub fn itself(&mut self) -> Result<()> {
+        match self.is_plain {
+            true => {
+                self.take_back_rights()?;
+                self.server()
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Acts as the server itself, whom no file's group counts for.
     pub fn server_in_no_group(&mut self) -> Result<()> {
         if !self.switches || self.groups_are_fixed {

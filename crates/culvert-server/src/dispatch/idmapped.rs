@@ -27,7 +27,8 @@ impl Session {
     pub(super) fn act_for(&self, context: &mut Context<'_>) -> Result<()> {
         let identity = &mut context.identity;
         match context.header.uid {
-            _ if !self.acts => Ok(()),
+            // A layer may do it by the kernel's calls all the same.
+            _ if !self.acts => identity.itself(),
             UNNAMED => identity.server(),
             uid if self.protocol.flags.contains(InitFlags::ALLOW_IDMAP) => {
                 identity.maker(uid, context.header.gid)

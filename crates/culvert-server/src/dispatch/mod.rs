@@ -202,10 +202,12 @@ impl Session {
     /// which is the caller's by now; its umask becomes the thread's here, where there is one: where
     /// something with a mode is made.
     fn caller<'c>(&self, context: &'c mut Context<'_>, umask: Option<u32>) -> Result<Caller<'c>> {
-        if let Some(umask) = umask
-            && self.acts
-        {
-            context.identity.set_umask(umask & 0o777)?;
+        match umask {
+            Some(umask) if self.acts => context.identity.set_umask(umask & 0o777)?,
+            // Applied already: a layer may make it by the kernel's calls all the same. Without a umask
+            // of the thread's own the process's takes what it takes.
+            Some(_) => drop(context.identity.set_umask(0)),
+            None => {}
         }
         let (uid, gid) = idmapped::ids(&context.header);
         Ok(Caller {
