@@ -17,6 +17,9 @@ pub fn describe(name: Option<&str>) -> Result<String, Failure> {
             culvert_drivers::find(name),
             culvert_drivers::layers::find(name),
         ) {
+            (Ok(driver), Ok(layer)) if has_all(driver, layer) => {
+                Ok(one(driver) + &use_of_layer(layer))
+            }
             (Ok(driver), Ok(layer)) => Ok(format!("{}\n{}", one(driver), one_layer(layer))),
             (Ok(driver), Err(_)) => Ok(one(driver)),
             (Err(_), Ok(layer)) => Ok(one_layer(layer)),
@@ -28,6 +31,12 @@ pub fn describe(name: Option<&str>) -> Result<String, Failure> {
             Ok(format!("{drivers}\nLayers over them:\n{layers}"))
         }
     }
+}
+
+/// Whether the options of `layer` are all those of `driver`, too.
+fn has_all(driver: &DriverInfo, layer: &DriverInfo) -> bool {
+    let has = |option| driver.options.contains(option);
+    layer.options.iter().all(has)
 }
 
 /// Name, summary and options; `prefix` stands before the options' names.
@@ -45,13 +54,14 @@ fn head(info: &DriverInfo, prefix: &str) -> String {
 }
 
 fn one_layer(layer: &DriverInfo) -> String {
+    head(layer, &format!("{}.", layer.name)) + &use_of_layer(layer)
+}
+
+fn use_of_layer(layer: &DriverInfo) -> String {
     let name = layer.name;
-    let mut text = head(layer, &format!("{name}."));
-    let _ = write!(
-        text,
+    format!(
         "\nUse, over any driver:\n  culvert run -v SOURCE:TARGET:layer={name}[,{name}.OPTION=VALUE,...] -- COMMAND\n"
-    );
-    text
+    )
 }
 
 fn one(driver: &DriverInfo) -> String {
@@ -100,8 +110,9 @@ mod tests {
     fn every_driver_and_option_is_described_within_a_terminal() {
         let list = describe(None).unwrap();
         let drivers = culvert_drivers::list().map(|driver| (driver, String::new()));
-        let layers =
-            culvert_drivers::layers::list().map(|layer| (layer, format!("{}.", layer.name)));
+        let layers = culvert_drivers::layers::list()
+            .filter(|layer| !is_driver(layer))
+            .map(|layer| (layer, format!("{}.", layer.name)));
         for (driver, prefix) in drivers.chain(layers) {
             assert!(list.contains(driver.name));
             let text = describe(Some(driver.name)).unwrap();
@@ -123,6 +134,11 @@ mod tests {
                 .to_string()
                 .contains("archive")
         );
+    }
+
+    /// Whether a driver of the same name has all options of the layer, which are told once then.
+    fn is_driver(layer: &DriverInfo) -> bool {
+        culvert_drivers::find(layer.name).is_ok_and(|driver| has_all(driver, layer))
     }
 
     const PAGE: &str = include_str!("../../../man/culvert-drivers.1");
@@ -152,6 +168,9 @@ mod tests {
             let name =
                 |option: &culvert_drivers::OptionInfo| format!("{}.{}", layer.name, option.name);
             let options: Vec<_> = layer.options.iter().map(name).collect();
+            if is_driver(layer) && !PAGE.contains(&format!("\n.Ss layer {}\n", layer.name)) {
+                continue;
+            }
             let section = match culvert_drivers::find(layer.name) {
                 Ok(driver) => format!("layer {}", driver.name),
                 Err(_) => layer.name.to_owned(),

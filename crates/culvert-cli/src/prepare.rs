@@ -18,8 +18,9 @@ use std::{
 const WARNINGS_SHOWN: usize = 10;
 
 /// Builds what the driver of `mount` needs (an archive's index) unless it is there already, prints
-/// what the user should know, and returns the mount as it travels.
-pub fn prepare(mount: &Mount, run_directory: &Path) -> Result<Mount, Failure> {
+/// what the user should know, and returns the mount as it travels. `alone`: to the one server of a
+/// kernel mount.
+pub fn prepare(mount: &Mount, run_directory: &Path, alone: bool) -> Result<Mount, Failure> {
     let is_plain = |leaf: &&Mount| {
         let kind = mounts::source_kind(leaf);
         matches!(kind, Some(Source::Directory | Source::Name))
@@ -33,6 +34,7 @@ pub fn prepare(mount: &Mount, run_directory: &Path) -> Result<Mount, Failure> {
     let environment = Environment {
         cache_directory: cache.as_ref().map(|path| path.as_os_str().as_bytes()),
         run_directory: Some(run_directory.as_os_str().as_bytes()),
+        alone,
         ..Environment::default()
     };
     let mut bar = Bar::new(path(&mount.source));

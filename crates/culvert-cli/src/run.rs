@@ -153,7 +153,7 @@ fn serve(
                 }
             }
         }
-        all.push(prepare::prepare(&mount, &directory.path)?);
+        all.push(prepare::prepare(&mount, &directory.path, false)?);
     }
     logs::note_idle(&mut all[inherited.mounts.len()..]);
     if private != Some(false) {

@@ -141,7 +141,7 @@ fn for_this_user(mount: &Mount, run: &Path) -> Result<Mount, Failure> {
             Some(OtherUser::Refused(why)) => return Err(Failure::new(why)),
             Some(OtherUser::Prepares(adapt)) => {
                 adapt(leaf);
-                *leaf = prepare::prepare(leaf, run)?;
+                *leaf = prepare::prepare(leaf, run, false)?;
             }
             Some(OtherUser::Opens) | None => may_open(leaf)?,
         }

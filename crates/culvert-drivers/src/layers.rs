@@ -9,7 +9,9 @@
 //! option `ro`, under layer `a` with `x=1`, under layer `b`, under layer `a` again with `x=2`.
 
 use crate::registry::{self, check_names_of, unknown};
-use crate::{DriverInfo, Environment, Prepared, Progress, casefold, fault, log, sdcard, trace};
+use crate::{
+    DriverInfo, Environment, Prepared, Progress, bind, casefold, fault, log, sdcard, trace,
+};
 use alloc::{boxed::Box, format, vec::Vec};
 use culvert::{
     Errno, Error, FileSystem, Result,
@@ -39,6 +41,7 @@ macro_rules! layers {
 }
 
 layers! {
+    bind,
     casefold,
     fault,
     log,
@@ -231,11 +234,11 @@ mod tests {
         for (options, want) in [
             (
                 "layer=fualt",
-                "there is no layer \"fualt\"; did you mean fault? There are: casefold, fault, log, sdcard, trace",
+                "there is no layer \"fualt\"; did you mean fault? There are: bind, casefold, fault, log, sdcard, trace",
             ),
             (
                 "layer",
-                "there is no layer \"\"; there are: casefold, fault, log, sdcard, trace",
+                "there is no layer \"\"; there are: bind, casefold, fault, log, sdcard, trace",
             ),
             (
                 "fault.seed=1,layer=fault",
@@ -243,7 +246,7 @@ mod tests {
             ),
             (
                 "layer=fault,falt.seed=1",
-                "there is no layer \"falt\"; did you mean fault? There are: casefold, fault, log, sdcard, trace",
+                "there is no layer \"falt\"; did you mean fault? There are: bind, casefold, fault, log, sdcard, trace",
             ),
             (
                 "layer=fault,fault.sed=1",

@@ -14,12 +14,14 @@ extern crate alloc;
 extern crate std;
 
 pub mod archive;
+pub mod bind;
 pub mod binding;
 pub mod casefold;
 mod declared;
 mod descriptor;
 pub mod fault;
 pub mod fuse;
+mod glob;
 pub mod layers;
 pub mod log;
 pub mod memory;
@@ -31,6 +33,7 @@ mod registry;
 pub mod sdcard;
 pub mod trace;
 pub mod union;
+mod waiting;
 
 pub use archive::{Progress, Warning, Warnings};
 pub use declared::{AccessTimes, Declared, OtherUser, Source};
@@ -52,8 +55,8 @@ pub struct Environment<'a> {
     pub cache_directory: Option<&'a [u8]>,
     /// A directory for what the run alone needs: its run directory.
     pub run_directory: Option<&'a [u8]>,
-    /// The driver serves this process and nobody else: what only the run uses changes only by its
-    /// calls.
+    /// The driver serves this process and nobody else, a kernel mount's server: what only the run
+    /// uses changes only by its calls.
     pub alone: bool,
     /// Keeps the driver's descriptors out of the program's way.
     pub keeper: Keeper,

@@ -2,8 +2,8 @@
 
 use crate::archive::{host, warning::printable};
 use crate::{
-    Declared, Environment, InUse, Prepared, Progress, Source, Warnings, archive, fuse, memory,
-    passthrough, plfs, sdcard, union,
+    Declared, Environment, InUse, Prepared, Progress, Source, Warnings, archive, bind, fuse,
+    memory, passthrough, plfs, sdcard, union,
 };
 use alloc::{boxed::Box, format, string::String, vec::Vec};
 use culvert::{
@@ -88,6 +88,16 @@ const DRIVERS: &[Driver] = &[
         declared: union::DECLARED,
         prepare: union::prepare,
         open: union::open,
+    },
+    Driver {
+        info: DriverInfo {
+            name: "bind",
+            summary: "a directory with other owners, modes and rules of what may be done, as bindfs",
+            options: bind::DRIVER_OPTIONS,
+        },
+        declared: bind::DECLARED,
+        prepare: bind::prepare_driver,
+        open: |mount, environment, _| bind::open_driver(mount, environment),
     },
     Driver {
         info: sdcard::INFO,
@@ -470,7 +480,7 @@ mod tests {
         assert_eq!(distance(b"", b"abc"), 3);
         assert_eq!(
             find("archiv").unwrap_err().to_string(),
-            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive, memory, union, sdcard, fuse, plfs, last"
+            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive, memory, union, bind, sdcard, fuse, plfs, last"
         );
         assert_eq!(find("nfs").unwrap_err().errno(), Errno::ENODEV);
         assert!(find("archive").is_ok());

@@ -150,13 +150,11 @@ impl Identity {
     /// Acts as the server itself, if it does not: with what [`Identity::lose_special_rights`] has
     /// taken.
     pub fn itself(&mut self) -> Result<()> {
-        match self.is_plain {
-            true => {
-                self.take_back_rights()?;
-                self.server()
-            }
-            false => Ok(()),
+        if !self.is_plain && self.current == self.server {
+            return Ok(());
         }
+        self.take_back_rights()?;
+        self.server()
     }
 
     /// Acts as the server itself, whom no file's group counts for.

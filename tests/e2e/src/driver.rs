@@ -26,6 +26,10 @@ pub enum Driver {
     Backed,
     /// `plfs`: the directory behind it holds containers.
     Plfs,
+    /// `bind` without options.
+    Bind,
+    /// `bind` that shows modes as they are, but by rules: what is shown decides who may do what.
+    Shown,
 }
 
 impl Driver {
@@ -70,6 +74,11 @@ impl Driver {
                     "{source}:{target}:layer=fault,fault.rule=attributes+after=1000000000+errno=EIO"
                 ),
             ],
+            Self::Bind | Self::Shown => {
+                let perms = if self == Self::Shown { ",perms=a+" } else { "" };
+                let mount = format!("type=bind,source={source},target={target}{perms}");
+                vec![pure, "--mount".to_owned(), mount]
+            }
         }
     }
 
@@ -90,6 +99,8 @@ impl Driver {
             Self::Layered => "layered",
             Self::Backed => "backed",
             Self::Plfs => "plfs",
+            Self::Bind => "bind",
+            Self::Shown => "shown",
         }
     }
 }

@@ -126,7 +126,7 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     }
     let directory = run_directory::create()?;
     // Costly or wrong things show here, on the user's terminal.
-    let prepared = prepare::prepare(&mount, &directory.path).and_then(|mut mount| {
+    let prepared = prepare::prepare(&mount, &directory.path, true).and_then(|mut mount| {
         logs::note_idle(std::slice::from_mut(&mut mount));
         logs::start(std::slice::from_ref(&mount), &directory.path)?;
         Ok(mount)

@@ -2,6 +2,8 @@
 //!
 //! Waits are calls that others may fork beside ([`culvert_sys::waits`]), as those of a driver for a network are.
 
+use crate::waiting::SLICE;
+pub use crate::waiting::wait;
 use core::ffi::CStr;
 use culvert::Errno;
 use culvert_sys::flags::OFlags;
@@ -50,22 +52,6 @@ fn crash() -> ! {
     // SAFETY: nothing is ever mapped there (mmap_min_addr, and the first page is never given out);
     // a fault is what is wanted. In assembly, for to the compiler it would be undefined.
     unsafe { core::arch::asm!("mov rax, qword ptr [0]", "ud2", options(noreturn)) }
-}
-
-/// Longest sleep in one go: a signal that came just before it is noticed no later.
-const SLICE: u64 = 20_000_000;
-
-/// Waits `time` nanoseconds; `EINTR` as soon as a signal waits for this thread.
-pub fn wait(time: u64, interrupted: &dyn Fn() -> bool) -> Result<(), Errno> {
-    let mut left = time;
-    while left > 0 {
-        if interrupted() {
-            return Err(Errno::EINTR);
-        }
-        let slice = left.min(SLICE);
-        left -= process::waiting::nanosleep(slice);
-    }
-    Ok(())
 }
 
 /// Waits until somebody writes to the FIFO `path`, or has opened it for writing

@@ -13,19 +13,18 @@ mod counters;
 mod effect;
 mod file;
 mod filesystem;
-mod glob;
 mod operation;
 mod rule;
 mod rules;
 #[cfg(test)]
 mod tests;
 
+pub use crate::glob::matches;
 use crate::{DriverInfo, Environment, OptionInfo, invalid_option};
 use alloc::{boxed::Box, format, string::ToString, vec::Vec};
 use counters::Counters;
 use culvert::{Error, FileSystem, Layered, Result, mount::Options};
 use filesystem::FaultFs;
-pub use glob::matches;
 use rule::Rule;
 use rules::Rules;
 

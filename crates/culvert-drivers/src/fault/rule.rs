@@ -1,8 +1,9 @@
 //! One rule, and its text.
 
 use super::operation::Operations;
-use super::{counters::STRUCK_MAX, effect::Action, glob};
+use super::{counters::STRUCK_MAX, effect::Action};
 use crate::archive::warning::printable;
+use crate::glob;
 use crate::registry::alternatives;
 use alloc::ffi::CString;
 use alloc::{

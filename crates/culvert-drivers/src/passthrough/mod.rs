@@ -33,6 +33,7 @@ pub(crate) use attributes::times;
 pub use file::{DescriptorFile, unhindered};
 pub use filesystem::PassthroughFs;
 pub(crate) use glance::Glance;
+pub(crate) use kernel::reopen;
 pub(crate) use listing::entries;
 pub use options::{DECLARED, OPTIONS, Options};
 pub use prepare::{open, prepare};

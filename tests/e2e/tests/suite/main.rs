@@ -29,6 +29,7 @@ mod heritage;
 mod images;
 mod isolation;
 mod kernel_administered;
+mod kernel_bind;
 mod kernel_capabilities;
 mod kernel_computed;
 mod kernel_idmapped;

@@ -27,7 +27,13 @@ const DIFFERENT: &[(&[Driver], &str, &str)] = &[
         "mounts a file system of the kernel on a directory of the mount, which the kernel cannot: it knows no such directory",
     ),
     (
-        &[Driver::Driven, Driver::NoDescriptor, Driver::Layered],
+        &[
+            Driver::Driven,
+            Driver::NoDescriptor,
+            Driver::Layered,
+            Driver::Bind,
+            Driver::Shown,
+        ],
         "link::link_count_max",
         "asks the C library for LINK_MAX, which guesses it from the device",
     ),
@@ -129,6 +135,10 @@ pjdfstest! {
     no_descriptor_as_nobody NoDescriptor Nobody;
     layered_as_self Layered Me;
     layered_as_nobody Layered Nobody;
+    bind_as_self Bind Me;
+    bind_as_nobody Bind Nobody;
+    shown_as_self Shown Me;
+    shown_as_nobody Shown Nobody;
 }
 
 /// What the C library says of the number of links, and pjdfstest makes of it, is the same on tmpfs

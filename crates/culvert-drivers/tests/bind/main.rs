@@ -1,0 +1,5 @@
+//! The layer `bind`.
+
+mod conformance;
+mod rules;
+mod tools;

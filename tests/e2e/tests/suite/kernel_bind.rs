@@ -1,0 +1,230 @@
+//! `bind`, beside bindfs behind the kernel: the same random operations, option by option.
+
+use crate::kernel_mount::{Mounted, culvert, possible, shell};
+use culvert_e2e::{installed, world};
+
+/// What bindfs gives, on a kernel mount and, but for options that a run has not, in a run.
+fn beside(name: &str, (ways, users): (&str, &str), all: &[&str]) {
+    if !possible() || !installed("bindfs") {
+        return;
+    }
+    for options in all {
+        let place = Mounted::place(&format!("bind-{name}"));
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/bind_random.py");
+        let (culvert, steps) = (world().culvert.display(), 250);
+        let place = place.text("");
+        let script = script!(
+            "bind/beside.sh",
+            place,
+            program,
+            culvert,
+            options,
+            ways,
+            users,
+            steps
+        );
+        let done = shell(&script);
+        assert_eq!(done.text(), "compared\n", "{options}\n{}", done.report());
+    }
+}
+
+/// Root alone, and three users in turn.
+const USERS: &str = r#"0 "0 1 65534""#;
+const EVERYWHERE: (&str, &str) = ("original run mount", USERS);
+const MOUNTS: (&str, &str) = ("original mount", USERS);
+
+#[test]
+fn owners_and_modes() {
+    beside(
+        "shown",
+        EVERYWHERE,
+        &[
+            "force-user=65534",
+            "force-group=65534",
+            "force-user=1,force-group=1,perms=0644:a+X",
+            "perms=a-w",
+            "perms=u=rwX:g=rD:o=",
+            "perms=gd-w:of+w:g=u",
+            "hide-hard-links",
+            "ctime-from-mtime",
+        ],
+    );
+}
+
+#[test]
+fn mirrors() {
+    beside(
+        "mirror",
+        EVERYWHERE,
+        &[
+            "mirror=65534:1",
+            "mirror-only=65534",
+            "mirror=@daemon,perms=0600:u+X",
+        ],
+    );
+}
+
+#[test]
+fn numbers() {
+    beside(
+        "numbers",
+        MOUNTS,
+        &[
+            "map=0/65534:@0/@65534",
+            "map=1/65534:65534/1:@1/@65534:@65534/@1",
+        ],
+    );
+    // What root makes would be user -1's, where bindfs makes it all the same, or says that it did not.
+    beside(
+        "offsets",
+        ("original mount", r#""1 65534""#),
+        &["uid-offset=1,gid-offset=1"],
+    );
+}
+
+#[test]
+fn what_is_made() {
+    beside(
+        "made",
+        EVERYWHERE,
+        &["create-with-perms=0640:ud+x", "create-with-perms=o=u:g+w"],
+    );
+    beside(
+        "given",
+        MOUNTS,
+        &[
+            "create-as-user",
+            "create-as-mounter",
+            "create-for-user=1,create-for-group=1",
+            "create-as-mounter,create-for-group=65534",
+        ],
+    );
+}
+
+#[test]
+fn chown_and_chgrp() {
+    beside(
+        "chown",
+        EVERYWHERE,
+        &[
+            "chown-ignore",
+            "chown-deny",
+            "chgrp-ignore",
+            "chgrp-deny",
+            "chown-ignore,chgrp-deny",
+        ],
+    );
+}
+
+#[test]
+fn chmod() {
+    beside(
+        "chmod",
+        EVERYWHERE,
+        &[
+            "chmod-ignore",
+            "chmod-deny",
+            "chmod-filter=g-w:o-rwx",
+            "chmod-filter=fa-x:u+D",
+            "chmod-ignore,chmod-allow-x",
+            "chmod-deny,chmod-allow-x",
+        ],
+    );
+}
+
+#[test]
+fn other_changes() {
+    beside(
+        "other",
+        EVERYWHERE,
+        &[
+            "multithreaded",
+            "delete-deny",
+            "rename-deny",
+            "xattr-none",
+            "xattr-ro",
+            "delete-deny,rename-deny,perms=o-w",
+        ],
+    );
+}
+
+/// Links that are shown as files, and what is left when they are removed.
+#[test]
+fn resolved_links() {
+    if !possible() || !installed("bindfs") {
+        return;
+    }
+    for policy in ["", "deny", "symlink-only", "symlink-first", "target-first"] {
+        let place = Mounted::place("bind-links");
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/bind_links.sh");
+        let culvert = world().culvert.display();
+        let options = match policy {
+            "" => String::new(),
+            policy => format!(",resolved-symlink-deletion={policy}"),
+        };
+        let place = place.text("");
+        let script = script!("bind/links.sh", place, program, culvert, options);
+        let done = shell(&script);
+        assert_eq!(done.text(), "compared\n", "{policy}\n{}", done.report());
+    }
+}
+
+/// Who may change links in the source gets nothing by it from a server of root's.
+#[test]
+fn links_that_others_swap_lead_nowhere_else() {
+    if !possible() {
+        return;
+    }
+    let place = Mounted::place("bind-swapped");
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/bind_swapped.py");
+    let (place, culvert) = (place.text(""), world().culvert.display());
+    let done = shell(&script!("bind/swapped.sh", place, culvert, program));
+    assert_eq!(done.text(), "0 some\n", "{}", done.report());
+}
+
+/// One user after the other, on one kernel mount: each sees his own.
+#[test]
+fn each_user_sees_his_own() {
+    if !possible() {
+        return;
+    }
+    let place = Mounted::place("bind-users");
+    let (place, culvert) = (place.text(""), world().culvert.display());
+    let done = shell(&script!("bind/users.sh", place, culvert));
+    let mirrored = "1 400\n65534 400\n0 400\n1 400\n0 400\n0 400\n";
+    let expected = format!("{mirrored}1 400\nrefused\n1 400\n");
+    assert_eq!(done.text(), expected, "{}", done.report());
+}
+
+/// What a run cannot do is said before the program starts.
+#[test]
+fn a_run_says_what_takes_roots_rights() {
+    let place = Mounted::place("bind-refused");
+    let (source, target) = (place.text("source"), place.text("target"));
+    let mount = format!("type=bind,source={source},target={target},map=1/2");
+    let done = culvert(&["run", "--mount", &mount, "--", "echo", "started"]);
+    assert_eq!(done.status, "exit 125", "{}", done.report());
+    assert!(
+        done.report().contains("option map: it needs root's rights"),
+        "{}",
+        done.report()
+    );
+}
+
+/// Two processes of a run share one rate: together they wait as long as all bytes take.
+#[test]
+fn a_rate_is_of_all_processes_together() {
+    let place = Mounted::place("bind-rate");
+    let (source, target) = (place.text("source"), place.text("target"));
+    std::fs::write(format!("{source}/file"), [b'x'; 100 << 10]).expect("the source is ours");
+    let mount = format!("type=bind,source={source},target={target},read-rate=100k");
+    let script = format!("cat {target}/file > /dev/null & cat {target}/file | wc -c; wait");
+    let began = std::time::Instant::now();
+    let done = culvert(&["run", "--mount", &mount, "--", "bash", "-c", &script]);
+    assert_eq!(done.text(), "102400\n", "{}", done.report());
+    assert!(
+        began.elapsed().as_millis() >= 1_900,
+        "{:?}",
+        began.elapsed()
+    );
+}
