@@ -183,6 +183,8 @@ impl<'a> Guardian<'a> {
             match event {
                 Event::Over => break,
                 Event::Init(_) => {}
+                // The last of its processes.
+                Event::Gone(_) if !lives => {}
                 Event::Gone(how) => {
                     lives = false;
                     self.client.area().end(&*self.bell);
