@@ -73,8 +73,7 @@ impl Job {
 pub fn note_idle(mounts: &mut [Mount]) {
     for mount in mounts {
         culvert_drivers::log::note_idle(mount, |config| {
-            culvert_log::Config::read(path(config).as_ref())
-                .is_ok_and(|config| config.wants_nothing())
+            culvert_log::Config::read(path(config)).is_ok_and(|config| config.wants_nothing())
         });
     }
 }
