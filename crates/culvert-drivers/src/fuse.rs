@@ -14,6 +14,17 @@ use culvert_client::{FuseFs, Settings};
 use culvert_slots::{Client, Held};
 use culvert_sys::trust;
 
+/// What the driver is called. With a dot and a server's name behind it, it is the type of mounts that
+/// this server is started for.
+pub const NAME: &str = "fuse";
+
+/// Whether type `driver` is that of a FUSE server.
+#[must_use]
+pub fn is_served(driver: &str) -> bool {
+    let rest = driver.strip_prefix(NAME);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// What the driver declares.
 pub const DECLARED: Declared = Declared {
     source: Source::Name,

@@ -25,6 +25,21 @@ const ALLOWED: &[(&str, &str)] = &[
         "culvert-drivers/src/union/options.rs",
         "a way of mergerfs's to number inodes",
     ),
+    (
+        "culvert-drivers/src/bind/mod.rs",
+        "what the type bind is a layer over",
+    ),
+    ("culvert-drivers/src/fuse.rs", "its own name"),
+    ("culvert-cli/src/arguments/mod.rs", "the command plfs"),
+    ("culvert-cli/src/words.rs", "the command plfs"),
+    (
+        "culvert-preload/src/fuse_server/mounting.rs",
+        "the kernel's types of FUSE mounts",
+    ),
+    (
+        "culvert-server/src/mounting/system.rs",
+        "the kernel's type of FUSE mounts",
+    ),
 ];
 
 /// What is not a test of the source `text`.

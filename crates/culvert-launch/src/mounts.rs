@@ -43,7 +43,11 @@ fn served(mut request: Request, target: Vec<u8>) -> Option<Mount> {
         return None;
     }
     // Its server is started by the whole command.
-    if request.driver.as_deref() == Some("fuse") {
+    if request
+        .driver
+        .as_deref()
+        .is_some_and(culvert_drivers::fuse::is_served)
+    {
         return None;
     }
     let driver = match &request.driver {

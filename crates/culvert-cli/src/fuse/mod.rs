@@ -9,8 +9,9 @@ mod guardian;
 mod lines;
 mod start;
 
+pub use culvert_drivers::fuse::is_served;
 pub use guardian::guard;
-pub use start::{Job, is_served, start};
+pub use start::{Job, start};
 
 /// The word with which the command becomes a guardian.
 pub const GUARDIAN: &str = "run-fuse";

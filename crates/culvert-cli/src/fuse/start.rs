@@ -10,6 +10,7 @@ use crate::{
     verdict::{self, Kind},
 };
 use culvert::mount::{Mount, parse_options};
+use culvert_drivers::fuse as driver;
 use culvert_preload::fuse_server;
 use culvert_run::{FUSE_SERVER, OUTSIDE};
 use culvert_slots::Area;
@@ -23,8 +24,6 @@ use std::{
     time::Duration,
 };
 
-/// The driver for FUSE servers.
-const DRIVER: &str = "fuse";
 /// How long a server may take to answer INIT, in seconds, unless the mount says otherwise.
 const START_TIMEOUT: u64 = 30;
 /// What a server has said of its mount that its clients must know.
@@ -73,11 +72,6 @@ impl Job {
     }
 }
 
-/// Whether type `driver` is that of a FUSE server.
-pub fn is_served(driver: &str) -> bool {
-    driver == DRIVER || driver.starts_with("fuse.")
-}
-
 /// The environment of a program that starts in a run of its own, with these flags, where the library
 /// is preloaded if the last says so.
 pub type Enter<'a> = &'a dyn Fn(&RunDirectory, u8, bool) -> Result<Environment, Failure>;
@@ -90,7 +84,7 @@ pub fn start(
     enter: Enter<'_>,
 ) -> Result<Mount, Failure> {
     let name = shown(path(&mount.target));
-    culvert_drivers::find(DRIVER).map_err(|error| Failure::new(error.to_string()))?;
+    culvert_drivers::find(driver::NAME).map_err(|error| Failure::new(error.to_string()))?;
     let place = run_directory::create()?;
     let started = start_in(&place, mount, directory, inherited, enter);
     // The guardian has it from here on.
@@ -287,7 +281,7 @@ fn travelling(mount: &Mount, place: &Path) -> Mount {
     let is_read_only = |(name, _): &&(String, Vec<u8>)| matches!(name.as_str(), "ro" | "rw");
     options.extend(mount.options.iter().filter(is_read_only).cloned());
     Mount {
-        driver: DRIVER.to_owned(),
+        driver: driver::NAME.to_owned(),
         source: mount.source.clone(),
         target: mount.target.clone(),
         options,
@@ -331,6 +325,7 @@ mod tests {
         let words = command(&mount, &own, &options, Path::new("/m n")).unwrap();
         assert_eq!(words[2], "exec rclone mount \"$2\" \"$1\"");
         assert_eq!(words[4..], ["/m n", "host:/data"]);
+        let is_served = driver::is_served;
         assert!(is_served("fuse") && is_served("fuse.x") && !is_served("fused"));
     }
 

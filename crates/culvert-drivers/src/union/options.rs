@@ -240,11 +240,6 @@ pub const OPTIONS: &[OptionInfo] = &[
         "a rename makes the new directory where it is missing, whatever func.create says (default: false)",
     ),
     option(
-        "modes",
-        "MODE:MODE...",
-        "RW, RO or NC of each branch, with or without a comma and its minfreespace; better: SOURCE=MODE",
-    ),
-    option(
         "moveonenospc",
         "true|false|POLICY",
         "a file that is written to without room is moved to another branch, by a policy (true: mfs; default: false)",
@@ -280,6 +275,11 @@ pub const OPTIONS: &[OptionInfo] = &[
         "a file with several names is copied when it is opened for writing (default: false)",
     ),
     option("statfs", "base", "what statfs(2) sums up: all branches"),
+    option(
+        "modes",
+        "MODE:MODE...",
+        "RW, RO or NC of each branch, with or without a comma and its minfreespace; better: SOURCE=MODE",
+    ),
     option("ro", "", "read-only"),
     option("rw", "", "writable (default)"),
 ];
