@@ -35,7 +35,7 @@ pub struct Client<H: Held = OwnedFd> {
     directory: alloc::ffi::CString,
     /// The owner of the area, as this process saw him.
     uid: u32,
-    own: AtomicU64,
+    pub(crate) own: AtomicU64,
     interrupted: Option<fn() -> bool>,
     /// Where to look for a free slot first.
     first: AtomicU32,
@@ -47,6 +47,7 @@ pub struct Client<H: Held = OwnedFd> {
 struct Claim<'a> {
     area: &'a Area,
     index: usize,
+    own: Identity,
     /// Its word, free, with the count of this request.
     word: Word,
 }
@@ -59,10 +60,17 @@ impl Claim<'_> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        let (slot, header) = (self.slot(), self.area.header());
+        let slot = self.slot();
+        let (own, nobody) = (self.own.0, Identity::NOBODY.0);
+        // Somebody has taken it away: it is not ours to write to.
+        if slot.owner.load(SeqCst) != own {
+            return;
+        }
         slot.word.store(self.word.0, Release);
-        slot.owner.store(Identity::NOBODY.0, SeqCst);
-        tell_free(header);
+        let freed = slot.owner.compare_exchange(own, nobody, SeqCst, Relaxed);
+        if freed.is_ok() {
+            tell_free(self.area.header());
+        }
     }
 }
 
@@ -130,7 +138,8 @@ impl<H: Held> Client<H> {
     /// This process, also where it is a child of the one that opened the client.
     fn own(&self, pid: u32) -> Identity {
         let own = Identity(self.own.load(Relaxed));
-        match own.number() == pid {
+        // Requests of no program have the number 0, as nobody has.
+        match own != Identity::NOBODY && own.number() == pid {
             true => own,
             false => self.introduce_again(own),
         }
@@ -176,7 +185,12 @@ impl<H: Held> Client<H> {
                     let word = Word(slot.word.load(Relaxed)).next();
                     slot.word.store(word.0, Relaxed);
                     let area = &self.area;
-                    Claim { area, index, word }
+                    Claim {
+                        area,
+                        index,
+                        own,
+                        word,
+                    }
                 })
             })
     }
@@ -205,19 +219,19 @@ impl<H: Held> Client<H> {
             if waited == Err(Errno::EINTR) || self.is_interrupted() {
                 return Err(Errno::EINTR);
             }
-            if waited == Err(Errno::ETIMEDOUT) {
+            if waited == Err(Errno::ETIMEDOUT) && own.judges() {
                 self.area.free_of_the_dead(|owner| owner.is_gone());
             }
         }
     }
 
-    /// Whether the server is gone.
-    fn is_over(&self) -> bool {
+    /// Whether the server is gone. Who is in another PID namespace than it believes the guardian.
+    pub(crate) fn is_over(&self) -> bool {
         if self.area.session() == Session::Ended {
             return true;
         }
-        let server = self.area.server_identity();
-        let over = server.is_gone();
+        let judges = Identity(self.own.load(Relaxed)).judges();
+        let over = judges && self.area.server_identity().is_gone();
         if over {
             self.area.end(BorrowedFd::number(self.bell.number()));
         }
@@ -484,9 +498,10 @@ impl Area {
         identity.is_here().then(|| identity.number())
     }
 
-    /// The process that has told the guardian `identity` is gone: its slots are freed. Whether the
-    /// server is to be rung, for an INTERRUPT.
+    /// The slots of the process that has told the guardian `identity` are freed, if it is gone, which
+    /// is known of no process of another PID namespace. Whether the server is to be rung, for an
+    /// INTERRUPT.
     pub fn died(&self, identity: u64) -> bool {
-        self.free_of_the_dead(|owner| owner.0 == identity)
+        self.free_of_the_dead(|owner| owner.0 == identity && owner.is_gone())
     }
 }

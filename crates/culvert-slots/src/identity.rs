@@ -3,6 +3,7 @@
 
 use alloc::format;
 use culvert_sys::flags::OFlags;
+use culvert_sys::raw::general::pollfd;
 use culvert_sys::{Errno, fs, process};
 
 /// Bits of a process's number (`PID_MAX_LIMIT`, include/linux/threads.h).
@@ -23,7 +24,7 @@ impl Identity {
     /// This process, in an area of the PID namespace `home`.
     pub fn own(home: u64) -> Self {
         let number = process::getpid();
-        let began = began(number).unwrap_or(0);
+        let (began, _) = began(number).unwrap_or((0, false));
         let elsewhere = if namespace() == home { 0 } else { ELSEWHERE };
         Self(elsewhere | began << NUMBER & !ELSEWHERE | u64::from(number))
     }
@@ -38,7 +39,8 @@ impl Identity {
         self.0 & ELSEWHERE == 0 && self.number() != 0 && self != Self::ORPHAN && !self.is_gone()
     }
 
-    /// Whether it is known to be gone. Of another namespace nothing is known.
+    /// Whether it is known to be gone. Of another namespace nothing is known; and who is in another
+    /// one itself must not ask.
     pub fn is_gone(self) -> bool {
         if self.0 & ELSEWHERE != 0 || self == Self::ORPHAN || self == Self::NOBODY {
             return false;
@@ -46,13 +48,36 @@ impl Identity {
         let number = self.number();
         match process::kill(number as i32, 0) {
             Err(Errno::ESRCH) => true,
-            // A zombie is no process any more.
             _ => match began(number) {
-                Ok(began) => (began << NUMBER & !ELSEWHERE) >> NUMBER != self.0 >> NUMBER,
-                Err(errno) => errno == Errno::ENOENT || errno == Errno::ESRCH,
+                Ok((began, _)) if (began << NUMBER & !ELSEWHERE) >> NUMBER != self.0 >> NUMBER => {
+                    true
+                }
+                Ok((_, is_zombie)) => is_zombie && has_ended(number),
+                // It has gone meanwhile, or this process may not see it in /proc.
+                Err(_) => process::kill(number as i32, 0) == Err(Errno::ESRCH),
             },
         }
     }
+
+    /// Whether this process, `self`, may judge who is gone: numbers of processes mean the same to it.
+    pub fn judges(self) -> bool {
+        self != Self::NOBODY && self.0 & ELSEWHERE == 0
+    }
+}
+
+/// Whether all threads of process `number`, a zombie, have ended: its first may have done so alone.
+fn has_ended(number: u32) -> bool {
+    const POLLIN: i16 = 1;
+    let process = match process::pidfd_open(number) {
+        Ok(process) => process,
+        Err(errno) => return errno == Errno::ESRCH,
+    };
+    let mut asked = [pollfd {
+        fd: process.raw(),
+        events: POLLIN,
+        revents: 0,
+    }];
+    process::poll(&mut asked, 0) == Ok(1)
 }
 
 /// The inode number of this process's PID namespace.
@@ -60,9 +85,9 @@ pub(crate) fn namespace() -> u64 {
     fs::stat(c"/proc/self/ns/pid").map_or(0, |found| found.st_ino)
 }
 
-/// When process `number` began, in ticks since the machine did; `ESRCH` of one that has ended and
-/// only waits for its parent (proc_pid_stat(5)).
-fn began(number: u32) -> Result<u64, Errno> {
+/// When process `number` began, in ticks since the machine did, and whether its first thread has
+/// ended (proc_pid_stat(5)).
+fn began(number: u32) -> Result<(u64, bool), Errno> {
     let path = format!("/proc/{number}/stat\0");
     let path = core::ffi::CStr::from_bytes_with_nul(path.as_bytes()).map_err(|_| Errno::EINVAL)?;
     let file = fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, 0)?;
@@ -76,11 +101,10 @@ fn began(number: u32) -> Result<u64, Errno> {
         .split(|&byte| byte == b' ')
         .filter(|word| !word.is_empty());
     // The third field is the first here.
-    if matches!(fields.next(), Some(b"Z" | b"X")) {
-        return Err(Errno::ESRCH);
-    }
+    let is_zombie = matches!(fields.next(), Some(b"Z" | b"X"));
     let began = fields.nth(18).and_then(|word| str::from_utf8(word).ok());
-    began.and_then(|word| word.parse().ok()).ok_or(Errno::EIO)
+    let began = began.and_then(|word| word.parse().ok());
+    Ok((began.ok_or(Errno::EIO)?, is_zombie))
 }
 
 #[cfg(test)]
@@ -94,11 +118,13 @@ mod tests {
         assert!(!Identity::own(home).is_gone());
         assert_eq!(Identity::own(home).number(), std::process::id());
         assert!(!Identity::own(home + 1).is_gone());
+        assert!(Identity::own(home).judges() && !Identity::own(home + 1).judges());
+        assert!(!Identity::NOBODY.judges() && !has_ended(std::process::id()));
         let mut child = std::process::Command::new("sleep")
             .arg("9")
             .spawn()
             .unwrap();
-        let began = began(child.id()).unwrap();
+        let (began, _) = began(child.id()).unwrap();
         let of = Identity(began << NUMBER | u64::from(child.id()));
         assert!(!of.is_gone());
         child.kill().unwrap();

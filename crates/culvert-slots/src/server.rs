@@ -222,7 +222,10 @@ impl Server {
                     break;
                 }
                 let bit = seen.trailing_zeros();
-                marks[at].fetch_and(!(1 << bit), SeqCst);
+                if marks[at].fetch_and(!(1 << bit), SeqCst) & 1 << bit == 0 {
+                    // Another thread's.
+                    continue;
+                }
                 let index = at * 64 + bit as usize;
                 if let Some(message) = take(index) {
                     self.next.store((index + 1) % SLOTS, Relaxed);
@@ -250,22 +253,28 @@ impl Server {
 
     fn try_take(&self, index: usize) -> Option<Message<'_>> {
         let (slot, in_hand) = (self.area.slot(index), &self.in_hand[index]);
-        let before = in_hand.load(SeqCst);
-        let posted = Word(slot.word.load(SeqCst));
-        if posted.state() != Some(State::Posted) {
-            return None;
-        }
-        let taken = posted.to(State::Taken);
-        // Noted first: what is taken and not in hand is not answered.
-        in_hand
-            .compare_exchange(before, taken.0, SeqCst, Relaxed)
-            .ok()?;
+        let (posted, taken) = loop {
+            let before = in_hand.load(SeqCst);
+            let posted = Word(slot.word.load(SeqCst));
+            if posted.state() != Some(State::Posted) {
+                return None;
+            }
+            let taken = posted.to(State::Taken);
+            // Noted first: what is taken and not in hand is not answered.
+            let noted = in_hand.compare_exchange(before, taken.0, SeqCst, Relaxed);
+            if noted.is_ok() {
+                break (posted, taken);
+            }
+        };
         if slot
             .word
             .compare_exchange(posted.0, taken.0, SeqCst, Relaxed)
             .is_err()
         {
-            let _ = in_hand.compare_exchange(taken.0, 0, SeqCst, Relaxed);
+            // Where another thread has taken it, it is in that one's hand.
+            if slot.word.load(SeqCst) != taken.0 {
+                let _ = in_hand.compare_exchange(taken.0, 0, SeqCst, Relaxed);
+            }
             return None;
         }
         let opcode = slot.opcode.load(Relaxed);
@@ -309,7 +318,9 @@ impl Server {
         let slot = self.area.slot(index);
         let seen = Word(slot.word.load(SeqCst));
         let in_hand = Word(self.in_hand[index].load(SeqCst) & !REPLYING);
-        if seen.state() == Some(State::Taken) && in_hand != seen {
+        // Who has replied since has changed the word first.
+        let is_still = slot.word.load(SeqCst) == seen.0;
+        if seen.state() == Some(State::Taken) && in_hand != seen && is_still {
             slot.error.store(-Errno::EIO.raw(), Relaxed);
             slot.length.store(0, Relaxed);
             let done = seen.to(State::Done).0;
@@ -360,9 +371,13 @@ impl Server {
     #[must_use]
     pub fn answered_interrupt(&self, number: u64, error: i32) -> bool {
         let index = (number >> 1) as usize % (1 << (COUNT_BITS - 1));
-        let again = error == -Errno::EAGAIN.raw() && index < SLOTS;
+        let count = ((number & (NOT_ZERO - 1)) >> COUNT_BITS) as u32;
+        let wanted = Word::new(count, State::Taken).0;
+        let in_hand = self.in_hand.get(index);
+        let is_in_hand = in_hand.is_some_and(|word| word.load(SeqCst) == wanted);
+        // The slot may have another request by now, which nobody has interrupted.
+        let again = error == -Errno::EAGAIN.raw() && is_in_hand;
         if again {
-            let count = Word(self.in_hand[index].load(SeqCst)).count();
             self.area.slot(index).interrupt.store(count, Release);
             mark(&self.area.header().interrupts, index);
         }

@@ -3,6 +3,7 @@
 extern crate std;
 use super::*;
 use crate::area::{State, Word};
+use crate::identity::Identity;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use culvert_sys::trust::{self, Opened};
 use culvert_sys::{AsFd, Errno, OwnedFd, fs};
@@ -306,8 +307,48 @@ fn a_signal_takes_back_what_was_not_taken_and_interrupts_what_was() {
         let reply = server.reply(of - 1).unwrap();
         reply.finish(-Errno::EINTR.raw(), 0).unwrap();
         assert_eq!(asked.join().unwrap(), Err(Errno::EINTR));
+        // Too late: the slot's next request is another.
+        assert!(!server.answered_interrupt(of, -Errno::EAGAIN.raw()));
     });
     INTERRUPTED.store(false, Relaxed);
+}
+
+#[test]
+fn a_request_of_no_program_in_a_forked_child_has_a_slot_of_its_own() {
+    let place = Place::new("forked");
+    let ((server, _bell), client) = (place.server(), place.client());
+    client.forked();
+    let system = Caller { pid: 0, ..caller() };
+    for opcode in [RELEASE, RELEASE] {
+        client.send(system, opcode, 3, &[0; 24]).unwrap();
+    }
+    assert_eq!(free_slots(server.area()), SLOTS - 2);
+    let first = server.take().unwrap().unwrap();
+    let second = server.take().unwrap().unwrap();
+    assert_ne!(first.header[8..16], second.header[8..16]);
+}
+
+#[test]
+fn who_cannot_see_the_server_does_not_end_it() {
+    let place = Place::new("elsewhere");
+    let ((server, _bell), client) = (place.server(), place.client());
+    let header = server.area().header();
+    // A process that is not there, of the area's PID namespace.
+    let gone = Identity(Identity::own(header.namespace.load(SeqCst)).0 + (1 << 22));
+    let held = server.area().slot(0);
+    held.owner.store(gone.0, SeqCst);
+    let elsewhere = Identity::own(header.namespace.load(SeqCst) + 1);
+    server.area().slot(1).owner.store(elsewhere.0, SeqCst);
+    assert!(!server.area().died(gone.0) && !server.area().died(elsewhere.0));
+    assert_eq!(held.owner.load(SeqCst), 0);
+    assert_eq!(server.area().slot(1).owner.load(SeqCst), elsewhere.0);
+    header.server.store(gone.0, SeqCst);
+    client.own.store(elsewhere.0, SeqCst);
+    assert!(!client.is_over() && server.area().session() != Session::Ended);
+    client
+        .own
+        .store(Identity::own(header.namespace.load(SeqCst)).0, SeqCst);
+    assert!(client.is_over() && server.area().session() == Session::Ended);
 }
 
 const AS_CLIENT: &str = "CULVERT_SLOTS_CLIENT";
