@@ -3,11 +3,12 @@
 use super::core::Core;
 use super::options::Rules;
 use culvert::{
-    Access, Caller, Entry, Errno, FileKind, Node, OpenFlags, Opened, Result, SetAttributes,
+    Access, Caller, Entry, Errno, FileKind, Node, OpenFlags, Opened, Result, Rights, SetAttributes,
 };
 use culvert_sys::process;
 
 const SET_GROUP_ID: u32 = 0o2000;
+const SET_ID: u32 = 0o6000;
 /// Permission bits: bindfs makes nothing with the others.
 const BITS: u32 = 0o777;
 
@@ -43,6 +44,9 @@ impl Core {
 
     /// The mode that something of this `kind` is made with, by `rules`, where `mode` is asked for.
     fn mode_of_new(&self, caller: &Caller<'_>, rules: &Rules, kind: FileKind, mode: u32) -> u32 {
+        // What the server makes may be another's than the caller's.
+        let by_server = self.judges && self.alone && !caller.has(Rights::FSETID);
+        let mode = if by_server { mode & !SET_ID } else { mode };
         if rules.made.is_empty() {
             return mode;
         }

@@ -28,13 +28,21 @@ impl BindFile {
         }
     }
 
-    /// `count` bytes were written: set-user-ID goes, and the rate is waited for.
-    fn written(&self, count: usize, interrupted: &dyn Fn() -> bool) -> Result<()> {
-        if self.clears && count > 0 {
+    /// Something was changed: set-user-ID goes.
+    fn changed(&self) -> Result<()> {
+        if self.clears {
             let (inner, who) = (&self.inner, &Caller::SYSTEM);
             let own = inner.attributes(who)?;
             self.core
                 .cleared(own, |changes| inner.set_attributes(who, changes))?;
+        }
+        Ok(())
+    }
+
+    /// `count` bytes were written: set-user-ID goes, and the rate is waited for.
+    fn written(&self, count: usize, interrupted: &dyn Fn() -> bool) -> Result<()> {
+        if count > 0 {
+            self.changed()?;
         }
         if let Some(rates) = &self.core.rates {
             rates.written(count, interrupted);
@@ -94,6 +102,11 @@ impl FileLayer for BindFile {
         Ok(appended)
     }
 
+    fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
+        self.inner.allocate(mode, offset, length)?;
+        self.changed()
+    }
+
     fn copy_range(&self, offset: u64, to: &dyn File, to_offset: u64, length: u64) -> Result<u64> {
         match self.core.touches.data {
             // The front end reads and writes instead.
@@ -103,7 +116,8 @@ impl FileLayer for BindFile {
     }
 
     fn as_any(&self) -> Option<&dyn Any> {
-        match self.core.touches.data {
+        // What is copied here past this layer would leave set-user-ID.
+        match self.core.touches.data || self.clears {
             true => None,
             false => self.inner.as_any(),
         }
