@@ -336,12 +336,19 @@ impl Layer for BindFs {
         }
     }
 
+    fn readlink(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
+        self.0.admit(caller)?;
+        self.0.inner.readlink(caller, node)
+    }
+
     fn get_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+        self.0.admit(caller)?;
         self.0.may_use_xattr(caller, node, name, false)?;
         self.0.inner.get_xattr(caller, node, name)
     }
 
     fn list_xattr(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
+        self.0.admit(caller)?;
         self.0.may_list_xattrs(node)?;
         self.0.inner.list_xattr(caller, node)
     }
@@ -354,11 +361,13 @@ impl Layer for BindFs {
         value: &[u8],
         flags: u32,
     ) -> Result<()> {
+        self.0.admit(caller)?;
         self.0.may_use_xattr(caller, node, name, true)?;
         self.0.inner.set_xattr(caller, node, name, value, flags)
     }
 
     fn remove_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
+        self.0.admit(caller)?;
         self.0.may_use_xattr(caller, node, name, true)?;
         self.0.inner.remove_xattr(caller, node, name)
     }
@@ -427,6 +436,7 @@ impl Layer for BindFs {
     fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
         self.0.admit(caller)?;
         self.0.may_make(dir, name)?;
+        self.0.may_link(node, (dir, name))?;
         let linked = self.0.inner.link(caller, node, dir, name)?;
         self.0.show_entry(caller, linked)
     }
@@ -470,6 +480,7 @@ impl Layer for BindFs {
             Ok(Some(target)) if flags == RenameFlags(0) => {
                 core.may_remove(caller, &target)?;
                 let to = (target.dir, &target.name[..]);
+                core.may_move(caller, from, to)?;
                 if !core.may_rename(caller, (from, to), flags)? {
                     return Ok(());
                 }

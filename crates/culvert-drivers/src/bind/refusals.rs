@@ -2,12 +2,22 @@
 //! says something else of those that do not; in a run nobody has looked yet.
 
 use super::core::Core;
-use super::options::{Rules, Xattrs};
+use super::options::{Policy, Rules, Xattrs};
 use super::pattern::{Pattern, join};
 use culvert::{Access, Attributes, Caller, Errno, Error, FileKind, Node, RenameFlags, Result};
 
 /// A name in a directory.
 type At<'a> = (Node, &'a [u8]);
+
+/// Whether an access list may be written: with it goes the mode, past what is said of chmod(2).
+/// Who is told that there are none tries chmod(2).
+fn may_change_acl(rules: &Rules) -> Result<()> {
+    match rules.chmod {
+        Policy::Normal if rules.chmod_filter.is_empty() => Ok(()),
+        Policy::Deny => Err(Error::because(Errno::EPERM, "chmod-deny")),
+        _ => Err(Errno::EOPNOTSUPP.into()),
+    }
+}
 
 impl Core {
     /// Whether extended attribute `name` of `node` may be read, or written.
@@ -18,7 +28,11 @@ impl Core {
         name: &[u8],
         writes: bool,
     ) -> Result<()> {
-        let xattrs = self.rules(self.index(node)).xattrs;
+        let rules = self.rules(self.index(node));
+        let xattrs = rules.xattrs;
+        if xattrs == Xattrs::All && writes && name.starts_with(b"system.posix_acl_") {
+            return may_change_acl(rules);
+        }
         if xattrs == Xattrs::All || xattrs == Xattrs::Read && !writes {
             return Ok(());
         }
@@ -101,25 +115,47 @@ impl Core {
         Err(Error::because(Errno::EPERM, "rename-deny"))
     }
 
-    /// Whether `from` may be called `to`: `EXDEV` for a directory below which something else would
-    /// be hidden then.
+    /// Whether `from` may be called `to`: `EXDEV` for what would get other rules of a path, and for
+    /// a directory below which something would, or something else would be hidden. Who copies it
+    /// instead does so by the rules of both.
     pub fn may_move(&self, caller: &Caller<'_>, from: At<'_>, to: At<'_>) -> Result<()> {
-        let excluded = &self.settings.excluded;
-        if !excluded.iter().any(Pattern::is_path) {
+        let settings = &self.settings;
+        if settings.sets.is_empty() && !settings.excluded.iter().any(Pattern::is_path) {
             return Ok(());
         }
         let path = |(dir, name): At<'_>| Ok::<_, Error>(join(&self.inner.path_of(dir)?, name));
-        if !self.hides_below(&path(from)?, &path(to)?) {
+        let paths = [path(from)?, path(to)?];
+        let [old, new] = paths.each_ref().map(|path| self.index_of(path));
+        // Those before the one that holds for the directory hold for nothing below it.
+        let mut later = settings.sets.iter().skip(old);
+        let rules =
+            later.any(|(pattern, _)| paths.iter().any(|path| pattern.may_match_below(path)));
+        let why = match (old != new, rules, self.hides_below(&paths[0], &paths[1])) {
+            (true, _, _) => "it would get other rules of path=",
+            (_, true, _) => "what lies below would get other rules of path=",
+            (_, _, true) => "what exclude= hides below would be another",
+            _ => return Ok(()),
+        };
+        let is_directory = self.found(caller, from)?.kind == FileKind::Directory;
+        match old != new || is_directory {
+            true => Err(Error::because(Errno::EXDEV, why)),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether `node` may be called `to`, too: `EXDEV` where that has other rules of a path. What
+    /// has no name yet has none of these.
+    pub fn may_link(&self, node: Node, to: At<'_>) -> Result<()> {
+        if self.settings.sets.is_empty() {
             return Ok(());
         }
-        let found = self.inner.lookup(caller, from.0, from.1)?.attributes;
-        self.inner.forget(found.node, 1);
-        match found.kind {
-            FileKind::Directory => Err(Error::because(
+        let own = self.inner.path_of(node);
+        match own.is_ok_and(|path| self.index_of(&path) != self.index_at(to.0, to.1)) {
+            true => Err(Error::because(
                 Errno::EXDEV,
-                "what exclude= hides below would be another",
+                "the name would have other rules of path=",
             )),
-            _ => Ok(()),
+            false => Ok(()),
         }
     }
 }

@@ -8,7 +8,7 @@ use culvert::{Access, Attributes, Caller, Entry, Errno, Error, FileKind, Node, R
 
 impl Core {
     /// The rules for what has the path `path`, by their place: 0 are the general ones.
-    fn index_of(&self, path: &[u8]) -> usize {
+    pub fn index_of(&self, path: &[u8]) -> usize {
         let sets = self.settings.sets.iter();
         let found = sets
             .rev()

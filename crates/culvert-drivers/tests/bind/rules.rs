@@ -2,7 +2,8 @@
 
 use crate::tools::{Scratch, find, names, root, user};
 use culvert::{
-    Errno, FileKind, FileSystem, OpenFlags, RenameFlags, SetAttributes, Validity, testing::caller,
+    Errno, FileKind, FileSystem, OpenFlags, Opened, RenameFlags, SetAttributes, Validity,
+    testing::caller,
 };
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
@@ -56,6 +57,15 @@ fn who_is_not_mirrored_gets_nowhere() {
     let mut sink = |_: culvert::DirectoryEntry<'_>| true;
     let listed = fs.read_directory(&other, fs.root(), 0, &mut sink);
     assert_eq!(errno(listed), Some(Errno::EACCES));
+    for refused in [
+        errno(fs.get_xattr(&other, file.node, b"user.a")),
+        errno(fs.list_xattr(&other, file.node)),
+        errno(fs.set_xattr(&other, file.node, b"user.a", b"1", 0)),
+        errno(fs.remove_xattr(&other, file.node, b"user.a")),
+        errno(fs.readlink(&other, file.node)),
+    ] {
+        assert_eq!(refused, Some(Errno::EACCES));
+    }
     assert!(find(&*fs, &caller(), "file").is_ok());
 }
 
@@ -149,6 +159,87 @@ fn options_of_a_path_hold_there_and_below() {
         errno(fs.unlink(&caller(), node("up/in"), b"file")),
         Some(Errno::EPERM)
     );
+}
+
+/// mv(1) copies then, by the rules of both places.
+#[test]
+fn a_name_of_other_rules_is_another_device() {
+    let scratch = Scratch::new();
+    for file in ["a.key", "a.txt", "dir/keep/file", "other/file"] {
+        scratch.write(file, "text");
+    }
+    let options = ["path=*.key", "perms=0", "path=/dir/keep", "rename-deny"];
+    let fs = scratch.open("bind", &options, false).unwrap();
+    let (me, top) = (caller(), fs.root());
+    let rename = |from: &str, to: &str| {
+        let (from, to) = ((top, from.as_bytes()), (top, to.as_bytes()));
+        errno(fs.rename(&me, from, to, RenameFlags(0)))
+    };
+    assert_eq!(rename("a.key", "b.txt"), Some(Errno::EXDEV));
+    assert_eq!(rename("a.txt", "b.key"), Some(Errno::EXDEV));
+    assert_eq!(rename("none.key", "b.txt"), Some(Errno::ENOENT));
+    assert_eq!(rename("dir", "moved"), Some(Errno::EXDEV));
+    assert_eq!(rename("other", "dir"), Some(Errno::EXDEV));
+    let exchange = RenameFlags(RenameFlags::EXCHANGE);
+    let exchanged = fs.rename(&me, (top, b"a.txt"), (top, b"dir"), exchange);
+    assert_eq!(errno(exchanged), Some(Errno::EXDEV));
+    for (from, to) in [("a.key", "b.key"), ("a.txt", "b.txt"), ("other", "moved")] {
+        assert_eq!(rename(from, to), None, "{from}");
+    }
+    let file = find(&*fs, &me, "b.key").unwrap().attributes.node;
+    assert_eq!(errno(fs.link(&me, file, top, b"c.txt")), Some(Errno::EXDEV));
+    assert_eq!(errno(fs.link(&me, file, top, b"c.key")), None);
+}
+
+#[test]
+fn an_access_list_changes_no_mode_that_chmod_may_not() {
+    let scratch = Scratch::new();
+    scratch.write("file", "text");
+    for (option, want) in [
+        ("chmod-deny", Errno::EPERM),
+        ("chmod-ignore", Errno::EOPNOTSUPP),
+        ("chmod-filter=o-rwx", Errno::EOPNOTSUPP),
+    ] {
+        let fs = scratch.open("bind", &[option], false).unwrap();
+        let (me, file) = (caller(), find(&*fs, &caller(), "file").unwrap());
+        let (node, name) = (file.attributes.node, b"system.posix_acl_access");
+        assert_eq!(errno(fs.set_xattr(&me, node, name, b"", 0)), Some(want));
+        assert_eq!(errno(fs.remove_xattr(&me, node, name)), Some(want));
+    }
+}
+
+/// What a server of root's does for another leaves no set-user-ID, as where he did it himself.
+#[test]
+fn set_user_id_goes_with_what_others_change() {
+    if !root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    scratch.write("file", "text");
+    scratch.write("from", "other");
+    let path = scratch.0.join("source/file");
+    let mode = || std::fs::metadata(&path).unwrap().mode() & 0o7777;
+    let fs = scratch
+        .open("bind", &["perms=a+rw", "create-as-mounter"], true)
+        .unwrap();
+    let open = |caller, name| {
+        let node = find(&*fs, &caller, name).unwrap().attributes.node;
+        match fs.open(&caller, node, OpenFlags::READ_WRITE).unwrap() {
+            Opened::Driven(file) => file,
+            Opened::Backed(_) => panic!("the layer touches it"),
+        }
+    };
+    for (who, want) in [(user(7), 0o777), (caller(), 0o4777)] {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o4777)).unwrap();
+        open(who, "file").allocate(0, 0, 100).unwrap();
+        assert_eq!(mode(), want);
+    }
+    let (from, to) = (open(user(7), "from"), open(user(7), "file"));
+    assert_eq!(errno(from.copy_range(0, &*to, 0, 5)), Some(Errno::EXDEV));
+    let top = fs.root();
+    fs.mknod(&user(7), top, b"made", 0o104755, 0).unwrap();
+    let made = std::fs::metadata(scratch.0.join("source/made")).unwrap();
+    assert_eq!((made.uid(), made.mode() & 0o7777), (0, 0o755));
 }
 
 /// A server of root's makes files for others: nobody finds one that is not given away yet.
