@@ -6,11 +6,18 @@ use super::filesystem::UnionFs;
 use super::options::{Exdev, Function};
 use super::rights::as_superuser;
 use super::state::{At, Core, Look, Parts};
+use super::transfer::temporary;
 use alloc::vec::Vec;
-use culvert::{Caller, Entry, Errno, FileKind, FileSystem, Node, RenameFlags, Result};
+use culvert::{
+    Attributes, Caller, Entry, Errno, Error, FileKind, FileSystem, Node, RenameFlags, Result,
+    SetAttributes,
+};
 
 /// Where files lie that were renamed so, on each branch.
 const KEPT: &[u8] = b".mergerfs_rename_exdev";
+
+/// Bytes of a name at most.
+const LONGEST: usize = 255;
 
 impl UnionFs {
     /// [`UnionFs::add_name`], or a symbolic link.
@@ -83,9 +90,6 @@ impl UnionFs {
         self.may_remove(caller, &old_parts, &acting, owner)?;
         acting.sort_unstable_by(|left, right| right.cmp(left));
         let above = self.core.seen_path(from.0);
-        let old = joined(&above, from.1);
-        let kept = joined(KEPT, &old);
-        let target = self.target_of(how, to.0, &kept);
         // A file has both names until the link is there: whoever is killed meanwhile leaves the old
         // or the new name. Of a directory the link comes first.
         let mut places = Vec::new();
@@ -97,15 +101,16 @@ impl UnionFs {
             }?;
             places.push((index, kept));
         }
+        let name = self.core.free_name(caller, &places, from.1)?;
+        let kept = joined(KEPT, &joined(&above, &name));
+        let target = self.target_of(how, to.0, &kept);
         let mut linked = Vec::new();
         if !is_directory {
             for &(index, kept) in &places {
                 let branch = &self.core.branches[index].fs;
                 let old = olds.iter().find(|one| one.index == index);
                 let old = old.ok_or(Errno::ESTALE)?.node;
-                // What lies there is of a rename that was not finished, or was removed by hand.
-                let _ = branch.unlink(caller, kept, from.1);
-                if let Ok(made) = branch.link(caller, old, kept, from.1) {
+                if let Ok(made) = branch.link(caller, old, kept, &name) {
                     branch.forget(made.attributes.node, 1);
                     linked.push(index);
                 }
@@ -113,7 +118,7 @@ impl UnionFs {
         }
         let undo = || {
             for &(index, kept) in places.iter().filter(|one| linked.contains(&one.0)) {
-                let _ = self.core.branches[index].fs.unlink(caller, kept, from.1);
+                let _ = self.core.branches[index].fs.unlink(caller, kept, &name);
             }
         };
         let (index, part) = self
@@ -130,8 +135,9 @@ impl UnionFs {
             let done = match linked.contains(&index) {
                 true => branch.unlink(caller, old, from.1),
                 false => {
-                    let to = (kept, from.1);
-                    branch.rename(caller, (old, from.1), to, RenameFlags::default())
+                    let to = (kept, &name[..]);
+                    let flags = RenameFlags(RenameFlags::NO_REPLACE);
+                    branch.rename(caller, (old, from.1), to, flags)
                 }
             };
             if let Err(error) = done {
@@ -164,7 +170,32 @@ impl UnionFs {
 }
 
 impl Core {
-    /// The directory of branch `index` where what was in `above` is kept, made as that is.
+    /// What `name` is called in each of `places`: itself, unless an earlier rename has left something
+    /// there, which somebody may see by a link.
+    fn free_name(
+        &self,
+        caller: &Caller<'_>,
+        places: &[(usize, Node)],
+        name: &[u8],
+    ) -> Result<Vec<u8>> {
+        for &(index, kept) in places {
+            match self.find_exactly(caller, index, kept, name) {
+                Err(error) if error.errno() == Errno::ENOENT => {}
+                Err(error) => return Err(error),
+                Ok(_) => {
+                    let other = temporary();
+                    return Ok(match name.len() + other.len() <= LONGEST {
+                        true => [name, &other].concat(),
+                        false => other,
+                    });
+                }
+            }
+        }
+        Ok(name.to_vec())
+    }
+
+    /// The directory of branch `index` where what was in `above` is kept, made as that is. `EXDEV` where
+    /// others could take away what is put there.
     fn kept(
         &self,
         caller: &Caller<'_>,
@@ -173,28 +204,63 @@ impl Core {
         above: &[u8],
     ) -> Result<Node> {
         let fs = &*self.branches[index].fs;
+        let top = fs.attributes(caller, fs.root())?;
         let mut here = match fs.lookup(caller, fs.root(), KEPT) {
             Ok(found) => found.attributes.node,
             Err(error) if error.errno() == Errno::ENOENT => {
                 let made = fs.mkdir(caller, fs.root(), KEPT, 0o1777)?;
+                // Everybody's, as far as who asks may give it away.
+                let owner = SetAttributes {
+                    uid: Some(top.uid),
+                    gid: Some(top.gid),
+                    ..SetAttributes::default()
+                };
+                if (made.attributes.uid, made.attributes.gid) != (top.uid, top.gid) {
+                    let _ = fs.set_attributes(caller, made.attributes.node, &owner);
+                }
                 // Whatever the umask.
-                let mode = culvert::SetAttributes {
+                let mode = SetAttributes {
                     permissions: Some(0o1777),
-                    ..Default::default()
+                    ..SetAttributes::default()
                 };
                 let _ = fs.set_attributes(caller, made.attributes.node, &mode);
                 made.attributes.node
             }
             Err(error) => return Err(error),
         };
+        let wanted = Attributes {
+            permissions: 0o1777,
+            ..top
+        };
+        is_trusted(caller, &wanted, &fs.attributes(caller, here)?)?;
         let mut model = fs.root();
         let names = above.split(|&byte| byte == b'/');
         for name in names.filter(|name| !name.is_empty()) {
-            model = fs.lookup(caller, model, name)?.attributes.node;
+            let wanted = fs.lookup(caller, model, name)?.attributes;
+            model = wanted.node;
             here = self.clone_directory(caller, (index, model), (index, here), name)?;
+            is_trusted(caller, &wanted, &fs.attributes(caller, here)?)?;
         }
         debug_assert!(old_parts.len() == self.branches.len());
         Ok(here)
+    }
+}
+
+/// `EXDEV` unless the directory `found` belongs to who `caller` trusts, and nobody else may change names in
+/// it who may not in `wanted`.
+fn is_trusted(caller: &Caller<'_>, wanted: &Attributes, found: &Attributes) -> Result<()> {
+    const STICKY: u32 = 0o1000;
+    let owned = [0, caller.uid, wanted.uid].contains(&found.uid);
+    let writes = |bits: u32| found.permissions & bits != 0;
+    let more = found.permissions & !wanted.permissions & 0o022 != 0;
+    let others = writes(0o020) && !writes(0o002) && found.gid != wanted.gid;
+    let loose = writes(0o022) && wanted.permissions & !found.permissions & STICKY != 0;
+    match owned && !more && !others && !loose && found.kind == FileKind::Directory {
+        true => Ok(()),
+        false => Err(Error::because(
+            Errno::EXDEV,
+            "others may change names in the directory where it would be kept",
+        )),
     }
 }
 

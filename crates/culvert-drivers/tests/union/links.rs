@@ -138,6 +138,46 @@ fn what_paths_keep_from_a_branch_becomes_a_link() {
 }
 
 #[test]
+fn what_was_renamed_earlier_stays() {
+    let scratch = Scratch::new();
+    scratch.sh("mkdir -p a/tmp a/other b/done1 b/done2");
+    let options = ["category.create=epff", "rename-exdev=rel-symlink"];
+    let union = scratch.open(&["a", "b"], &options);
+    let rename = |from: &str, to: &str| {
+        let (from, to) = (at(&*union, from), at(&*union, to));
+        union.rename(&me(), from, to, RenameFlags::default())
+    };
+    let long = "l".repeat(250);
+    for name in ["job", &long] {
+        for number in ["1", "2"] {
+            scratch.write(&format!("a/tmp/{name}"), number);
+            scratch.sh(&format!("mkdir a/tmp/dir; echo {number} > a/tmp/dir/f"));
+            for (from, to) in [(name, name), ("dir", &format!("{}dir", &name[..2]))] {
+                rename(&format!("tmp/{from}"), &format!("done{number}/{to}")).unwrap();
+            }
+        }
+        // As they are seen in the union.
+        scratch.sh("rm -rf all; mkdir all; cp -a a/. b/. all");
+        let short = &name[..2];
+        let files = format!("cat all/done1/{name} all/done2/{name}");
+        assert_eq!(scratch.sh(&files), "12");
+        let files = format!("cat all/done1/{short}dir/f all/done2/{short}dir/f");
+        assert_eq!(scratch.sh(&files), "1\n2\n");
+    }
+    // Where others could take it away, nothing is put.
+    for mode in ["0777", "1777"] {
+        scratch.write("a/other/f", "text");
+        scratch.sh("chmod 755 a/other");
+        let place = "a/.mergerfs_rename_exdev/other";
+        scratch.sh(&format!("rm -rf {place}; mkdir -m {mode} {place}"));
+        let refused = rename("other/f", "done1/f").unwrap_err();
+        assert_eq!(refused.errno(), Errno::EXDEV);
+        assert_eq!(scratch.on(&["a", "b"], "other/f"), [0]);
+        assert_eq!(scratch.on(&["a", "b"], "done1/f"), []);
+    }
+}
+
+#[test]
 fn a_file_with_several_names_is_copied_before_it_is_written() {
     let scratch = Scratch::new();
     scratch.write("a/d/f", "text");
