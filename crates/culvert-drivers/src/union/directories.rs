@@ -3,17 +3,12 @@
 
 use super::nodes::Member;
 use super::state::{Core, Parts};
-use super::transfer::copy_metadata;
+use super::transfer::{be_later, copy_metadata};
 use alloc::vec::Vec;
 use culvert::{Caller, Errno, FileKind, Node, Result};
-use culvert_sys::process;
-use culvert_sys::raw::general::{CLOCK_REALTIME_COARSE, timespec};
 
 /// A directory, and a name in it.
 type Place = (Node, Vec<u8>);
-
-/// How many milliseconds at most are waited for a tick. A clock that was set back is not.
-const MOST_TICKS: usize = 20;
 
 /// How many directories that some branch lacks are looked for there, from one upwards.
 const DEEPEST: usize = 128;
@@ -192,16 +187,8 @@ impl Core {
         let all = parts.iter().zip(&self.branches);
         let births =
             all.filter_map(|(part, branch)| branch.fs.attributes(caller, (*part)?).ok()?.btime);
-        let Some(oldest) = births.min() else { return };
-        for _ in 0..MOST_TICKS {
-            let now = process::clock_gettime(CLOCK_REALTIME_COARSE);
-            let later = |now: timespec| (now.tv_sec, now.tv_nsec as u32);
-            if now.map_or(true, |now| {
-                later(now) > (oldest.seconds, oldest.nanoseconds)
-            }) {
-                return;
-            }
-            let _ = process::nanosleep(1_000_000);
+        if let Some(oldest) = births.min() {
+            be_later(oldest);
         }
     }
 

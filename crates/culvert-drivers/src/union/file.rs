@@ -72,31 +72,44 @@ impl UnionFile {
         here
     }
 
-    /// Goes on where others have moved it.
-    fn catch_up(&self) {
+    /// Goes on where others have moved it. What cannot be opened there is an error: what is written
+    /// here is lost.
+    fn catch_up(&self) -> Result<()> {
         loop {
             let here = self.place();
             let found = here.inner.attributes(&Caller::SYSTEM);
             if found.is_ok_and(|found| found.links > 0) {
-                return;
+                return Ok(());
             }
-            match self.core.moved((here.index, here.part)) {
-                Some(to) if self.go_on(here, to, false).is_ok() => {}
-                _ => return,
+            let Some(to) = self.core.moved((here.index, here.part)) else {
+                return Ok(());
+            };
+            match self.go_on(here, to, None) {
+                // It was removed there.
+                Err(error) if matches!(error.errno(), Errno::ESTALE | Errno::ENOENT) => {
+                    return Ok(());
+                }
+                done => done?,
             }
         }
     }
 
-    /// Goes on with what is node `to` of a branch, on which this has a reference if it `referred`.
-    fn go_on(&self, here: &Place, to: (usize, Node), referred: bool) -> Result<()> {
+    /// How it is opened at its next place.
+    const fn flags(&self) -> OpenFlags {
+        let gone = OpenFlags::TRUNCATE
+            .with(OpenFlags::EXCLUSIVE)
+            .with(OpenFlags::LENDS);
+        self.flags.without(gone)
+    }
+
+    /// Goes on with what is node `to` of a branch: `opened`, if this has a reference on it.
+    fn go_on(&self, here: &Place, to: (usize, Node), opened: Option<Box<dyn File>>) -> Result<()> {
+        let referred = opened.is_some();
         let made = here.next.get_or_try_init(|| {
-            let gone = OpenFlags::TRUNCATE
-                .with(OpenFlags::EXCLUSIVE)
-                .with(OpenFlags::LENDS);
-            let flags = self.flags.without(gone);
-            let branch = &self.core.branches[to.0].fs;
-            let opened = branch.open(&Caller::SYSTEM, to.1, flags)?;
-            let inner = self.core.driven(to, opened)?;
+            let inner = match opened {
+                Some(opened) => opened,
+                None => self.core.open_again(to, self.flags())?,
+            };
             Ok::<_, Error>(Box::new(Place::new(to.0, to.1, inner, referred)))
         });
         let is_its = made
@@ -112,12 +125,10 @@ impl UnionFile {
     fn moves_on(&self, more: u64) -> bool {
         let here = self.place();
         let at = (here.index, here.part);
-        match self.core.make_room(self.node, at, &*here.inner, more) {
-            Some(to) => self.go_on(here, to, true).is_ok(),
-            None => {
-                self.catch_up();
-                !core::ptr::eq(here, self.place())
-            }
+        let open = (&*here.inner, self.flags());
+        match self.core.make_room(self.node, at, open, more) {
+            Some((to, part, opened)) => self.go_on(here, (to, part), Some(opened)).is_ok(),
+            None => self.catch_up().is_ok() && !core::ptr::eq(here, self.place()),
         }
     }
 
@@ -197,7 +208,7 @@ impl FileLayer for UnionFile {
 
     fn around<T>(&self, _: Operation, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         if self.moves {
-            self.catch_up();
+            self.catch_up()?;
         }
         work()
     }
@@ -206,7 +217,7 @@ impl FileLayer for UnionFile {
         if !self.moves {
             return self.inner().write_at(offset, from);
         }
-        self.catch_up();
+        self.catch_up()?;
         let written = self.write_all(from, |file, done, bytes| {
             let count = file.write_at(offset + done, &mut &bytes[..])?;
             Ok((offset + done, count))
@@ -218,7 +229,7 @@ impl FileLayer for UnionFile {
         if !self.moves {
             return self.inner().append(from);
         }
-        self.catch_up();
+        self.catch_up()?;
         self.write_all(from, |file, _, bytes| file.append(&mut &bytes[..]))
     }
 

@@ -8,13 +8,17 @@ use crate::{DescriptorFile, archive::host, unhindered};
 use alloc::{boxed::Box, format, vec::Vec};
 use culvert::{
     Attributes, Caller, Entry, Errno, Error, File, FileSystem, Node, OpenFlags, Opened,
-    RenameFlags, Result, SetAttributes,
+    RenameFlags, Result, SetAttributes, Timespec,
 };
 use culvert_sys::fd::{self, BorrowedFd, Command};
-use culvert_sys::raw::general::{F_UNLCK, F_WRLCK, SIGURG};
+use culvert_sys::process;
+use culvert_sys::raw::general::{CLOCK_REALTIME_COARSE, F_UNLCK, F_WRLCK, SIGURG, timespec};
 
 /// How many bytes are copied at a time.
 const PIECE: usize = 256 << 10;
+
+/// How many milliseconds at most are waited for a tick. A clock that was set back is not.
+const MOST_TICKS: usize = 20;
 
 /// A name that nobody has.
 pub fn temporary() -> Vec<u8> {
@@ -28,6 +32,14 @@ pub enum There {
     Stays,
     /// It is the copy's from then on.
     IsReplaced,
+}
+
+/// How far a copy is, which does not go on where it is told that something is wrong.
+pub enum Step {
+    /// It is this node, of who makes it, and empty.
+    Made(Node),
+    /// It is whole, and will be shown next. The file that is copied is not open.
+    Whole,
 }
 
 impl Core {
@@ -48,6 +60,18 @@ impl Core {
         })
     }
 
+    /// Opens what is node `to` of a branch, and was opened elsewhere by who may do so.
+    pub fn open_again(&self, to: (usize, Node), flags: OpenFlags) -> Result<Box<dyn File>> {
+        let open = || {
+            let opened = self.branches[to.0].fs.open(&Caller::SYSTEM, to.1, flags)?;
+            self.driven(to, opened)
+        };
+        match self.elevates {
+            true => as_superuser(open),
+            false => open(),
+        }
+    }
+
     /// A copy of a regular file, `from` a branch, as a name in a directory of the branch `to`: bytes,
     /// holes, extended attributes, owner, mode and times. Nobody sees it before it is whole; whoever
     /// is killed meanwhile leaves nothing, or, where the target has no files without names or the name is
@@ -58,6 +82,7 @@ impl Core {
         from: (usize, Node),
         (to, dir, name): (usize, Node, &[u8]),
         there: There,
+        step: &mut dyn FnMut(Step) -> Result<()>,
     ) -> Result<Entry> {
         let (source, target) = (&*self.branches[from.0].fs, &*self.branches[to].fs);
         let wanted = source.attributes(caller, from.1)?;
@@ -81,10 +106,13 @@ impl Core {
         let made = entry.attributes.node;
         let work = || {
             let write = self.driven((to, made), opened)?;
+            step(Step::Made(made))?;
             copy_bytes(&*read, &*write)?;
+            drop(read);
             copy_metadata(caller, (source, from.1, &wanted), (target, made), true)?;
             write.sync(false)?;
             drop(write);
+            step(Step::Whole)?;
             let temporary = match &temporary_name {
                 Some(temporary) => temporary.clone(),
                 None if there == There::Stays => return link(caller, target, made, dir, name),
@@ -117,16 +145,17 @@ impl Core {
     }
 
     /// Moves the file `node`, which is `part` on branch `index` and open as `file`, to a branch with
-    /// room for `more` bytes (option `moveonenospc`): where it is now. None: it stays, since there is no
-    /// such branch, it has lost its name or has several, or others have it open for writing, whose
-    /// bytes would go into a file that nobody sees.
+    /// room for `more` bytes (option `moveonenospc`): where it is now, and open there with `flags`.
+    /// None: it stays, since there is no such branch, it has lost its name or has several, others have
+    /// it open for writing, whose bytes would go into a file that nobody sees, or it was changed
+    /// meanwhile.
     pub fn make_room(
         &self,
         node: Node,
         (index, part): (usize, Node),
-        file: &dyn File,
+        (file, flags): (&dyn File, OpenFlags),
         more: u64,
-    ) -> Option<(usize, Node)> {
+    ) -> Option<(usize, Node, Box<dyn File>)> {
         let policy = self.settings().moves?;
         let caller = Caller::SYSTEM;
         let _changing = self.names.change();
@@ -135,7 +164,10 @@ impl Core {
         let parts = self.directory(&caller, dir).ok()?;
         let found = self.find_exactly(&caller, index, parts[index]?, &name);
         let found = found.ok().filter(|found| found.node() == part)?;
-        let shown = found.entry.attributes;
+        let times = &found.entry.attributes;
+        be_later(times.mtime.max(times.ctime));
+        let branch = &self.branches[index].fs;
+        let shown = branch.attributes(&caller, part).ok()?;
         if shown.links != 1 || !is_the_only_writer(file) {
             return None;
         }
@@ -152,18 +184,41 @@ impl Core {
         let work = || {
             let target = self.ensure(&caller, dir, &parts, to)?;
             let to = (to, target, &name[..]);
-            let entry = self.copy(&caller, (index, part), to, There::IsReplaced)?;
+            let mut opened = None;
+            let mut step = |step| match step {
+                // Its mode may keep it from being opened later.
+                Step::Made(made) => {
+                    let file = self.branches[to.0].fs.open(&caller, made, flags)?;
+                    opened = Some(self.driven((to.0, made), file)?);
+                    Ok(())
+                }
+                Step::Whole => {
+                    let now = branch.attributes(&caller, part)?;
+                    let is_same = (now.size, now.mtime, now.ctime, now.links)
+                        == (shown.size, shown.mtime, shown.ctime, shown.links);
+                    match is_same && is_the_only_writer(file) {
+                        true => Ok(()),
+                        false => Err(Errno::EBUSY.into()),
+                    }
+                }
+            };
+            let from = (index, part);
+            let entry = self.copy(&caller, from, to, There::IsReplaced, &mut step)?;
             // From here on there are two of the same bytes, one of which is shown.
             let there = Found::new(&self.branches[to.0], entry);
+            let opened = opened.ok_or(Errno::ESTALE)?;
             let here = parts[index].ok_or(Errno::ESTALE)?;
-            self.branches[index].fs.unlink(&caller, here, &name)?;
+            // Before the name is gone: it is asked for by those whose file has no name.
             self.moves.note(Move {
                 from: self.branches[index].number(part),
                 to: (self.branches[to.0].number(super::ROOT), there.node()),
             });
-            Ok::<_, Error>((to.0, there))
+            branch.unlink(&caller, here, &name).inspect_err(|_| {
+                let _ = self.branches[to.0].fs.unlink(&caller, to.1, to.2);
+            })?;
+            Ok::<_, Error>((to.0, there, opened))
         };
-        let (to, there) = match self.elevates {
+        let (to, there, opened) = match self.elevates {
             true => as_superuser(work),
             false => work(),
         }
@@ -171,7 +226,7 @@ impl Core {
         // It stays known for as long as it is open.
         let (entry, lease) = there.take();
         debug_assert!(matches!(lease, Lease::Reference));
-        Some((to, entry.attributes.node))
+        Some((to, entry.attributes.node, opened))
     }
 
     /// Where the file that was `part` of branch `index` is by now, should it have been moved.
@@ -200,7 +255,8 @@ impl Core {
             return Err(Errno::ESTALE.into());
         }
         let to = (index, over, name);
-        let made = self.copy(caller, (index, part), to, There::IsReplaced)?;
+        let from = (index, part);
+        let made = self.copy(caller, from, to, There::IsReplaced, &mut |_| Ok(()))?;
         self.branches[index].fs.forget(made.attributes.node, 1);
         Ok(())
     }
@@ -255,15 +311,6 @@ pub fn copy_metadata(
     (target, made): (&dyn FileSystem, Node),
     exact: bool,
 ) -> Result<()> {
-    let names = source.list_xattr(caller, model).unwrap_or_default();
-    for name in names
-        .split(|&byte| byte == 0)
-        .filter(|name| !name.is_empty())
-    {
-        if let Ok(value) = source.get_xattr(caller, model, name) {
-            let _ = target.set_xattr(caller, made, name, &value, 0);
-        }
-    }
     let found = target.attributes(caller, made)?;
     if (found.uid, found.gid) != (wanted.uid, wanted.gid) {
         let owner = SetAttributes {
@@ -276,6 +323,16 @@ pub fn copy_metadata(
             _ => {}
         }
     }
+    // A new owner takes the file's capabilities (`security.capability`).
+    let names = source.list_xattr(caller, model).unwrap_or_default();
+    for name in names
+        .split(|&byte| byte == 0)
+        .filter(|name| !name.is_empty())
+    {
+        if let Ok(value) = source.get_xattr(caller, model, name) {
+            let _ = target.set_xattr(caller, made, name, &value, 0);
+        }
+    }
     let rest = SetAttributes {
         permissions: Some(wanted.permissions),
         atime: Some(wanted.atime),
@@ -285,6 +342,19 @@ pub fn copy_metadata(
     match target.set_attributes(caller, made, &rest) {
         Err(error) if exact => Err(error),
         _ => Ok(()),
+    }
+}
+
+/// Waits for the kernel's next tick where `time` was in this one: what changes from now on has a later
+/// time.
+pub fn be_later(time: Timespec) {
+    for _ in 0..MOST_TICKS {
+        let now = process::clock_gettime(CLOCK_REALTIME_COARSE);
+        let later = |now: timespec| (now.tv_sec, now.tv_nsec as u32);
+        if now.map_or(true, |now| later(now) > (time.seconds, time.nanoseconds)) {
+            return;
+        }
+        let _ = process::nanosleep(1_000_000);
     }
 }
 

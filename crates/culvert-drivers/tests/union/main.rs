@@ -2,5 +2,6 @@
 
 mod conformance;
 mod links;
+mod moves;
 mod policies;
 mod tools;
