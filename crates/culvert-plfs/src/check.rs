@@ -1,13 +1,14 @@
 //! Whether a container is whole, and making it so.
 
+use crate::open;
 use crate::scan::{Progress, Scan};
 use culvert_drivers::plfs::layout::{self, INDEX, META, Meta, OPEN, Record};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 /// What was found.
@@ -45,8 +46,8 @@ pub fn check(container: &Path, progress: Progress<'_>) -> io::Result<Findings> {
             };
             reach = reach.max(record.reach());
             let length = data.entry(record.id).or_insert_with(|| {
-                let status = fs::metadata(dropping.data(record.id)?);
-                status.ok().map(|status| status.len())
+                let status = fs::symlink_metadata(dropping.data(record.id)?).ok()?;
+                status.is_file().then(|| status.len())
             });
             match *length {
                 None if record.length > 0 => {
@@ -64,7 +65,7 @@ pub fn check(container: &Path, progress: Progress<'_>) -> io::Result<Findings> {
         })?;
     }
     let (mut end, mut open) = (None, false);
-    for (name, _) in meta(&scan)? {
+    for name in meta(&scan)? {
         if name.starts_with(OPEN) {
             open = true;
             let name = Path::new(OsStr::from_bytes(&name)).display().to_string();
@@ -82,25 +83,22 @@ pub fn check(container: &Path, progress: Progress<'_>) -> io::Result<Findings> {
     Ok(found)
 }
 
-/// The names in `meta`, and their paths.
-fn meta(scan: &Scan) -> io::Result<Vec<(Vec<u8>, PathBuf)>> {
-    let entries = match fs::read_dir(scan.path.join(OsStr::from_bytes(META))) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let name = |entry: io::Result<fs::DirEntry>| {
-        let entry = entry?;
-        Ok((entry.file_name().as_bytes().to_vec(), entry.path()))
-    };
-    entries.map(name).collect()
+/// The names in `meta`.
+fn meta(scan: &Scan) -> io::Result<Vec<Vec<u8>>> {
+    match open::directory(&scan.path.join(OsStr::from_bytes(META))) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        dir => open::names(dir?),
+    }
 }
 
 /// Puts in order what writers that were killed have left: torn records, records of being open, sizes
 /// in `meta`. What was done, a line each. Nothing, with a reason, while somebody writes.
 pub fn recover(container: &Path, progress: Progress<'_>) -> io::Result<Vec<String>> {
     let scan = Scan::new(container)?;
+    // Locked until all is done.
+    let mut held = Vec::new();
     for dropping in &scan.droppings {
-        let file = File::open(&dropping.path)?;
+        let file = dropping.open(false)?;
         let lock = rustix::fs::FlockOperation::NonBlockingLockExclusive;
         if rustix::fs::flock(&file, lock).is_err() {
             let name = scan.short(&dropping.path);
@@ -108,6 +106,7 @@ pub fn recover(container: &Path, progress: Progress<'_>) -> io::Result<Vec<Strin
                 "{name}: a process of this host still writes it"
             )));
         }
+        held.push(file);
     }
     let found = check(container, progress)?;
     if let Some(first) = found.damage.first() {
@@ -118,10 +117,10 @@ pub fn recover(container: &Path, progress: Progress<'_>) -> io::Result<Vec<Strin
     }
     let mut done = Vec::new();
     for dropping in &scan.droppings {
-        let torn = dropping.length % Record::SIZE as u64;
-        if torn != 0 {
-            let file = OpenOptions::new().write(true).open(&dropping.path)?;
-            file.set_len(dropping.length - torn)?;
+        if dropping.length % Record::SIZE as u64 != 0 {
+            let file = dropping.open(true)?;
+            let length = file.metadata()?.len();
+            file.set_len(length - length % Record::SIZE as u64)?;
             done.push(format!(
                 "{}: cut a torn record off",
                 scan.short(&dropping.path)
@@ -142,7 +141,7 @@ pub fn recover(container: &Path, progress: Progress<'_>) -> io::Result<Vec<Strin
         let Some(own) = layout::dropping(INDEX, &name) else {
             continue;
         };
-        let changed = fs::metadata(&dropping.path)?.modified()?;
+        let changed = dropping.open(false)?.metadata()?.modified()?;
         let changed = changed
             .duration_since(UNIX_EPOCH)
             .map_or(0, |time| time.as_micros() as u64);
@@ -174,16 +173,16 @@ pub fn recover(container: &Path, progress: Progress<'_>) -> io::Result<Vec<Strin
             .name(),
         );
     }
-    let place = scan.path.join(OsStr::from_bytes(META));
-    fs::create_dir_all(&place)?;
-    for name in &right {
-        File::create(place.join(OsStr::from_bytes(name)))?;
+    let place = open::directory_made(open::directory(&scan.path)?, META)?;
+    for name in right.iter().filter(|name| !old.contains(name)) {
+        open::new_file(&place, OsStr::from_bytes(name))?;
     }
-    for (name, path) in old {
+    for name in old {
         if !right.contains(&name) && (name.starts_with(OPEN) || Meta::parse(&name).is_some()) {
-            fs::remove_file(&path)?;
+            open::remove(&place, OsStr::from_bytes(&name))?;
         }
     }
+    drop(held);
     done.push(format!(
         "meta: {} records of the sizes of hosts",
         right.len()

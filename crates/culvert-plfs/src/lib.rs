@@ -7,6 +7,7 @@
 
 mod check;
 mod maps;
+mod open;
 mod plot;
 mod scan;
 

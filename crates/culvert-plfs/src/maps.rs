@@ -1,14 +1,15 @@
 //! What is where: `map`, `query`, `flatten`, `ls`, `version`.
 
 use crate::scan::{Progress, Scan};
-use crate::wrong;
+use crate::{open, wrong};
 use culvert_drivers::plfs::index::Found;
 use culvert_drivers::plfs::layout::{ACCESS, GLOBAL, META, Meta, OPEN, Record, VERSION};
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// A line for each range of the file: offset, length, data dropping and the offset there, or `hole`.
 pub fn map(container: &Path, out: &mut dyn Write, progress: Progress<'_>) -> io::Result<()> {
@@ -74,12 +75,13 @@ pub fn flatten(container: &Path, progress: Progress<'_>) -> io::Result<u64> {
         ));
     }
     let mut merged = scan.index(progress)?;
-    let target = scan.path.join(OsStr::from_bytes(GLOBAL));
-    let temporary = scan
-        .path
-        .join(format!(".culvert-new.{}", std::process::id()));
+    let place = open::directory(&scan.path)?;
+    let since = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos());
+    let temporary = format!(".culvert-new.{}.{since:x}", std::process::id());
+    let temporary = OsStr::new(&temporary);
+    let out = open::new_file(&place, temporary)?;
     let written = (|| {
-        let mut out = BufWriter::new(File::create(&temporary)?);
+        let mut out = BufWriter::new(out);
         out.write_all(&[0; 8])?;
         let (mut at, mut count) = (0, 0u64);
         loop {
@@ -111,12 +113,12 @@ pub fn flatten(container: &Path, progress: Progress<'_>) -> io::Result<u64> {
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         std::os::unix::fs::FileExt::write_all_at(&file, &count.to_le_bytes(), 0)?;
         file.sync_all()?;
-        fs::rename(&temporary, &target)?;
+        rustix::fs::renameat(&place, temporary, &place, OsStr::from_bytes(GLOBAL))?;
         Ok(count)
     })();
     if written.is_err() {
-        // There may be nothing to remove.
-        let _ = fs::remove_file(&temporary);
+        // The first error is the one that counts.
+        let _ = open::remove(&place, temporary);
     }
     written
 }

@@ -1,14 +1,16 @@
 //! A container's droppings, and its merged index.
 
-use crate::wrong;
+use crate::{open, wrong};
 use culvert_drivers::plfs::index::{Index, Numbered};
 use culvert_drivers::plfs::layout::{self, ACCESS, HOSTDIR, INDEX, Record};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Told now and then: records done, and of how many.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
@@ -23,6 +25,8 @@ pub struct Dropping {
     pub path: PathBuf,
     /// Its length, bytes.
     pub length: u64,
+    /// The directory it is in.
+    dir: Arc<OwnedFd>,
 }
 
 impl Dropping {
@@ -37,12 +41,17 @@ impl Dropping {
         Some(self.path.with_file_name(OsStr::from_bytes(&name)))
     }
 
+    /// Opens it, to be read or, too, written.
+    pub fn open(&self, write: bool) -> io::Result<File> {
+        open::file(&*self.dir, OsStr::from_bytes(self.name()), write)
+    }
+
     /// Calls `each` with its records; none: a record that is of no write.
     pub fn records(
         &self,
         each: &mut dyn FnMut(u64, Option<Record>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut file = io::BufReader::with_capacity(1 << 18, File::open(&self.path)?);
+        let mut file = io::BufReader::with_capacity(1 << 18, self.open(false)?);
         let mut bytes = [0; Record::SIZE];
         for number in 0..self.length / Record::SIZE as u64 {
             file.read_exact(&mut bytes)?;
@@ -77,12 +86,16 @@ impl Scan {
             let Some(dir) = directory(&path, &entry.path())? else {
                 continue;
             };
-            for dropping in fs::read_dir(&dir)? {
-                let dropping = dropping?;
-                if dropping.file_name().as_bytes().starts_with(INDEX) {
-                    let length = dropping.metadata()?.len();
-                    let path = dropping.path();
-                    droppings.push(Dropping { path, length });
+            let opened = Arc::new(open::directory(&dir)?);
+            for name in open::names(&*opened)? {
+                if name.starts_with(INDEX) {
+                    let mut dropping = Dropping {
+                        path: dir.join(OsStr::from_bytes(&name)),
+                        length: 0,
+                        dir: Arc::clone(&opened),
+                    };
+                    dropping.length = dropping.open(false)?.metadata()?.len();
+                    droppings.push(dropping);
                 }
             }
         }
@@ -204,7 +217,7 @@ impl Merged {
         let at = at as usize;
         self.files.resize_with(self.droppings.len(), || None);
         if self.files[at].is_none() {
-            self.files[at] = Some(File::open(&self.droppings[at].path)?);
+            self.files[at] = Some(self.droppings[at].open(false)?);
         }
         let mut bytes = [0; Record::SIZE];
         if let Some(file) = &self.files[at] {

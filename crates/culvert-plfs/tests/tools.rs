@@ -167,3 +167,24 @@ fn what_killed_writers_leave_is_put_in_order() {
     let error = culvert_plfs::recover(&container, &mut |_, _| ()).unwrap_err();
     assert!(error.to_string().contains("cannot be repaired"), "{error}");
 }
+
+/// Links in a container lead nowhere: whoever made it may not be whoever repairs it.
+#[test]
+fn recover_follows_no_links() {
+    let (scratch, back) = containers("links");
+    let container = back.join("strided");
+    let victim = scratch.0.join("victim");
+    std::fs::write(&victim, [7; 50]).unwrap();
+    let index = find(&container.join("hostdir.3"), "dropping.index.");
+    std::fs::remove_file(&index).unwrap();
+    std::os::unix::fs::symlink(&victim, &index).unwrap();
+    assert!(culvert_plfs::recover(&container, &mut |_, _| ()).is_err());
+    let other = back.join("cut");
+    std::fs::remove_dir_all(other.join("meta")).unwrap();
+    std::fs::create_dir(scratch.0.join("meta")).unwrap();
+    std::fs::write(scratch.0.join("meta/open.vm.1"), "").unwrap();
+    std::os::unix::fs::symlink(scratch.0.join("meta"), other.join("meta")).unwrap();
+    assert!(culvert_plfs::recover(&other, &mut |_, _| ()).is_err());
+    assert_eq!(std::fs::read(&victim).unwrap(), [7; 50]);
+    assert!(scratch.0.join("meta/open.vm.1").exists());
+}
