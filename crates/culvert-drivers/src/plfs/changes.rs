@@ -165,33 +165,74 @@ impl PlfsFs {
 
     /// Takes the container `object` away from `path`. At its last close it is removed.
     pub fn remove_container(&self, path: &[u8], object: &Object) -> Result<()> {
-        let known = self.known(object);
+        let target = self.set_aside(path, object)?;
+        self.finish_removal(&target, object);
+        Ok(())
+    }
+
+    /// Moves the file `object` from `path` to among the removed, on all back ends or on none:
+    /// where it is then, for [`PlfsFs::finish_removal`] or [`PlfsFs::bring_back`].
+    pub fn set_aside(&self, path: &[u8], object: &Object) -> Result<Vec<u8>> {
         let target = self.aside(object.at, &unused())?;
         let others = (0..self.setup.backends.len()).filter(|at| *at != object.at);
         for at in core::iter::once(object.at).chain(others) {
-            let (dir, name) = match host::above(self.setup.root(at), path) {
-                Err(error) if error.errno() == Errno::ENOENT && at != object.at => continue,
-                found => found?,
+            if let Err(error) = self.set_part_aside(path, object, &target, at) {
+                self.bring_back(&target, path, object);
+                return Err(error);
+            }
+        }
+        if let Some(known) = self.known(object) {
+            known.removed.store(true, SeqCst);
+        }
+        Ok(target)
+    }
+
+    fn set_part_aside(&self, path: &[u8], object: &Object, target: &[u8], at: usize) -> Result<()> {
+        let (dir, name) = match host::above(self.setup.root(at), path) {
+            Err(error) if error.errno() == Errno::ENOENT && at != object.at => return Ok(()),
+            found => found?,
+        };
+        if at != object.at {
+            self.aside(at, b"")?;
+        }
+        let (away, new) = host::above(self.setup.root(at), target)?;
+        match host::rename((&dir, name.bytes()), (&away, new.bytes()), 0) {
+            Err(Errno::ENOENT) if at != object.at => Ok(()),
+            renamed => Ok(renamed?),
+        }
+    }
+
+    /// The file `object` that was set aside as `target` is at `path` again, as far as that can be.
+    pub fn bring_back(&self, target: &[u8], path: &[u8], object: &Object) {
+        for at in 0..self.setup.backends.len() {
+            // There may be no part of it, or it was not moved.
+            let back = match self.both(at, target, path, linux::RENAME_NOREPLACE) {
+                // The file system has no such flag.
+                Err(error) if error.errno() == Errno::EINVAL => self.both(at, target, path, 0),
+                back => back,
             };
-            if at != object.at {
-                self.aside(at, b"")?;
-            }
-            let (away, new) = host::above(self.setup.root(at), &target)?;
-            match host::rename((&dir, name.bytes()), (&away, new.bytes()), 0) {
-                Err(Errno::ENOENT) if at != object.at => {}
-                renamed => renamed?,
-            }
             if at == object.at
-                && let Some(known) = &known
+                && back.is_ok()
+                && let Some(known) = self.known(object)
             {
-                known.removed.store(true, SeqCst);
+                known.removed.store(false, SeqCst);
             }
+        }
+    }
+
+    /// The file `object` that was set aside as `target` is removed, if nobody has it open.
+    pub fn finish_removal(&self, target: &[u8], object: &Object) {
+        if object.access.is_none() {
+            // What cannot be removed now is no file of anybody's any more.
+            if let Ok((dir, name)) = host::above(self.setup.root(object.at), target) {
+                let _ = host::unlink(dir, name.bytes(), false);
+            }
+            return;
         }
         self.setup.shared.cut(self.inode(&object.status));
-        if known.is_none() {
-            collect(&self.setup, object.at, &target);
+        if self.known(object).is_none() {
+            collect(&self.setup, object.at, target);
         }
-        Ok(())
     }
 
     /// The path for `name` among the removed on back end `at`, whose directory is made.

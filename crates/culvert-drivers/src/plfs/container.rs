@@ -16,6 +16,9 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use culvert::{Errno, Error, Result, sync::Mutex};
 use culvert_sys::raw::general as linux;
 
+/// Most droppings of each kind that a container keeps open.
+pub const MOST_OPEN: usize = 64;
+
 /// See the module.
 pub struct Container {
     pub setup: Arc<Setup>,
@@ -68,6 +71,8 @@ pub struct State {
     pub droppings: Vec<Dropping>,
     pub chunks: Vec<Chunk>,
     pub open_chunks: Vec<usize>,
+    /// Index droppings that are open.
+    pub open_indexes: Vec<u32>,
     pub index: Index,
     pub loaded: bool,
     /// The counters of [`super::shared`] when the index was last right.
@@ -87,6 +92,7 @@ impl State {
             droppings: Vec::new(),
             chunks: Vec::new(),
             open_chunks: Vec::new(),
+            open_indexes: Vec::new(),
             index: Index::new(limit),
             loaded: false,
             stamp: 0,
@@ -111,6 +117,7 @@ impl State {
         self.droppings.clear();
         self.chunks.clear();
         self.open_chunks.clear();
+        self.open_indexes.clear();
         self.loaded = false;
         for subdir in &mut self.subdirs {
             subdir.listed = 0;
@@ -189,7 +196,10 @@ impl Container {
     /// What the bytes from `offset` on are.
     fn find(&self, state: &mut State, offset: u64) -> Result<Found> {
         let (index, droppings, subdirs) = (&state.index, &mut state.droppings, &state.subdirs);
-        index.find(offset, &mut |from| self.time_of(droppings, subdirs, from))
+        let open = &mut state.open_indexes;
+        index.find(offset, &mut |from| {
+            self.time_of(droppings, subdirs, open, from)
+        })
     }
 
     /// When record `number` of dropping `from` was written.
@@ -197,14 +207,21 @@ impl Container {
         &self,
         droppings: &mut [Dropping],
         subdirs: &[Subdir],
+        open: &mut Vec<u32>,
         (from, number): (u32, u64),
     ) -> Result<f64> {
-        let dropping = &mut droppings[from as usize];
-        if dropping.fd.is_none() {
+        if droppings[from as usize].fd.is_none() {
+            while open.len() >= MOST_OPEN {
+                let oldest = open.remove(0);
+                droppings[oldest as usize].fd = None;
+            }
+            let dropping = &mut droppings[from as usize];
             let dir = subdirs[dropping.subdir].fd.fd();
             let opened = host::open(dir, &dropping.name, linux::O_RDONLY | linux::O_NONBLOCK, 0)?;
             dropping.fd = Some(self.setup.keeper.keep(opened));
+            open.push(from);
         }
+        let dropping = &droppings[from as usize];
         let mut bytes = [0; Record::SIZE];
         if let Some(fd) = &dropping.fd {
             host::read_at(fd.fd(), number * Record::SIZE as u64, &mut bytes)?;
@@ -293,8 +310,9 @@ impl Container {
         let state = &mut *state;
         self.refresh(state)?;
         let (index, droppings, subdirs) = (&state.index, &mut state.droppings, &state.subdirs);
+        let open = &mut state.open_indexes;
         index.seek(offset, data, &mut |from| {
-            self.time_of(droppings, subdirs, from)
+            self.time_of(droppings, subdirs, open, from)
         })
     }
 
@@ -374,12 +392,17 @@ impl Container {
             return Ok(());
         }
         let chunk = self.chunk(state, at, record.id)?;
-        state.index.add_all(core::iter::once(Numbered {
+        let next = Numbered {
             record: *record,
             chunk,
             from: (at as u32, number),
-        }))?;
-        state.index.settle()?;
+        };
+        let added = state.index.add_all(core::iter::once(next));
+        if added.and_then(|()| state.index.settle()).is_err() {
+            // The write is done. Who reads next reads all records together, of which runs become.
+            state.forget(self.setup.extents);
+            return Ok(());
+        }
         state.droppings[at].seen += Record::SIZE as u64;
         state.droppings[at].changed = 0;
         state.stamp = before + 1;
@@ -551,10 +574,10 @@ impl Container {
     /// The last close of this process: what it wrote is known without the index from now on.
     pub fn close(&self) -> Result<()> {
         let mut state = self.state.lock();
-        let (cuts, removed) = (self.setup.shared.cuts(self.inode), self.is_removed());
+        let removed = self.is_removed();
         match state.writer.take().filter(|writer| writer.made == forks()) {
             Some(writer) => {
-                let closed = writer.close(&self.setup, self.dir.fd(), cuts, removed);
+                let closed = writer.close(&self.setup, self.dir.fd(), removed);
                 self.setup.shared.changed(self.inode);
                 closed
             }

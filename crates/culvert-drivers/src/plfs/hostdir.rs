@@ -77,16 +77,24 @@ fn there(
     let text = [&host::decimal(own.len() as u64)[..], target].concat();
     for id in ids.clone() {
         let name = name(id);
-        let linked = match host::symlink(&text, container.dir.fd(), &name) {
-            Ok(()) => true,
-            // Another process of this back end's was first.
-            Err(error) if error.errno() == Errno::EEXIST => {
-                host::read_link(container.dir.fd(), &name).is_ok_and(|found| found == text)
-            }
-            Err(error) => return Err(error),
-        };
+        let path = [&container.path()?[..], b"/", &name].concat();
+        let is_ours =
+            || host::read_link(container.dir.fd(), &name).is_ok_and(|found| found == text);
+        // A directory that no metalink leads to is the rest of a file that had this name, where a
+        // process was killed that removed or renamed it. It must not become a part of this one. The
+        // metalink comes before the directory: so it is looked for behind it.
+        let is_there = || host::place(setup.root(shadow), &path).is_ok();
+        let linked = is_ours()
+            || match is_there() {
+                true => is_ours(),
+                false => match host::symlink(&text, container.dir.fd(), &name) {
+                    Ok(()) => true,
+                    // Another process of this back end's was first.
+                    Err(error) if error.errno() == Errno::EEXIST => is_ours(),
+                    Err(error) => return Err(error),
+                },
+            };
         if linked {
-            let path = [&container.path()?[..], b"/", &name].concat();
             let opened = make_path(container, shadow, &path, mode)?;
             return Ok(container.keep_subdir(state, &name, opened));
         }

@@ -162,7 +162,10 @@ impl Index {
         }
         self.pending.push(next);
         // A run that is long enough is kept by its first two records and its length.
-        if self.pending.len() >= SHORTEST_RUN && self.runs.len() < MOST_RUNS {
+        if self.pending.len() < SHORTEST_RUN {
+            return Ok(());
+        }
+        if self.runs.len() < MOST_RUNS {
             let (first, count) = (self.pending[0], self.pending.len() as u64);
             let stride = self.pending[1].record.logical - first.record.logical;
             self.runs.push(Run {
@@ -175,8 +178,9 @@ impl Index {
                 count,
             });
             self.pending.clear();
+            return Ok(());
         }
-        Ok(())
+        self.settle()
     }
 
     /// Whether `next` follows what is pending, or makes the last run longer.

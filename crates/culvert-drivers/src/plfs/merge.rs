@@ -1,13 +1,13 @@
 //! From the droppings of a container to its merged index.
 
-use super::container::{Chunk, Container, Dropping, State, Subdir};
+use super::container::{Chunk, Container, Dropping, MOST_OPEN, State, Subdir};
 use super::host;
 use super::index::Numbered;
 use super::layout::{self, HOSTDIR, INDEX, Record};
 use crate::OwnedFd;
 use crate::archive::warning::printable;
 use crate::passthrough::kernel;
-use alloc::{format, vec::Vec};
+use alloc::{collections::BTreeSet, format, vec::Vec};
 use culvert::{Errno, Error, Result};
 use culvert_sys::raw::general as linux;
 
@@ -16,8 +16,6 @@ const UNSEEN: u64 = 100_000_000;
 /// A directory that was changed this short before it was listed may change again with the same
 /// time: the kernel's clock has ticks (`current_time`, fs/inode.c). Nanoseconds.
 const TICK: u64 = 50_000_000;
-/// Most data droppings that a container keeps open.
-const MOST_OPEN: usize = 64;
 /// Most droppings and data droppings of a container.
 const MOST_DROPPINGS: usize = 1 << 20;
 /// Records read at once.
@@ -109,11 +107,11 @@ impl Container {
 
     /// The droppings that are new in subdirectory `at`.
     pub fn list_droppings(&self, state: &mut State, at: usize) -> Result<()> {
-        for (name, _) in host::names(state.subdirs[at].fd.fd())? {
-            let known = |one: &Dropping| one.subdir == at && one.name == name;
-            if !name.starts_with(INDEX) || state.droppings.iter().any(known) {
-                continue;
-            }
+        let known = state.droppings.iter().filter(|one| one.subdir == at);
+        let known: BTreeSet<&[u8]> = known.map(|one| &one.name[..]).collect();
+        let mut names = host::names(state.subdirs[at].fd.fd())?;
+        names.retain(|(name, _)| name.starts_with(INDEX) && !known.contains(&name[..]));
+        for (name, _) in names {
             if layout::dropping(INDEX, &name).is_none() {
                 return Err(self.wrong(&name, "an index dropping of no writer"));
             }
@@ -148,15 +146,27 @@ impl Container {
             state.forget(self.setup.extents);
         }
         state.push()?;
-        // A dropping that has become shorter, or gone, was cut: all is read anew, once.
-        if !self.extend(state, now)? {
+        let was_loaded = state.loaded;
+        // A dropping that has become shorter, or gone, was cut: all is read anew, once. So it is
+        // where there are too many extents: records that were read together may be runs.
+        let again = |read: &Result<bool>| match read {
+            Ok(whole) => !whole,
+            Err(error) => was_loaded && error.errno() == Errno::ENOMEM,
+        };
+        let mut read = self.extend(state, now);
+        if again(&read) {
             state.forget(self.setup.extents);
-            if !self.extend(state, now)? {
-                return Err(Error::because(
-                    Errno::EIO,
-                    "the container changes all the time",
-                ));
-            }
+            read = self.extend(state, now);
+        }
+        let whole = read.inspect_err(|_| {
+            // Some records were read and are not in the index.
+            state.forget(self.setup.extents);
+        })?;
+        if !whole {
+            return Err(Error::because(
+                Errno::EIO,
+                "the container changes all the time",
+            ));
         }
         (state.stamp, state.cuts, state.checked) = (stamp, cuts, now);
         state.loaded = true;

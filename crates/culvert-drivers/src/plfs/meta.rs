@@ -21,8 +21,9 @@ fn open_name(host: &[u8], pid: u32) -> Vec<u8> {
     [OPEN, host, b".", &host::decimal(pid.into())].concat()
 }
 
-/// Process `pid` of `host` writes from now on.
-pub fn open(container: impl AsFd, host: &[u8], pid: u32) -> Result<()> {
+/// Process `pid` of `host` writes from now on. False where that is recorded already, by a process
+/// that had this number and was killed: that record is not for this one to remove.
+pub fn open(container: impl AsFd, host: &[u8], pid: u32) -> Result<bool> {
     let found = match dir(&container)? {
         Some(found) => found,
         None => {
@@ -30,16 +31,40 @@ pub fn open(container: impl AsFd, host: &[u8], pid: u32) -> Result<()> {
             dir(&container)?.ok_or(Errno::ENOENT)?
         }
     };
-    host::touch(found, &open_name(host, pid), EMPTY)
+    let flags = linux::O_WRONLY | linux::O_CREAT | linux::O_EXCL;
+    match host::open(found, &open_name(host, pid), flags, EMPTY) {
+        Ok(_) => Ok(true),
+        Err(error) if error.errno() == Errno::EEXIST => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
-/// It has written what `left` says, and writes no more.
-pub fn close(container: impl AsFd, left: &Meta<'_>, pid: u32) -> Result<()> {
+/// Process `pid` has written what `left` says, and writes no more. `reach` says how far its records
+/// reach: asked when the name is there already, so that whoever cuts the file meanwhile either is
+/// seen in the records or sees the name. `own`: what [`open`] said.
+pub fn close(
+    container: impl AsFd,
+    left: &Meta<'_>,
+    pid: u32,
+    own: bool,
+    reach: impl FnOnce() -> Result<u64>,
+) -> Result<()> {
     // Removed by somebody else: there is nobody to tell.
     let Some(found) = dir(container)? else {
         return Ok(());
     };
     host::touch(&found, &left.name(), EMPTY)?;
+    let end = reach()?;
+    if end < left.end {
+        let cut = Meta { end, ..*left };
+        match host::rename((&found, &left.name()), (&found, &cut.name()), 0) {
+            Ok(()) | Err(Errno::ENOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    if !own {
+        return Ok(());
+    }
     match host::unlink(&found, &open_name(left.host, pid), false) {
         Err(error) if error.errno() != Errno::ENOENT => Err(error),
         _ => Ok(()),
@@ -106,7 +131,9 @@ pub fn known(container: impl AsFd) -> Result<Known> {
         known.writers += 1;
         known.end = known.end.max(meta.end);
         known.bytes = known.bytes.saturating_add(meta.bytes);
-        let when = meta.seconds.saturating_mul(1_000_000_000) + meta.micros * 1000 % 1_000_000_000;
+        let nanoseconds = (meta.micros % 1_000_000) * 1000;
+        let when = meta.seconds.saturating_mul(1_000_000_000);
+        let when = when.saturating_add(nanoseconds);
         known.when = known.when.max(when);
     }
     Ok(known)

@@ -7,7 +7,7 @@ use super::layout::{self, HOSTDIR};
 use super::object::Object;
 use super::setup::unused;
 use alloc::vec::Vec;
-use culvert::{Errno, FileKind, RenameFlags, Result};
+use culvert::{Errno, FileKind, OpenFlags, RenameFlags, Result};
 use culvert_sys::raw::general as linux;
 
 impl PlfsFs {
@@ -42,7 +42,7 @@ impl PlfsFs {
             (FileKind::Directory, Some(was)) if was != FileKind::Directory => {
                 return Err(Errno::ENOTDIR.into());
             }
-            (FileKind::Directory, _) => return self.move_directory(from, to, &old),
+            (FileKind::Directory, _) => return self.move_all(old.at, from, to),
             (_, Some(FileKind::Directory)) => return Err(Errno::EISDIR.into()),
             _ => {}
         }
@@ -62,10 +62,12 @@ impl PlfsFs {
                     _ => Err(Errno::EINVAL.into()),
                 };
                 return match exchanged {
-                    Ok(()) => self.remove_file(from),
+                    Ok(()) => self.remove_file(from).inspect_err(|_| {
+                        // As it was.
+                        let _ = self.both(old.at, from, to, linux::RENAME_EXCHANGE);
+                    }),
                     Err(error) if error.errno() == Errno::EINVAL => {
-                        self.remove_file(to)?;
-                        self.move_all(old.at, from, to)
+                        self.in_place_of(to, Some(new), || self.move_all(old.at, from, to))
                     }
                     Err(error) => Err(error),
                 };
@@ -74,7 +76,7 @@ impl PlfsFs {
         self.move_all(old.at, from, to)
     }
 
-    fn both(&self, at: usize, from: &[u8], to: &[u8], flags: u32) -> Result<()> {
+    pub fn both(&self, at: usize, from: &[u8], to: &[u8], flags: u32) -> Result<()> {
         let root = self.setup.root(at);
         let ((dir, name), (other, new)) = (host::above(root, from)?, host::above(root, to)?);
         Ok(host::rename(
@@ -84,34 +86,60 @@ impl PlfsFs {
         )?)
     }
 
-    /// On back end `first`, then its shadows on all others.
+    /// Runs `moving`, which gives `to` to another file, while the file that is there, `new`, is set
+    /// aside: it is removed when that was done, and is there again when it was not.
+    fn in_place_of<T>(
+        &self,
+        to: &[u8],
+        new: Option<&Object>,
+        moving: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let Some(new) = new else {
+            return moving();
+        };
+        // While it is open no other run takes it for one that nobody needs.
+        let _held = new
+            .access
+            .and_then(|_| self.container(new, Some(OpenFlags::READ)).ok());
+        let target = self.set_aside(to, new)?;
+        match moving() {
+            Ok(done) => {
+                self.finish_removal(&target, new);
+                Ok(done)
+            }
+            Err(error) => {
+                self.bring_back(&target, to, new);
+                Err(error)
+            }
+        }
+    }
+
+    /// On back end `first`, then its shadows on all others, or a directory; on all or on none.
     fn move_all(&self, first: usize, from: &[u8], to: &[u8]) -> Result<()> {
         self.both(first, from, to, 0)?;
         for at in (0..self.setup.backends.len()).filter(|at| *at != first) {
-            self.move_shadow(at, from, to)?;
-        }
-        Ok(())
-    }
-
-    fn move_shadow(&self, at: usize, from: &[u8], to: &[u8]) -> Result<()> {
-        match self.both(at, from, to, 0) {
-            Err(error) if error.errno() != Errno::ENOENT => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    /// A directory is on all back ends.
-    fn move_directory(&self, from: &[u8], to: &[u8], old: &Object) -> Result<()> {
-        self.both(old.at, from, to, 0)?;
-        for at in (0..self.setup.backends.len()).filter(|at| *at != old.at) {
             if let Err(error) = self.move_shadow(at, from, to) {
-                for back in (0..at).chain([old.at]) {
+                for back in (0..at).chain([first]) {
                     let _ = self.both(back, to, from, 0);
                 }
                 return Err(error);
             }
         }
         Ok(())
+    }
+
+    /// Where there is one.
+    fn move_shadow(&self, at: usize, from: &[u8], to: &[u8]) -> Result<()> {
+        match self.both(at, from, to, 0) {
+            Err(error) if error.errno() == Errno::ENOENT => {
+                match host::place(self.setup.root(at), from) {
+                    // The directory above `to` is not on this back end: mv(1) copies.
+                    Ok(_) => Err(Errno::EXDEV.into()),
+                    Err(_) => Ok(()),
+                }
+            }
+            moved => moved,
+        }
     }
 
     /// To another canonical back end, of the same file system: `EXDEV` otherwise, and mv(1) copies.
@@ -129,9 +157,22 @@ impl PlfsFs {
         if device(first)? != device(second)? {
             return Err(Errno::EXDEV.into());
         }
-        if new.is_some() {
-            self.remove_file(to)?;
+        // rename(2) itself replaces a plain file by another one.
+        let new = new.filter(|new| old.access.is_some() || new.access.is_some() || new.at != at);
+        let beside = self.in_place_of(to, new, || self.move_canonical(from, to, old))?;
+        match old.access {
+            Some(_) => self.join(from, to, old, beside.as_deref()),
+            None => Ok(()),
         }
+    }
+
+    /// The first step: the directory, or plain file, on the canonical back end. The name, beside
+    /// `to`, of the shadow that was there.
+    fn move_canonical(&self, from: &[u8], to: &[u8], old: &Object) -> Result<Option<Vec<u8>>> {
+        let (first, second) = (
+            self.setup.root(old.at),
+            self.setup.root(self.setup.canonical_of(to)),
+        );
         let ((dir, name), (other, target)) = (host::above(first, from)?, host::above(second, to)?);
         // The file's shadow there becomes a part of the container.
         let (beside, shadow) = (unused(), host::above(second, from));
@@ -151,19 +192,31 @@ impl PlfsFs {
             }
             return Err(errno.into());
         }
-        if old.access.is_none() {
-            return Ok(());
-        }
+        Ok(shadow.then_some(beside))
+    }
+
+    /// The second step of a container's: `beside`, which was its shadow, becomes a part of it, and
+    /// the other shadows follow.
+    fn join(&self, from: &[u8], to: &[u8], old: &Object, beside: Option<&[u8]>) -> Result<()> {
+        let at = self.setup.canonical_of(to);
+        let second = self.setup.root(at);
         let place = host::place(second, to)?;
-        if shadow {
-            let parts = host::open(&other, &beside, linux::O_PATH | linux::O_DIRECTORY, 0)?;
+        if let Some(beside) = beside {
+            let (other, _) = host::above(second, to)?;
+            let parts = host::open(&other, beside, linux::O_PATH | linux::O_DIRECTORY, 0)?;
             for (name, _) in host::names(&parts)? {
-                if host::status(&place, &name).is_ok_and(|status| host::is_link(&status)) {
+                let text = host::read_link(&place, &name);
+                let leads_here = text.is_ok_and(|text| {
+                    layout::metalink(&text)
+                        .is_some_and(|(_, target)| target == self.setup.backends[at].path)
+                });
+                // All else is of a file that had this name: see hostdir.rs.
+                if leads_here {
                     host::unlink(&place, &name, false)?;
+                    host::rename((&parts, &name), (&place, &name), 0)?;
                 }
-                host::rename((&parts, &name), (&place, &name), 0)?;
             }
-            host::unlink(&other, &beside, true)?;
+            host::remove_tree(&other, beside, 2)?;
         }
         for back in (0..self.setup.backends.len()).filter(|back| ![old.at, at].contains(back)) {
             self.move_shadow(back, from, to)?;

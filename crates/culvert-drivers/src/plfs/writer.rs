@@ -40,7 +40,8 @@ pub struct Writer {
     last: f64,
     when: (i64, u32),
     touched: u64,
-    cuts: u64,
+    /// The record of being open is its own.
+    own: bool,
     /// Data may be so large before the limit of the process is asked for again.
     room: u64,
     waiting: Vec<u8>,
@@ -55,13 +56,13 @@ impl Writer {
         inode: u64,
         dir: BorrowedFd<'_>,
     ) -> Result<Self> {
-        let (pid, cuts) = (host::own_pid(), setup.shared.cuts(inode));
+        let pid = host::own_pid();
         // What was flattened is not the whole file any more.
         match host::unlink(container, layout::GLOBAL, false) {
             Err(error) if error.errno() != Errno::ENOENT => return Err(error),
             _ => {}
         }
-        meta::open(container, &setup.host, pid)?;
+        let own = meta::open(container, &setup.host, pid)?;
         let new = linux::O_CREAT | linux::O_EXCL;
         let (data, index, index_name) = loop {
             let (seconds, nanoseconds) = setup.clock.now();
@@ -83,6 +84,12 @@ impl Writer {
                 Err(error) if error.errno() == Errno::EEXIST => continue,
                 index => index?,
             };
+            // Whoever cuts the file sees by it that somebody still writes; who was first to look
+            // has removed an index that nothing stood in. Where there are no locks, there are none.
+            let _ = host::lock(index.fd(), false, true);
+            if fs::fstat(index.fd())?.st_nlink == 0 {
+                continue;
+            }
             let data_name = [layout::DATA, &rest].concat();
             let flags = linux::O_WRONLY | new;
             let data = host::open_kept(setup.keeper, dir, &data_name, flags, layout::DROPPING_MODE);
@@ -94,8 +101,6 @@ impl Writer {
                 }
             };
         };
-        // Whoever cuts the file sees by it that somebody still writes.
-        let _ = host::lock(index.fd(), false, false);
         setup.shared.changed(inode);
         Ok(Self {
             data,
@@ -110,7 +115,7 @@ impl Writer {
             last: 0.0,
             when: (0, 0),
             touched: 0,
-            cuts,
+            own,
             room: host::file_size_limit(),
             waiting: Vec::new(),
             waiting_since: 0,
@@ -191,7 +196,11 @@ impl Writer {
         self.waiting.extend_from_slice(&record.encode());
         let full = self.waiting.len() >= MOST_WAITING * Record::SIZE;
         match full || now.wrapping_sub(self.waiting_since) > LONGEST_WAIT {
-            true => self.push(),
+            // A write that fails has no record.
+            true => self.push().inspect_err(|_| {
+                let rest = self.waiting.len().saturating_sub(Record::SIZE);
+                self.waiting.truncate(rest);
+            }),
             false => Ok(()),
         }
     }
@@ -247,20 +256,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Leaves what it knows where stat(2) finds it. `cuts`: how often records were taken back.
-    pub fn close(
-        mut self,
-        setup: &Setup,
-        container: BorrowedFd<'_>,
-        cuts: u64,
-        removed: bool,
-    ) -> Result<()> {
+    /// Leaves what it knows where stat(2) finds it.
+    pub fn close(mut self, setup: &Setup, container: BorrowedFd<'_>, removed: bool) -> Result<()> {
         let pushed = self.push();
         if removed {
             return pushed;
-        }
-        if cuts != self.cuts {
-            self.reach = self.reach_of_records()?;
         }
         let (seconds, nanoseconds) = self.when;
         let name = Meta {
@@ -271,10 +271,12 @@ impl Writer {
             host: &setup.host,
         };
         pushed?;
-        meta::close(container, &name, self.pid)
+        meta::close(container, &name, self.pid, self.own, || {
+            self.reach_of_records()
+        })
     }
 
-    /// How far what is in the index dropping reaches, for somebody has cut it.
+    /// How far what is in the index dropping reaches, for somebody may have cut it.
     fn reach_of_records(&self) -> Result<u64> {
         let (mut reach, mut at) = (0, 0);
         let mut buffer = alloc::vec![0; 1024 * Record::SIZE];

@@ -188,3 +188,88 @@ fn a_full_back_end_loses_nothing_that_was_answered() {
     let _ = std::process::Command::new("umount").arg(back).status();
     assert!(right);
 }
+
+/// Writes that follow no pattern, by a process that reads too: none fails that was done, and those
+/// in equal steps are few runs for who reads them together.
+#[test]
+fn a_full_index_fails_no_write() {
+    let scratch = Scratch::new(1);
+    let fs = scratch.open(&["index_memory=1"]);
+    let file = create_file(&*fs, "f");
+    read_all(&*file).unwrap();
+    for at in 0..15_000u64 {
+        write_at(&*file, at * 2, &[at as u8]);
+        if at == 0 {
+            read_all(&*file).unwrap();
+        }
+    }
+    let all = read_all(&*file).unwrap();
+    assert_eq!(all.len(), 29_999);
+    assert!((0..15_000).all(|at| all[at * 2] == at as u8));
+}
+
+/// What another run has cut counts at the close of a writer that did not see it.
+#[test]
+fn truncation_by_another_run_counts_at_close() {
+    let scratch = Scratch::new(1);
+    let fs = scratch.open(&[]);
+    let file = create_file(&*fs, "f");
+    write_at(&*file, 0, &[1; 100]);
+    let other = scratch.open(&[]);
+    let changes = SetAttributes {
+        size: Some(10),
+        ..SetAttributes::default()
+    };
+    let cut = open_for(&*other, "f", OpenFlags::READ_WRITE).unwrap();
+    cut.set_attributes(&caller(), &changes).unwrap();
+    drop(cut);
+    drop(file);
+    let later = scratch.open(&[]);
+    let entry = later.lookup(&caller(), later.root(), b"f").unwrap();
+    assert_eq!(entry.attributes.size, 10);
+}
+
+/// The record of a writer that was killed stays, whoever has its number now.
+#[test]
+fn the_record_of_a_killed_writer_stays() {
+    let scratch = Scratch::new(1);
+    let fs = scratch.open(&["host=vm"]);
+    drop(create_file(&*fs, "f"));
+    let open = format!("f/meta/open.vm.{}", std::process::id());
+    let open = scratch.backends[0].join(open);
+    std::fs::write(&open, "").unwrap();
+    let file = open_for(&*fs, "f", OpenFlags::WRITE).unwrap();
+    write_at(&*file, 0, b"abc");
+    drop(file);
+    assert!(open.exists());
+}
+
+/// What a killed unlink left on shadow back ends is no part of the next file of that name.
+#[test]
+fn remains_on_shadows_are_no_part_of_a_new_file() {
+    let scratch = Scratch::new(3);
+    let fs = scratch.open(&["host=vm"]);
+    for host in ["one", "two", "three", "four", "five"] {
+        let option = format!("host={host}");
+        let fs = scratch.open(&[&option]);
+        let file = match open_for(&*fs, "f", OpenFlags::READ_WRITE) {
+            Ok(file) => file,
+            Err(_) => create_file(&*fs, "f"),
+        };
+        write_at(&*file, 0, b"old and longer");
+    }
+    let access = |back: &std::path::PathBuf| back.join("f/.plfsaccess113918400").exists();
+    let canonical = scratch.backends.iter().find(|back| access(back)).unwrap();
+    std::fs::remove_dir_all(canonical.join("f")).unwrap();
+    drop(create_file(&*fs, "f"));
+    for host in ["one", "two", "three", "four", "five"] {
+        let option = format!("host={host}");
+        let fs = scratch.open(&[&option]);
+        let file = open_for(&*fs, "f", OpenFlags::READ_WRITE).unwrap();
+        write_at(&*file, 0, b"new");
+        assert_eq!(read_all(&*file).unwrap(), b"new", "{host}");
+    }
+    // And it goes with the file.
+    fs.unlink(&caller(), fs.root(), b"f").unwrap();
+    assert!(scratch.backends.iter().all(|back| !back.join("f").exists()));
+}
