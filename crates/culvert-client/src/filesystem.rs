@@ -55,6 +55,11 @@ impl FuseFs {
     }
 }
 
+/// What a server is told of: flags of open(2), which the front end's own are not.
+fn of_open(flags: OpenFlags) -> OpenFlags {
+    flags.without(OpenFlags::LENDS)
+}
+
 impl FileSystem for FuseFs {
     fn capabilities(&self) -> Capabilities {
         let settings = &self.core.connection.settings;
@@ -145,7 +150,7 @@ impl FileSystem for FuseFs {
     }
 
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
-        let who = self.core.who(caller)?;
+        let (who, flags) = (self.core.who(caller)?, of_open(flags));
         let handle = self.core.open_file(who, node.0, flags)?;
         let file = FuseFile::new(&self.core, (who, node.0), handle, flags)?;
         Ok(Opened::Driven(file))
@@ -253,6 +258,7 @@ impl FileSystem for FuseFs {
         flags: OpenFlags,
         mode: u32,
     ) -> Result<(Entry, Opened)> {
+        let flags = of_open(flags);
         let made = self.core.create_file(caller, (dir.0, name), flags, mode)?;
         self.opened(caller, made, flags)
     }
@@ -313,6 +319,7 @@ impl FileSystem for FuseFs {
         flags: OpenFlags,
         mode: u32,
     ) -> Result<(Entry, Opened)> {
+        let flags = of_open(flags);
         let made = self.core.create_unnamed(caller, dir.0, flags, mode)?;
         self.opened(caller, made, flags)
     }

@@ -552,8 +552,9 @@ pub trait FileSystem: Send + Sync {
     /// same inodes, same rights, nothing added. The front end may then do any operation by the
     /// kernel's own call relative to [`Backing::root`], keeping to the rules of paths (links that
     /// leave the mount, mounts inside it), without asking the driver. None by default; a layer has
-    /// none, for it changes something, nor has a read-only mount, unless the kernel's own is
-    /// read-only too: who holds a descriptor of the tree can change modes.
+    /// the lower driver's, where it touches nothing ([`crate::Touches`]). A read-only mount has
+    /// none, unless the kernel's own is read-only too: who holds a descriptor of the tree can
+    /// change modes.
     fn backing(&self) -> Option<Backing> {
         None
     }

@@ -5,8 +5,8 @@
 //! It begins with a page of counts and of numbers, found by a key's hash; then come the entries of
 //! these numbers, in the order in which they were made, so that those that every program asks for
 //! lie side by side. An entry is written once, by one pwrite(2) under a lock, before its number,
-//! and never changes. A sum tells a reader that an entry is whole. What a file of root's or the user's own says here is believed, as no other can
-//! write it.
+//! and never changes. A sum tells a reader that an entry is whole. What a file of root's or the
+//! user's own says here is believed, as no other can write it.
 
 use super::layout::{Key, Layout};
 use crate::user;

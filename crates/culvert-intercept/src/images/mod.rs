@@ -315,8 +315,10 @@ impl Images {
     /// and it is not marked ([`Store::mark`]).
     pub fn started_before(&self, key: &Key) -> Option<CString> {
         let known = self.find(key).filter(|known| known.first != 0)?;
+        // Such a program may have other rights than its caller's.
+        let name = Some(known.name()).filter(|name| !name.is_empty())?;
         let is_marked = self.index.get().is_none_or(|index| index.is_marked(key));
-        (!is_marked).then(|| CString::new(known.name()).ok())?
+        (!is_marked).then(|| CString::new(name).ok())?
     }
 
     /// What is known of a program's file, if it has this first page.

@@ -126,9 +126,9 @@ impl Store {
         self.unnamed().map_err(|_| "the store cannot be written")?;
         let writer = Writer::open(self.directory).map_err(|_| "the index cannot be written")?;
         // Whether it has other rights than its caller's depends on him: it is looked at each time.
-        let first = match found.st_mode & OTHER_RIGHTS {
-            0 => first,
-            _ => 0,
+        let interpreter = match found.st_mode & OTHER_RIGHTS {
+            0 => interpreter,
+            _ => b"",
         };
         remember(writer, &key, (first, interpreter), kind)
     }

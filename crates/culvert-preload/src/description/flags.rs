@@ -42,6 +42,7 @@ impl Description {
         let old = self.flags.load(Relaxed);
         self.flags
             .store(old & !SETTABLE | flags & SETTABLE, Relaxed);
+        flags_changed();
     }
 
     /// Access mode and status flags, as F_GETFL gives them.

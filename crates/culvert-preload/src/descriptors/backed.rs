@@ -66,6 +66,7 @@ impl DescriptorTable {
                 class,
                 culvert_run::INTERNAL
                     | super::OURS
+                    | classes::BYTES
                     | super::UNBUFFERED
                     | super::RING
                     | super::MOUNTS

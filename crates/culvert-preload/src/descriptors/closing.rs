@@ -24,7 +24,10 @@ impl DescriptorTable {
         culvert_run::get().posix_locks.keep_over_exec(|| {
             let mut own = Vec::new();
             self.each(|_, description| {
-                if let Object::File(file) = &description.object {
+                // The program's own number goes or stays as the program says.
+                if let Object::File(file) = &description.object
+                    && !description.is_lent()
+                {
                     own.extend(file.descriptor().map(|fd| (description.name(), fd)));
                 }
             });

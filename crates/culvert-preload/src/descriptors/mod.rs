@@ -169,11 +169,11 @@ impl DescriptorTable {
     }
 
     /// What a vfork child has from its parent. Everything was shared when the child was made: what
-    /// is private was opened by another thread of the parent since, and is not in the child's table
-    /// of descriptors.
+    /// is private or lent was opened by another thread of the parent since, and is not in the
+    /// child's table of descriptors.
     fn of_parent(&self, fd: i32) -> Option<Held> {
         match self.find(fd) {
-            Some(found) if !found.is_shared() => self.recognise(fd),
+            Some(found) if !was_shared(&found) => self.recognise(fd),
             found => found,
         }
     }
@@ -207,7 +207,7 @@ impl DescriptorTable {
         match knower() {
             Knower::Memory => self.known(fd),
             Knower::Child(child) => {
-                vfork::descriptor(child, fd, || self.known(fd).filter(|held| held.is_shared()))
+                vfork::descriptor(child, fd, || self.known(fd).filter(|held| was_shared(held)))
             }
             Knower::Kernel => self.asked(fd),
         }
@@ -227,7 +227,7 @@ impl DescriptorTable {
             return;
         }
         let is_wide = fd > 0xffff;
-        if class == OURS && is_wide {
+        if is_wide && matches!(class, OURS | classes::BYTES) {
             self.wide.store(true, Relaxed);
         }
         // Nor does it say of a high one that its bytes are the kernel's.
@@ -464,6 +464,11 @@ impl DescriptorTable {
     pub fn end(&self) -> i32 {
         self.end.load(Relaxed)
     }
+}
+
+/// Whether a child of vfork may have `description`, too ([`DescriptorTable::of_parent`]).
+fn was_shared(description: &Description) -> bool {
+    description.is_shared() && !description.is_lent()
 }
 
 /// Sets the FD_CLOEXEC flag of `fd`, a descriptor that nobody else has yet.

@@ -9,6 +9,7 @@ use culvert_cache::shadow;
 use culvert_intercept::descriptors as classes;
 use culvert_run::files::on_exec;
 use culvert_run::files::{close_on_exec, dup_high};
+use culvert_run::internal::with_more;
 use culvert_run::{INTERNAL, node_paths};
 use culvert_sys::fd::Command;
 use culvert_sys::sync::MutexGuard;
@@ -57,24 +58,31 @@ impl DescriptorTable {
         })
     }
 
-    /// The description of `fd` is about to get more descriptors: where its driver uses that number,
+    /// `description` is about to get more descriptors: where its driver uses the program's number,
     /// it gets one of its own.
-    pub fn keep_lent(&self, fd: i32) -> Result<(), Errno> {
-        match self.get(fd).is_some_and(|held| held.is_lent()) {
-            true => self.promote(fd),
+    /// The caller holds [`DescriptorTable::changing`].
+    pub fn keep_lent(&self, description: &Description) -> Result<(), Errno> {
+        match description.is_lent() {
+            true => keep(description),
             false => Ok(()),
         }
     }
 
-    /// The class of `fd`, whose description is backed, by its flags.
-    pub fn look_at_class(&self, fd: i32) {
-        if let Some(held) = self.get(fd).filter(|_| self.is_own()) {
-            let class = super::class_of(&held);
+    /// The class of each descriptor of `description`, which is backed, by its flags.
+    pub fn look_at_classes(&self, description: &Description) {
+        if !self.is_own() {
+            return;
+        }
+        let class = super::class_of(description);
+        self.each(|fd, candidate| {
+            if !core::ptr::eq(&**candidate, description) {
+                return;
+            }
             let _guard = self.lock.lock();
             if matches!(classes::get(fd), super::OURS | classes::BYTES) {
                 self.set_class(fd, class);
             }
-        }
+        });
     }
 
     /// Makes all descriptors of a description ones of `own`, the driver's descriptor on the file
@@ -147,7 +155,12 @@ impl DescriptorTable {
                 .map_err(|error| error.errno())
         };
         lend(own)?;
-        let fd = culvert_run::get().settle(own, close_on_exec);
+        // What lies in the way closes a descriptor of the file: not where that drops its locks.
+        let run = culvert_run::get();
+        let fd = match run.posix_locks.hold(own) {
+            true => own,
+            false => run.settle(own, close_on_exec),
+        };
         if fd != own {
             lend(fd)?;
         }
@@ -194,7 +207,13 @@ impl DescriptorTable {
 /// Others will have descriptors of a backed description: its driver keeps one of its own, and the
 /// processes of the run know them by the file's mark.
 fn keep(description: &Description) -> Result<(), Errno> {
-    description.keep_descriptor()?;
+    match description.keep_descriptor() {
+        // The number is the driver's: the program's limit does not count for it.
+        Err(Errno::EMFILE) => {
+            with_more(|| description.keep_descriptor()).unwrap_or(Err(Errno::EMFILE))?;
+        }
+        other => other?,
+    }
     if let Object::File(file) = &description.object {
         mark(description, file.descriptor().ok_or(Errno::EIO)?)?;
     }

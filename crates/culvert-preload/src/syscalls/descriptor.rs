@@ -65,9 +65,9 @@ pub fn dup(process: &Process, call: &mut Call) -> Answer {
 /// A dup of a descriptor of ours at the lowest number from `from` on.
 fn dup_ours(process: &Process, fd: i32, from: i32, close_on_exec: bool) -> Answer {
     let table = &process.table;
-    table.keep_lent(fd)?;
     let _changes = table.changing();
     let description = table.reference(fd).ok_or(Errno::EBADF)?;
+    table.keep_lent(&description)?;
     let new = crate::descriptors::not_awaited(dup_from(fd, from, close_on_exec)?)?;
     let new = match from {
         0 => process.run.settle(new, close_on_exec),
@@ -105,9 +105,6 @@ pub fn dup_to(process: &Process, call: &mut Call) -> Answer {
     if let Some(held) = descriptor(process, call.args[1]).filter(|_| old != new) {
         let _ = culvert_cache::closing(&*held);
     }
-    if old != new {
-        table.keep_lent(old)?;
-    }
     let changes = table.changing();
     let (source, target) = (
         table.reference(old),
@@ -118,6 +115,9 @@ pub fn dup_to(process: &Process, call: &mut Call) -> Answer {
     }
     if source.is_some() && crate::descriptors::rings::is_awaited(new) {
         return Err(Errno::EBUSY);
+    }
+    if let Some(source) = &source {
+        table.keep_lent(source)?;
     }
     // Another thread's driver may have got the number since it was looked at.
     let make = |call: &Call| process.run.unless_internal(new, || call.execute());
@@ -205,7 +205,7 @@ pub fn fcntl(process: &Process, call: &mut Call) -> Answer {
 fn set_flags(process: &Process, held: &Held, call: &Call) -> Answer {
     let answer = call.execute()?;
     held.note_flags(call.args[2] as u32);
-    process.table.look_at_class(call.args[0] as i32);
+    process.table.look_at_classes(held);
     Ok(answer)
 }
 

@@ -9,6 +9,7 @@ use crate::vfs::{ioctl, truncate};
 use culvert::Errno;
 use culvert_intercept::{Call, user};
 use culvert_run::memory;
+use culvert_sys::ioctl::OwnSize;
 use culvert_sys::nr;
 use culvert_sys::raw::general::O_NONBLOCK;
 use culvert_sys::raw::ioctl::{
@@ -102,7 +103,11 @@ pub fn ioctl(process: &Process, call: &mut Call) -> Answer {
             }
             Some(_) => Err(Errno::EOPNOTSUPP),
         },
-        _ if held.is_direct() => Err(FORWARD),
+        // Flags of the inode are the layer's to refuse or to see; all else that the kernel's file
+        // knows is between it and the program.
+        request if held.is_direct() && !(held.is_backed() && OwnSize::new(request).is_some()) => {
+            Err(FORWARD)
+        }
         _ => other(&held, request as u32, argument),
     }
 }
@@ -143,14 +148,19 @@ fn other(held: &Held, request: u32, argument: usize) -> Answer {
     let (size, direction) = ((request >> 16 & 0x3fff) as usize, request >> 30);
     let file = held.file().map_err(|_| Errno::ENOTTY)?;
     let mut bytes = alloc::vec![0u8; size];
+    // The program's is an `int`, whatever the number says (ioctl_iflags(2)).
+    let size = match OwnSize::new(request) {
+        Some(_) if size == size_of::<u64>() => size_of::<u32>(),
+        _ => size,
+    };
     if direction & IOC_WRITE != 0 {
-        user::copy_in(&mut bytes, argument).map_err(|_| Errno::EFAULT)?;
+        user::copy_in(&mut bytes[..size], argument).map_err(|_| Errno::EFAULT)?;
     }
     let result = file
         .ioctl(request, &mut bytes)
         .map_err(|error| report(held, "ioctl", &error))?;
     if direction & IOC_READ != 0 {
-        user::copy_out(argument, &bytes).map_err(|_| Errno::EFAULT)?;
+        user::copy_out(argument, &bytes[..size]).map_err(|_| Errno::EFAULT)?;
     }
     Ok(result)
 }

@@ -97,3 +97,28 @@ fn a_layer_hears_of_descriptors_of_other_programs() {
     let quota = "[Errno 122] Disk quota exceeded\n";
     assert_eq!(done.text(), quota.repeat(4), "{}", done.report());
 }
+
+/// Flags of the inode are set through the layer; what else the kernel's file knows it does itself.
+#[test]
+fn a_layer_hears_of_flags_of_the_inode() {
+    if world().only_native {
+        return;
+    }
+    let base = world().claim("backed", "ioctl");
+    for directory in ["source", "target"] {
+        std::fs::create_dir_all(base.join(directory)).expect("the base directory is ours");
+    }
+    let base = base.display();
+    let volume = format!("{base}/source:{base}/target:layer=fault,fault.rule=ioctl+errno=EDQUOT");
+    let script = format!(
+        "import array, fcntl, os
+fd = os.open('{base}/target/f', os.O_RDWR | os.O_CREAT)
+try: fcntl.ioctl(fd, 0x40086602, array.array('i', [0]))
+except OSError as error: print(error)
+print(array.array('i', fcntl.ioctl(fd, 0x541b, bytes(4)))[0])"
+    );
+    let done = culvert(&["run", "-v", &volume, "--", "python3", "-c", &script]);
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    let want = "[Errno 122] Disk quota exceeded\n0\n";
+    assert_eq!(done.text(), want, "{}", done.report());
+}
