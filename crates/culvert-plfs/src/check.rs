@@ -47,7 +47,7 @@ pub fn check(container: &Path, progress: Progress<'_>) -> io::Result<Findings> {
             reach = reach.max(record.reach());
             let length = data.entry(record.id).or_insert_with(|| {
                 let status = fs::symlink_metadata(dropping.data(record.id)?).ok()?;
-                status.is_file().then(|| status.len())
+                status.is_file().then_some(status.len())
             });
             match *length {
                 None if record.length > 0 => {
