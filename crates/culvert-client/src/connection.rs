@@ -6,7 +6,8 @@ use crate::{
     words::{Shared, Words},
 };
 use alloc::{boxed::Box, vec::Vec};
-use culvert::{Caller, Errno, Error, Result, Rights};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use culvert::{Caller, Errno, Error, Result, Rights, sync::Mutex};
 use culvert_slots::{Channel, Payload};
 use culvert_sys::clock::Clock;
 use culvert_wire::{
@@ -26,6 +27,16 @@ pub struct Connection {
     pub settings: Settings,
     words: Words,
     clock: Clock,
+    /// RELEASE and RELEASEDIR for which there was no room: they go before the next request.
+    owed: Mutex<Vec<Owed>>,
+    owes: AtomicBool,
+}
+
+struct Owed {
+    who: Who,
+    node: u64,
+    opcode: u32,
+    body: Vec<u8>,
 }
 
 /// For whom a request is made.
@@ -87,6 +98,8 @@ impl Connection {
             agreed,
             settings,
             clock: Clock::new(),
+            owed: Mutex::new(Vec::new()),
+            owes: AtomicBool::new(false),
         })
     }
 
@@ -215,6 +228,7 @@ impl Connection {
         operation: &Operation<'_>,
         take: &mut dyn FnMut(&Payload<'_>) -> core::result::Result<(), Errno>,
     ) -> Result<()> {
+        self.settle();
         let (opcode, body) = operation
             .body(&self.agreed.protocol)
             .map_err(|error| malformed(operation, error))?;
@@ -227,6 +241,13 @@ impl Connection {
 
     /// Asks `operation`, whose answer nobody waits for.
     pub fn send(&self, who: Who, node: u64, operation: &Operation<'_>) -> Result<()> {
+        self.settle();
+        let (opcode, bytes) = self.whole(operation)?;
+        Ok(self.channel.send(who.sent, opcode, node, &bytes)?)
+    }
+
+    /// The number of `operation`'s request, and its body.
+    fn whole(&self, operation: &Operation<'_>) -> Result<(u32, Vec<u8>)> {
         let (opcode, body) = operation
             .body(&self.agreed.protocol)
             .map_err(|error| malformed(operation, error))?;
@@ -236,7 +257,31 @@ impl Connection {
             .map_err(|_| Errno::ENOMEM)?;
         bytes.resize(body.length(), 0);
         body.copy_to(&mut bytes).ok_or(Errno::EIO)?;
-        Ok(self.channel.send(who.sent, opcode, node, &bytes)?)
+        Ok((opcode, bytes))
+    }
+
+    /// Sends what is owed, as far as there is room.
+    fn settle(&self) {
+        if !self.owes.load(Relaxed) {
+            return;
+        }
+        let mut owed = core::mem::take(&mut *self.owed.lock());
+        owed.retain(|one| {
+            let sent = self
+                .channel
+                .send(one.who.sent, one.opcode, one.node, &one.body);
+            sent == Err(Errno::EAGAIN)
+        });
+        let mut all = self.owed.lock();
+        all.append(&mut owed);
+        self.owes.store(!all.is_empty(), Relaxed);
+    }
+
+    /// This process is the child of a fork: its parent closes what it has opened.
+    pub fn forked(&self) {
+        self.owed.lock().clear();
+        self.owes.store(false, Relaxed);
+        self.channel.forked();
     }
 
     /// RELEASE or RELEASEDIR: whether it is over. Its answer is waited for, because the node must not
@@ -246,7 +291,18 @@ impl Connection {
     pub fn close(&self, who: Who, node: u64, operation: &Operation<'_>) -> bool {
         match self.call(who, node, operation, &mut |_| Ok(())) {
             Err(error) if error.errno() == Errno::EINTR => {
-                let _ = self.send(who, node, operation);
+                if let Ok((opcode, body)) = self.whole(operation)
+                    && self.channel.send(who.sent, opcode, node, &body) == Err(Errno::EAGAIN)
+                {
+                    let mut owed = self.owed.lock();
+                    owed.push(Owed {
+                        who,
+                        node,
+                        opcode,
+                        body,
+                    });
+                    self.owes.store(true, Relaxed);
+                }
                 false
             }
             _ => true,

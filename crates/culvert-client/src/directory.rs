@@ -40,6 +40,12 @@ impl Directory for FuseDirectory {
     }
 
     fn sync(&self, data_only: bool) -> Result<()> {
+        if self.epoch != self.core.epoch() {
+            let at = self.core.open_listing(self.who, self.at.node, 0)?;
+            let synced = self.core.sync_listing(self.who, at, data_only);
+            self.core.close_listing(self.who, at);
+            return synced;
+        }
         self.core.sync_listing(self.who, self.at, data_only)
     }
 }

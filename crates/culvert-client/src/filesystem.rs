@@ -340,7 +340,7 @@ impl FileSystem for FuseFs {
         self.core.epoch.fetch_add(1, Relaxed);
         self.core.words().forked();
         self.core.nodes.forked();
-        self.core.connection.channel.forked();
+        self.core.connection.forked();
     }
 
     fn finish(&self) {

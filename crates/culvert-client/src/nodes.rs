@@ -36,7 +36,8 @@ struct Known {
     parent: u64,
     /// None: it has none any more, or it was never known.
     name: Option<Box<[u8]>>,
-    generation: u64,
+    /// None of a file that was inherited: no lookup has said it yet.
+    generation: Option<u64>,
     kind: FileKind,
     attributes: Option<Attributes>,
     expires: u64,
@@ -46,7 +47,7 @@ struct Known {
 }
 
 impl Known {
-    fn new(kind: FileKind, generation: u64) -> Self {
+    fn new(kind: FileKind, generation: Option<u64>) -> Self {
         Self {
             lookups: 0,
             born: 0,
@@ -136,7 +137,7 @@ impl Nodes {
     /// The root alone.
     pub fn new() -> Self {
         let mut nodes = BTreeMap::new();
-        nodes.insert(ROOT_ID, Known::new(FileKind::Directory, 0));
+        nodes.insert(ROOT_ID, Known::new(FileKind::Directory, Some(0)));
         Self(Mutex::new(Table {
             nodes,
             names: BTreeMap::new(),
@@ -309,7 +310,8 @@ impl Nodes {
         let (dir, name) = entered.at;
         let attributes = &entered.attributes;
         let differs = table.nodes.get(&node).is_some_and(|known| {
-            known.generation != entered.generation || known.kind != attributes.kind
+            let other = |known| known != entered.generation;
+            known.generation.is_some_and(other) || known.kind != attributes.kind
         });
         let mut back = Vec::new();
         if differs {
@@ -332,7 +334,8 @@ impl Nodes {
         let known = table
             .nodes
             .entry(node)
-            .or_insert_with(|| Known::new(attributes.kind, entered.generation));
+            .or_insert_with(|| Known::new(attributes.kind, None));
+        known.generation = Some(entered.generation);
         known.lookups = known.lookups.saturating_add(1);
         known.born = words.forks();
         known.references = known.references.saturating_add(u64::from(reference));
@@ -439,7 +442,7 @@ impl Nodes {
         let known = table
             .nodes
             .entry(node)
-            .or_insert_with(|| Known::new(FileKind::Regular, 0));
+            .or_insert_with(|| Known::new(FileKind::Regular, None));
         known.uses = known.uses.saturating_add(1);
     }
 

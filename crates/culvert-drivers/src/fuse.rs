@@ -54,11 +54,6 @@ pub const OPTIONS: &[OptionInfo] = &[
         summary: "where the server is asked; filled in when it is started",
     },
     OptionInfo {
-        name: "allow_other",
-        value: "",
-        summary: "for other users, too",
-    },
-    OptionInfo {
         name: "default_permissions",
         value: "",
         summary: "modes decide who may do what; else the server does",
@@ -128,7 +123,6 @@ fn settings(mount: &Mount) -> Result<Settings> {
         number.ok_or_else(|| invalid_option("max_read", value, "not a number of bytes"))
     });
     Ok(Settings {
-        allow_other: mount.option("allow_other").is_some(),
         default_permissions: mount.option("default_permissions").is_some(),
         read_only: mount.read_only(),
         max_read: max_read.transpose()?.unwrap_or(0),

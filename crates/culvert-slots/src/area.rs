@@ -12,7 +12,7 @@ use crate::identity::{Identity, namespace};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use culvert_sys::flags::{OFlags, Protection};
-use culvert_sys::memory::{Mapping, Of};
+use culvert_sys::memory::{Mapping, Of, populate_write};
 use culvert_sys::raw::general::{S_IFIFO, S_IFMT};
 use culvert_sys::sync::shared_wake;
 use culvert_sys::trust::{self, Opened};
@@ -24,7 +24,7 @@ pub const SLOTS: usize = 128;
 pub const LARGEST: usize = (1 << 20) + 2 * PAGE;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"culvslot");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The name of the area in the mount directory.
 pub const AREA: &CStr = c"area";
@@ -103,8 +103,6 @@ pub(crate) struct Header {
     version: AtomicU32,
     slots: AtomicU32,
     largest: AtomicU64,
-    pub uid: AtomicU32,
-    pub gid: AtomicU32,
     /// The PID namespace in which numbers of processes mean something.
     pub namespace: AtomicU64,
     /// A [`Session`].
@@ -156,14 +154,16 @@ const _: () = assert!(size_of::<Header>() <= HEADER && size_of::<Slot>() == 64);
 #[derive(Debug)]
 pub struct Area {
     mapping: Mapping,
+    /// How much of each payload has its memory, as this process knows.
+    secured: [AtomicU32; SLOTS],
 }
 
 impl Area {
     /// Makes the files of a mount in its directory, which is this user's alone.
     ///
     /// # Errors
-    /// Of open(2), mknod(2), ftruncate(2) and mmap(2).
-    pub fn create(directory: impl AsFd, uid: u32, gid: u32) -> Result<Self, Errno> {
+    /// Of open(2), mknod(2), ftruncate(2), fallocate(2) and mmap(2).
+    pub fn create(directory: impl AsFd) -> Result<Self, Errno> {
         let directory = directory.as_fd();
         for name in [BELL, GUARD] {
             fs::mknodat(directory, name, S_IFIFO | 0o600, 0)?;
@@ -171,13 +171,16 @@ impl Area {
         let flags = OFlags::RDWR | OFlags::CREAT | OFlags::EXCL | OFlags::CLOEXEC;
         let file = fs::openat(directory, AREA, flags, 0o600)?;
         fs::ftruncate(&file, SIZE as u64)?;
+        // Where there is no room, now: later it would be SIGBUS.
+        match fs::fallocate(&file, 0, 0, PAYLOADS as u64) {
+            Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => {}
+            Err(errno) => return Err(errno),
+        }
         let area = Self::map(file.borrow())?;
         let header = area.header();
         header.version.store(VERSION, Relaxed);
         header.slots.store(SLOTS as u32, Relaxed);
         header.largest.store(LARGEST as u64, Relaxed);
-        header.uid.store(uid, Relaxed);
-        header.gid.store(gid, Relaxed);
         header.namespace.store(namespace(), Relaxed);
         header.magic.store(MAGIC, Release);
         Ok(area)
@@ -204,7 +207,8 @@ impl Area {
     fn map(file: BorrowedFd<'_>) -> Result<Self, Errno> {
         let rights = Protection::READ | Protection::WRITE;
         let mapping = Mapping::new(Of::Shared(file, 0), SIZE, rights)?;
-        Ok(Self { mapping })
+        let secured = [const { AtomicU32::new(0) }; SLOTS];
+        Ok(Self { mapping, secured })
     }
 
     pub(crate) fn header(&self) -> &Header {
@@ -233,6 +237,26 @@ impl Area {
             .wrapping_add(PAYLOADS + index * LARGEST);
         // SAFETY: within the mapping, whose bytes nobody makes references to.
         unsafe { Payload::new(start, length.min(LARGEST)) }
+    }
+
+    /// The first `length` bytes of a slot's payload can be written to: without memory for them the
+    /// process would be ended (SIGBUS). Before Linux 5.14 this is not known.
+    ///
+    /// # Errors
+    /// `ENOSPC`: there is no memory for them; others of madvise(2).
+    pub(crate) fn secure(&self, index: usize, length: usize) -> Result<(), Errno> {
+        let payload = self.payload(index, length.next_multiple_of(PAGE));
+        let (length, secured) = (payload.len() as u32, &self.secured[index]);
+        if secured.load(Relaxed) >= length {
+            return Ok(());
+        }
+        match populate_write(payload.start(), payload.len()) {
+            Ok(()) | Err(Errno::EINVAL) => {}
+            Err(Errno::EFAULT) => return Err(Errno::ENOSPC),
+            Err(errno) => return Err(errno),
+        }
+        secured.fetch_max(length, Relaxed);
+        Ok(())
     }
 
     /// What has become of the server.

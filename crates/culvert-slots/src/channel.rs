@@ -101,7 +101,7 @@ pub trait Channel: Send + Sync {
     /// # Errors
     ///
     /// The error that the server replied, or of `fill` and `take`; `EINTR` after a signal before
-    /// the server took the request; `E2BIG` for a body that is too large; `EIO` for a reply that is
+    /// the server took the request (a server's `EINTR` to RELEASE and RELEASEDIR is none); `E2BIG` for a body that is too large; `EIO` for a reply that is
     /// no reply; `ENOTCONN` if the server is gone (`ECONNABORTED` for a request that it had taken).
     fn call(
         &self,
@@ -119,7 +119,7 @@ pub trait Channel: Send + Sync {
     ///
     /// # Errors
     ///
-    /// `ENOTCONN` if the server is gone, `EAGAIN` if there is no room now.
+    /// `ENOTCONN` if the server is gone, `EAGAIN` if there is no room now, or after a signal.
     fn send(&self, caller: Caller, opcode: u32, node: u64, body: &[u8]) -> Result<(), Errno>;
 
     /// What the server answered to INIT: `struct fuse_init_out`, with zeros where an old server's

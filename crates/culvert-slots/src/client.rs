@@ -3,13 +3,13 @@
 use crate::area::{Area, BELL, GUARD, LARGEST, SLOTS, Session, Slot, State, Word, open_fifo};
 use crate::channel::{Body, Caller, Channel};
 use crate::identity::Identity;
-use crate::server::has_reply;
+use crate::server::{has_reply, is_release};
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use culvert_sys::sync::{Mutex, shared_wait_outside, shared_wake_one};
 use culvert_sys::trust::{self, Opened};
-use culvert_sys::{BorrowedFd, Errno, OwnedFd, fs};
+use culvert_sys::{AsFd, BorrowedFd, Errno, OwnedFd, fs, process};
 
 /// How long a wait goes on before what should have ended it is looked at again: whether the server
 /// lives, and whether somebody has taken the bell's byte and not the request. Nanoseconds.
@@ -147,7 +147,7 @@ impl<H: Held> Client<H> {
 
     #[cold]
     fn introduce_again(&self, before: Identity) -> Identity {
-        if before.number() == culvert_sys::process::getpid() {
+        if before.number() == process::getpid() {
             return before;
         }
         match trust::directory(&self.directory, trust::user()) {
@@ -165,8 +165,15 @@ impl<H: Held> Client<H> {
     }
 
     fn ring(&self) {
+        self.ring_times(1);
+    }
+
+    fn ring_times(&self, times: usize) {
         // With no room there are bytes enough.
-        let _ = fs::write(BorrowedFd::number(self.bell.number()), &[0]);
+        let _ = fs::write(
+            BorrowedFd::number(self.bell.number()),
+            &[0; SLOTS][..times.min(SLOTS)],
+        );
     }
 
     /// A free slot, if there is one.
@@ -220,7 +227,10 @@ impl<H: Held> Client<H> {
                 return Err(Errno::EINTR);
             }
             if waited == Err(Errno::ETIMEDOUT) && own.judges() {
-                self.area.free_of_the_dead(|owner| owner.is_gone());
+                let interrupts = self.area.free_of_the_dead(|owner| owner.is_gone());
+                if interrupts > 0 {
+                    self.ring_times(interrupts);
+                }
             }
         }
     }
@@ -260,6 +270,7 @@ impl<H: Held> Client<H> {
         }
         let claim = self.claim(self.own(caller.pid))?;
         if length != 0 {
+            self.area.secure(claim.index, length)?;
             fill(&self.area.payload(claim.index, length))?;
         }
         self.post(&claim, opcode, node, length, caller.pid);
@@ -271,6 +282,8 @@ impl<H: Held> Client<H> {
                     .area
                     .payload(claim.index, slot.length.load(Relaxed) as usize),
             ),
+            // The file is closed, and nobody may take that for a signal before.
+            error if error == -Errno::EINTR.raw() && is_release(opcode) => Ok(()),
             // The kernel refuses others (`fuse_dev_do_write`, fs/fuse/dev.c).
             error @ -511..0 => Err(Errno::new(-error)),
             _ => Err(Errno::EIO),
@@ -335,20 +348,28 @@ impl<H: Held> Client<H> {
         (waits && seen.count() == word.count()).then_some(seen)
     }
 
-    /// Returns when what nobody waits for has its replies.
-    fn await_pending(&self) {
-        let pending = core::mem::take(&mut *self.pending.lock());
-        for (index, word) in pending {
-            while let Some(seen) = self.is_pending(index, word) {
-                let waited = shared_wait_outside(&self.area.slot(index).word, seen.0, TICK);
-                if waited == Err(Errno::ETIMEDOUT) && self.is_over() {
-                    return;
-                }
-                if self.area.session() == Session::Ended {
-                    return;
-                }
+    /// Returns when what nobody waits for has its replies; `EAGAIN` after a signal.
+    fn await_pending(&self) -> Result<(), Errno> {
+        let mut pending = core::mem::take(&mut *self.pending.lock());
+        while let Some(&(index, word)) = pending.last() {
+            let Some(seen) = self.is_pending(index, word) else {
+                pending.pop();
+                continue;
+            };
+            let waited = shared_wait_outside(&self.area.slot(index).word, seen.0, TICK);
+            if self.area.session() == Session::Ended {
+                return Err(Errno::ENOTCONN);
+            }
+            if waited == Err(Errno::EINTR) || self.is_interrupted() {
+                self.pending.lock().append(&mut pending);
+                return Err(Errno::EAGAIN);
+            }
+            if waited == Err(Errno::ETIMEDOUT) && !self.is_over() {
+                mark(&self.area.header().posted, index);
+                self.ring();
             }
         }
+        Ok(())
     }
 
     /// Takes a request back that the server has not taken.
@@ -396,10 +417,11 @@ impl<H: Held> Channel for Client<H> {
         // The kernel forgets no node before the RELEASE of a file of it was answered
         // (`fuse_file_put`, fs/fuse/file.c), and servers rely on that.
         if !has_reply(opcode) {
-            self.await_pending();
+            self.await_pending()?;
         }
         let own = self.own(caller.pid);
         let claim = self.try_claim(own).ok_or(Errno::EAGAIN)?;
+        self.area.secure(claim.index, body.len())?;
         self.area.payload(claim.index, body.len()).write(0, body);
         self.post(&claim, opcode, node, body.len(), caller.pid);
         // Nobody waits for its end: whoever of server and client comes second here frees it.
@@ -443,9 +465,10 @@ impl<H: Held> Channel for Client<H> {
 
 impl Area {
     /// Frees slots whose owner `is_gone`, but for those that the server has in hand, which are freed
-    /// when their reply comes, and of which an INTERRUPT is asked for. Whether there is one.
-    pub(crate) fn free_of_the_dead(&self, is_gone: impl Fn(Identity) -> bool) -> bool {
-        let mut interrupts = false;
+    /// when their reply comes, and of which an INTERRUPT is asked for: how many, each of which wants
+    /// a byte of the bell.
+    pub(crate) fn free_of_the_dead(&self, is_gone: impl Fn(Identity) -> bool) -> usize {
+        let mut interrupts = 0;
         for index in 0..SLOTS {
             let slot = self.slot(index);
             let owner = slot.owner.load(SeqCst);
@@ -470,7 +493,7 @@ impl Area {
                 Some(State::Taken) => {
                     slot.interrupt.store(word.count(), Release);
                     mark(&self.header().interrupts, index);
-                    interrupts = true;
+                    interrupts += 1;
                 }
                 _ => self.free_orphan(index),
             }
@@ -498,10 +521,21 @@ impl Area {
         identity.is_here().then(|| identity.number())
     }
 
+    /// The process that reads requests, opened; none if it is gone, or in another PID namespace.
+    #[must_use]
+    pub fn open_server(&self) -> Option<OwnedFd> {
+        let server = self.server_identity();
+        let opened = process::pidfd_open(server.number()).ok()?;
+        // It was that process that was opened, if it is there still.
+        server.is_here().then_some(opened)
+    }
+
     /// The slots of the process that has told the guardian `identity` are freed, if it is gone, which
-    /// is known of no process of another PID namespace. Whether the server is to be rung, for an
-    /// INTERRUPT.
-    pub fn died(&self, identity: u64) -> bool {
-        self.free_of_the_dead(|owner| owner.0 == identity && owner.is_gone())
+    /// is known of no process of another PID namespace. `bell` is rung for INTERRUPTs.
+    pub fn died(&self, identity: u64, bell: impl AsFd) {
+        let interrupts = self.free_of_the_dead(|owner| owner.0 == identity && owner.is_gone());
+        if interrupts > 0 {
+            let _ = fs::write(bell, &[0; SLOTS][..interrupts]);
+        }
     }
 }

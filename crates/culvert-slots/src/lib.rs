@@ -2,7 +2,7 @@
 //!
 //! A client (the driver for FUSE servers) knows only [`Channel`], which [`Client`] is. [`Server`] is
 //! the other side. This crate does not know what the messages mean, but for those that have no
-//! reply.
+//! reply, and those that close a file.
 //!
 //! A slot is a word, an owner and a payload. The owner claims the slot, by one instruction that
 //! also says who it is; the word says where its request is:

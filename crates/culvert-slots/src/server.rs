@@ -14,6 +14,8 @@ pub const IN_HEADER: usize = 40;
 pub const OUT_HEADER: usize = 16;
 
 const FORGET: u32 = 2;
+const RELEASE: u32 = 18;
+const RELEASEDIR: u32 = 29;
 const INTERRUPT: u32 = 36;
 const BATCH_FORGET: u32 = 42;
 
@@ -28,6 +30,11 @@ pub(crate) const fn has_reply(opcode: u32) -> bool {
     !matches!(opcode, FORGET | BATCH_FORGET)
 }
 
+/// Whether a request closes a file.
+pub(crate) const fn is_release(opcode: u32) -> bool {
+    matches!(opcode, RELEASE | RELEASEDIR)
+}
+
 const fn unique(index: usize, word: Word) -> u64 {
     NOT_ZERO | (word.count() as u64) << COUNT_BITS | (index as u64) << 1
 }
@@ -40,6 +47,9 @@ const REPLYING: u32 = 4;
 #[derive(Debug)]
 pub struct Server {
     area: Area,
+    /// Whose requests they are, user and group: whoever may write to the area is its owner, and no
+    /// message says another.
+    owner: (u32, u32),
     in_hand: [AtomicU32; SLOTS],
     /// Where the next look begins, so that all slots have their turn.
     next: AtomicUsize,
@@ -107,7 +117,15 @@ pub struct Reply<'a> {
 }
 
 impl Reply<'_> {
-    /// Where its body goes, `length` bytes at most [`LARGEST`].
+    /// There is memory for a body of `length` bytes.
+    ///
+    /// # Errors
+    /// `ENOSPC`: there is none; others of madvise(2).
+    pub fn secure(&self, length: usize) -> Result<(), Errno> {
+        self.server.area.secure(self.index, length)
+    }
+
+    /// Where its body goes, `length` bytes at most [`LARGEST`], which are secured.
     #[must_use]
     pub fn payload(&self, length: usize) -> Payload<'_> {
         self.server.area.payload(self.index, length)
@@ -147,11 +165,12 @@ impl Reply<'_> {
 }
 
 impl Server {
-    /// The server of `area`.
+    /// The server of `area`, whose requests are all those of the user and the group `owner`.
     #[must_use]
-    pub const fn new(area: Area) -> Self {
+    pub const fn new(area: Area, owner: (u32, u32)) -> Self {
         Self {
             area,
+            owner,
             in_hand: [const { AtomicU32::new(0) }; SLOTS],
             next: AtomicUsize::new(0),
         }
@@ -237,16 +256,14 @@ impl Server {
     }
 
     fn header_of(&self, opcode: u32, number: u64, node: u64, pid: u32, body: usize) -> [u8; 40] {
-        let header = self.area.header();
         let mut bytes = [0; IN_HEADER];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
         put(0, &((IN_HEADER + body) as u32).to_ne_bytes());
         put(4, &opcode.to_ne_bytes());
         put(8, &number.to_ne_bytes());
         put(16, &node.to_ne_bytes());
-        // Whoever may write to the area is its owner: no message says another.
-        put(24, &header.uid.load(Relaxed).to_ne_bytes());
-        put(28, &header.gid.load(Relaxed).to_ne_bytes());
+        put(24, &self.owner.0.to_ne_bytes());
+        put(28, &self.owner.1.to_ne_bytes());
         put(32, &pid.to_ne_bytes());
         bytes
     }

@@ -30,7 +30,7 @@ impl Place {
             .create(&place)
             .unwrap();
         let place = Self(std::fs::canonicalize(place).unwrap());
-        Area::create(place.opened(), 1000, 100).unwrap();
+        Area::create(place.opened()).unwrap();
         place
     }
 
@@ -44,7 +44,7 @@ impl Place {
 
     fn server(&self) -> (Server, OwnedFd) {
         let bell = open_fifo(&self.opened(), BELL).unwrap();
-        let server = Server::new(Area::open(&self.opened()).unwrap());
+        let server = Server::new(Area::open(&self.opened()).unwrap(), (1000, 100));
         server.serves();
         (server, bell)
     }
@@ -269,6 +269,64 @@ fn the_end_of_the_session_is_told_to_all() {
     assert_eq!(free_slots(server.area()), SLOTS);
 }
 
+#[test]
+fn a_dead_client_is_a_byte_of_the_bell_for_each_request_in_hand() {
+    let place = Place::new("bytes");
+    let ((server, bell), client) = (place.server(), place.client());
+    for _ in 0..3 {
+        client.send(caller(), RELEASE, 3, &[0; 24]).unwrap();
+    }
+    while heard(&bell) {}
+    for _ in 0..3 {
+        server.take().unwrap().unwrap().taken();
+    }
+    let gone = Identity::own(server.area().header().namespace.load(SeqCst)).0 + (1 << 22);
+    for index in 0..SLOTS {
+        let owner = &server.area().slot(index).owner;
+        let _ = owner.compare_exchange(Identity::ORPHAN.0, gone, SeqCst, SeqCst);
+    }
+    server.area().died(gone, &bell);
+    assert!((0..3).all(|_| heard(&bell)) && !heard(&bell));
+}
+
+#[test]
+fn a_file_is_closed_whatever_the_server_says() {
+    let place = Place::new("closed");
+    let ((server, bell), client) = (place.server(), place.client());
+    thread::scope(|scope| {
+        let nothing =
+            |opcode| client.call(caller(), opcode, 3, 0, &mut |_| Ok(()), &mut |_| Ok(()));
+        for (opcode, result) in [(RELEASE, Ok(())), (ECHO, Err(Errno::EINTR))] {
+            let asked = scope.spawn(move || nothing(opcode));
+            while !heard(&bell) {}
+            let message = server.take().unwrap().unwrap();
+            let number = u64::from_ne_bytes(message.header[8..16].try_into().unwrap());
+            message.taken();
+            let reply = server.reply(number).unwrap();
+            reply.finish(-Errno::EINTR.raw(), 0).unwrap();
+            assert_eq!(asked.join().unwrap(), result);
+        }
+    });
+}
+
+#[test]
+fn a_payload_without_memory_is_an_error() {
+    let place = Place::new("memory");
+    let ((server, _bell), client) = (place.server(), place.client());
+    let area = std::fs::File::options()
+        .write(true)
+        .open(place.0.join("area"));
+    let area = area.unwrap();
+    let size = area.metadata().unwrap().len();
+    area.set_len(size - (SLOTS * LARGEST) as u64).unwrap();
+    let send = || client.send(caller(), FORGET, 1, &[0; 8]);
+    assert_eq!(send(), Err(Errno::ENOSPC));
+    assert_eq!(ask(&client, &mut 1), Err(Errno::ENOSPC));
+    assert_eq!(free_slots(server.area()), SLOTS);
+    area.set_len(size).unwrap();
+    assert_eq!(send(), Ok(()));
+}
+
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 #[test]
@@ -331,7 +389,7 @@ fn a_request_of_no_program_in_a_forked_child_has_a_slot_of_its_own() {
 #[test]
 fn who_cannot_see_the_server_does_not_end_it() {
     let place = Place::new("elsewhere");
-    let ((server, _bell), client) = (place.server(), place.client());
+    let ((server, bell), client) = (place.server(), place.client());
     let header = server.area().header();
     // A process that is not there, of the area's PID namespace.
     let gone = Identity(Identity::own(header.namespace.load(SeqCst)).0 + (1 << 22));
@@ -339,7 +397,9 @@ fn who_cannot_see_the_server_does_not_end_it() {
     held.owner.store(gone.0, SeqCst);
     let elsewhere = Identity::own(header.namespace.load(SeqCst) + 1);
     server.area().slot(1).owner.store(elsewhere.0, SeqCst);
-    assert!(!server.area().died(gone.0) && !server.area().died(elsewhere.0));
+    server.area().died(gone.0, &bell);
+    server.area().died(elsewhere.0, &bell);
+    assert!(!heard(&bell));
     assert_eq!(held.owner.load(SeqCst), 0);
     assert_eq!(server.area().slot(1).owner.load(SeqCst), elsewhere.0);
     header.server.store(gone.0, SeqCst);

@@ -66,7 +66,8 @@ numbers! {
     EXECVEAT = __NR_execveat; USERFAULTFD = __NR_userfaultfd; MEMBARRIER = __NR_membarrier;
     COPY_FILE_RANGE = __NR_copy_file_range; PREADV2 = __NR_preadv2; PWRITEV2 = __NR_pwritev2;
     PKEY_MPROTECT = __NR_pkey_mprotect; STATX = __NR_statx; OPEN_TREE = __NR_open_tree;
-    PIDFD_OPEN = __NR_pidfd_open; CLONE3 = __NR_clone3; CLOSE_RANGE = __NR_close_range;
+    PIDFD_SEND_SIGNAL = __NR_pidfd_send_signal; PIDFD_OPEN = __NR_pidfd_open;
+    CLONE3 = __NR_clone3; CLOSE_RANGE = __NR_close_range;
     OPENAT2 = __NR_openat2; PIDFD_GETFD = __NR_pidfd_getfd; FACCESSAT2 = __NR_faccessat2;
     EPOLL_PWAIT2 = __NR_epoll_pwait2; MOUNT_SETATTR = __NR_mount_setattr;
     CACHESTAT = __NR_cachestat; FCHMODAT2 = __NR_fchmodat2; SETXATTRAT = __NR_setxattrat;

@@ -77,6 +77,9 @@ calls! {
         = RT_SIGACTION[signal, new, old, 8usize];
     fn exec(path: &CStr, arguments: *const *const c_char, environment: *const *const c_char) -> ()
         = EXECVE[path.as_ptr(), arguments, environment];
+    /// pidfd_send_signal(2), as kill(2) would.
+    pub fn pidfd_send_signal(process: impl AsFd, signal: u32) -> ()
+        = PIDFD_SEND_SIGNAL[process.as_fd(), signal, 0, 0];
     /// pidfd_open(2).
     pub fn pidfd_open(process: u32) -> OwnedFd = PIDFD_OPEN[process, 0];
     /// clock_gettime(2).

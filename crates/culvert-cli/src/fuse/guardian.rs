@@ -101,7 +101,7 @@ struct Guardian<'a> {
     lines: Lines,
     events: Receiver<Event>,
     sender: Sender<Event>,
-    child: i32,
+    child: OwnedFd,
     /// Nobody writes lines any more.
     written: Receiver<()>,
     gone: Cell<bool>,
@@ -125,6 +125,9 @@ impl<'a> Guardian<'a> {
         let (sender, events) = mpsc::channel();
         let (client, bell, lines) = (Arc::new(client), Arc::new(bell), Lines::default());
         let (child, written) = spawn(job, &lines)?;
+        // Before anybody waits for it: its number means it until then.
+        let process = process::pidfd_open(child as u32)
+            .map_err(|errno| format!("cannot watch the server: {}", errno.text()))?;
         let area = client.clone();
         let reaper = sender.clone();
         thread::spawn(move || reap(child, area.area(), &reaper));
@@ -141,7 +144,7 @@ impl<'a> Guardian<'a> {
             lines,
             events,
             sender,
-            child,
+            child: process,
             written,
             gone: Cell::new(false),
         })
@@ -193,7 +196,7 @@ impl<'a> Guardian<'a> {
                         self.name(),
                         shown(&self.job.target)
                     );
-                    eprintln!("{}", self.told(&what));
+                    let _ = writeln!(io::stderr(), "{}", self.told(&what));
                 }
             }
         }
@@ -264,13 +267,11 @@ impl<'a> Guardian<'a> {
             return;
         }
         for signal in [None, Some(SIGTERM), Some(SIGKILL)] {
-            let server = self.client.area().server();
-            for process in [server as i32, self.child] {
-                if let Some(signal) = signal
-                    && process > 0
-                {
-                    let _ = process::kill(process, signal);
+            if let Some(signal) = signal {
+                if let Some(server) = self.client.area().open_server() {
+                    let _ = process::pidfd_send_signal(&server, signal);
                 }
+                let _ = process::pidfd_send_signal(&self.child, signal);
             }
             let until = Instant::now() + PATIENCE;
             loop {
@@ -417,22 +418,19 @@ fn watch(guard: &OwnedFd, area: &Area, bell: &OwnedFd) {
         let ended = polled.iter().skip(1).zip(identities);
         for (_, identity) in ended.filter(|(process, _)| process.revents != 0) {
             known.remove(&identity);
-            if area.died(identity) {
-                let _ = culvert_sys::fs::write(bell, &[0]);
-            }
+            area.died(identity, bell);
         }
-        let mut identity = [0; 8];
-        while culvert_sys::fs::read(guard, &mut identity) == Ok(8) {
-            let identity = u64::from_ne_bytes(identity);
-            match Area::process_of(identity) {
-                // Gone already.
-                None => {
-                    area.died(identity);
-                }
-                Some(number) => {
-                    if let Ok(process) = process::pidfd_open(number) {
-                        known.insert(identity, process);
-                    }
+        // All that is there: what is no whole identity shifts none that comes later.
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = culvert_sys::fs::read(guard, &mut bytes) {
+            for identity in bytes[..count].chunks_exact(8) {
+                let identity = u64::from_ne_bytes(identity.try_into().unwrap_or_default());
+                let number = Area::process_of(identity);
+                match number.map(process::pidfd_open) {
+                    // Gone already, or no process of this PID namespace.
+                    None => area.died(identity, bell),
+                    Some(Ok(process)) => drop(known.insert(identity, process)),
+                    Some(Err(_)) => {}
                 }
             }
         }

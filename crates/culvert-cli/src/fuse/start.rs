@@ -27,7 +27,7 @@ use std::{
 /// How long a server may take to answer INIT, in seconds, unless the mount says otherwise.
 const START_TIMEOUT: u64 = 30;
 /// What a server has said of its mount that its clients must know.
-const OF_CLIENTS: [&str; 3] = ["allow_other", "default_permissions", "max_read"];
+const OF_CLIENTS: [&str; 2] = ["default_permissions", "max_read"];
 
 /// What a guardian is told on its command line.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ fn start_in(
     inherited: &Inherited,
     enter: Enter<'_>,
 ) -> Result<Mount, Failure> {
-    let (own, options) = split(mount);
+    let (own, options) = split(mount)?;
     place.write_mounts(&inherited.mounts)?;
     let cannot = |what: &str, error: io::Error| {
         Failure::new(format!("cannot make {what}: {}", reason(&error)))
@@ -118,12 +118,8 @@ fn start_in(
         trust::user(),
     );
     let opened = opened.map_err(|why| Failure::new(why.to_string()))?;
-    Area::create(
-        &opened,
-        culvert_sys::process::geteuid(),
-        culvert_sys::process::getegid(),
-    )
-    .map_err(|errno| Failure::new(format!("cannot make the slots: {}", errno.text())))?;
+    Area::create(&opened)
+        .map_err(|errno| Failure::new(format!("cannot make the slots: {}", errno.text())))?;
     let job = Job {
         run: directory.path.clone(),
         mount: place.path.clone(),
@@ -141,18 +137,32 @@ struct Own {
     start_timeout: Duration,
 }
 
+type Options = Vec<(String, Vec<u8>)>;
+
 /// Those, and the options of the server.
-fn split(mount: &Mount) -> (Own, Vec<(String, Vec<u8>)>) {
-    let seconds = |value: &[u8]| str::from_utf8(value).ok()?.parse::<f64>().ok();
-    let timeout = mount.option("start-timeout").and_then(seconds);
-    let timeout = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+fn split(mount: &Mount) -> Result<(Own, Options), Failure> {
+    let timeout = mount.option("start-timeout").map(|value| {
+        let seconds = str::from_utf8(value)
+            .ok()
+            .and_then(|text| text.parse().ok());
+        let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let time = time.filter(|time| time.as_secs() < u64::from(u32::MAX));
+        time.ok_or_else(|| {
+            let value = String::from_utf8_lossy(value);
+            Failure::new(format!(
+                "option start-timeout={value}: not a number of seconds"
+            ))
+        })
+    });
     let own = Own {
         command: mount.option("command").map(<[u8]>::to_vec),
-        start_timeout: timeout.unwrap_or(Duration::from_secs(START_TIMEOUT)),
+        start_timeout: timeout
+            .transpose()?
+            .unwrap_or(Duration::from_secs(START_TIMEOUT)),
     };
     let is_own = |name: &str| matches!(name, "command" | "start-timeout");
     let options = mount.options.iter().filter(|(name, _)| !is_own(name));
-    (own, options.cloned().collect())
+    Ok((own, options.cloned().collect()))
 }
 
 /// What the server is told to mount on: the target, where that is a directory, for its messages and
@@ -310,7 +320,7 @@ mod tests {
             "fuse.sh",
             &[("reconnect", ""), ("start-timeout", "2.5"), ("a", "b,c\\")],
         );
-        let (own, options) = split(&mount);
+        let (own, options) = split(&mount).unwrap();
         assert_eq!(own.start_timeout, Duration::from_millis(2500));
         let words = command(&mount, &own, &options, Path::new("/mnt/x")).unwrap();
         assert!(words[0].as_bytes().ends_with(b"/sh"), "{words:?}");
@@ -319,9 +329,16 @@ mod tests {
     }
 
     #[test]
+    fn a_time_that_is_none_is_refused() {
+        for wrong in ["abc", "-1", "inf", ""] {
+            assert!(split(&mount("fuse.sh", &[("start-timeout", wrong)])).is_err());
+        }
+    }
+
+    #[test]
     fn a_command_names_target_and_source_as_words_of_their_own() {
         let mount = mount("fuse", &[("command", "rclone mount %s %m")]);
-        let (own, options) = split(&mount);
+        let (own, options) = split(&mount).unwrap();
         let words = command(&mount, &own, &options, Path::new("/m n")).unwrap();
         assert_eq!(words[2], "exec rclone mount \"$2\" \"$1\"");
         assert_eq!(words[4..], ["/m n", "host:/data"]);

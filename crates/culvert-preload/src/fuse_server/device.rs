@@ -182,6 +182,10 @@ impl State {
             return Err(Errno::EINVAL);
         }
         if body != 0 {
+            if let Err(errno) = reply.secure(body) {
+                let _ = reply.finish(-errno.raw(), 0);
+                return Err(errno);
+            }
             let payload = reply.payload(body);
             // SAFETY: the slot's payload, mapped while the process lives, which only copies touch.
             let into = unsafe { SharedMut::new(payload.start(), payload.len()) };

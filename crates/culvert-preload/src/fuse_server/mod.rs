@@ -51,9 +51,10 @@ pub fn begin(run: &Run, flags: u8) -> Result<(), Errno> {
     let directory = trusted(&run.path)?;
     let area = Area::open(&directory)?;
     let bell = open_fifo(&directory, BELL)?;
+    let owner = (directory.stat().st_uid, culvert_sys::process::getegid());
     fuse_devices::begin(&fs::fstat(&bell)?);
     STATE.set(Some(Box::leak(Box::new(State {
-        slots: Server::new(area),
+        slots: Server::new(area, owner),
         directory: run.path.clone(),
         target: Mutex::new(None),
     }))));
