@@ -151,6 +151,12 @@ pub fn only_syncs(operation: u8) -> bool {
     matches!(operation, FSYNC)
 }
 
+/// Whether it concerns more than bytes, so that a driver hears of it also where these are the
+/// kernel's ([`crate::syscalls::arguments::metadata`]).
+pub fn is_of_more_than_bytes(operation: u8) -> bool {
+    matches!(operation, FSYNC | FTRUNCATE | FSETXATTR | FGETXATTR)
+}
+
 /// Whether it is MADVISE, of memory and not of a descriptor.
 pub fn is_of_memory(operation: u8) -> bool {
     operation == MADVISE

@@ -311,7 +311,12 @@ impl Batch<'_> {
         if self.ring.is_anothers() {
             return Err(Stop::Anothers);
         }
-        match (self.dispatch)(&mut call) {
+        let outcome = match (self.dispatch)(&mut call) {
+            // What is linked to it may be the driver's, and would have to wait for the kernel.
+            Outcome::Forward if entry.is_linked() && is_backed(entry.fd) => done(call.execute()),
+            outcome => outcome,
+        };
+        match outcome {
             Outcome::Forward => {
                 self.give(state, entry);
                 Ok(())
@@ -337,13 +342,16 @@ impl Batch<'_> {
 
     /// Whether the kernel would do something else than the request says. A close must be known.
     fn concerns_driver(&self, entry: &Entry) -> bool {
-        use crate::syscalls::arguments::{descriptor, driven};
+        use crate::syscalls::arguments::{descriptor, driven, metadata};
         match operations::treatment(entry.operation) {
             Treatment::Address => is_path(entry.address as usize, entry.offset as usize),
             Treatment::AsCall if operations::is_close(entry.operation) => {
                 descriptor(process::get(), entry.fd as usize).is_some()
             }
             Treatment::AsCall if operations::is_of_memory(entry.operation) => true,
+            _ if operations::is_of_more_than_bytes(entry.operation) => {
+                metadata(process::get(), entry.fd as usize).is_some()
+            }
             _ => driven(process::get(), entry.fd as usize).is_some(),
         }
     }
@@ -522,6 +530,12 @@ enum Judgement {
     Unknown,
     /// The hook of the call of the same name, or the kernel, if that says so.
     Call,
+}
+
+/// Whether the bytes of the file behind `fd` are the kernel's, and the rest its driver's.
+fn is_backed(fd: i32) -> bool {
+    crate::syscalls::arguments::descriptor(process::get(), fd as usize)
+        .is_some_and(|held| held.is_backed())
 }
 
 /// Whether it is known without a look that `fd` is the kernel's own, and nothing about it.
