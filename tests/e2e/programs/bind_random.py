@@ -32,7 +32,8 @@ def fill(source):
 def seen(path, through=True):
     found = os.lstat(path)
     kind = stat.S_IFMT(found.st_mode)
-    said = f"{found.st_mode:o} {found.st_uid} {found.st_gid}"
+    mode = found.st_mode & ~(stat.S_ISGID if "NO_SET_GROUP_ID" in os.environ else 0)
+    said = f"{mode:o} {found.st_uid} {found.st_gid}"
     # bindfs may say 2 when the other name is gone.
     if kind != stat.S_IFDIR and (not through or "ONE_LINK" in os.environ):
         said += f" {found.st_nlink}"

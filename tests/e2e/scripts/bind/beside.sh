@@ -1,7 +1,13 @@
 set -e
 cd @place@
 export program=@program@ culvert=@culvert@ options='@options@' ways='@ways@' steps=@steps@
-case $options in hide-hard-links) export ONE_LINK=1 ;; esac
+case $options in
+    hide-hard-links) export ONE_LINK=1 ;;
+    # Ours loses set-group-ID of a directory by a chmod(2) of who is not in its group (bind.md).
+    create-with-perms=*) export NO_SET_GROUP_ID=1 ;;
+esac
+# What bindfs lets the kernel remember of one user and one name it shows to others and under others.
+export never=attr_timeout=0,entry_timeout=0,negative_timeout=0
 unshare -m --propagation private sh -ec '
     mount -t tmpfs none target
     chmod 755 target
@@ -14,7 +20,7 @@ unshare -m --propagation private sh -ec '
                 mkdir -p $name/s $name/m
                 python3 $program fill $name/s
                 case $way in
-                    original) bindfs -o "$options" $name/s $name/m; random; umount $name/m ;;
+                    original) bindfs -o "$options,$never" $name/s $name/m; random; umount $name/m ;;
                     run) random $culvert run --mount type=bind,source=$PWD/$name/s,target=$PWD/$name/m,$options -- ;;
                     mount) $culvert mount -t bind -o allow_other,$options $name/s $name/m; random; $culvert umount $name/m ;;
                 esac

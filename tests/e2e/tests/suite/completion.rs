@@ -49,7 +49,7 @@ fn bash_completes() {
         ("culvert mount -t mem", "memory"),
         ("culvert mount --log j", "journal"),
         ("culvert mount --with wr", "writeback-cache"),
-        ("culvert drivers f", "fault"),
+        ("culvert drivers fau", "fault"),
         ("culvert help do", "doctor"),
         ("culvert completion ", "bash fish zsh"),
         ("culvert list --j", "--json"),

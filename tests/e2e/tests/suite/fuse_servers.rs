@@ -85,7 +85,9 @@ fn a_server_that_dies_is_named_and_its_files_are_errors() {
     assert_eq!(done.status, "exit 1", "{}", done.report());
     let told = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(told.contains("not connected"), "{told}");
-    // The guardian may come after the program's end.
-    let left = shell(&format!("pgrep -f 'bindfs {source}' || echo none"));
-    assert_eq!(left.text(), "none\n", "{}", left.report());
+    // The guardian ends after the program; the brackets keep the shell itself out of the list.
+    let left = shell(&format!(
+        "for i in $(seq 100); do pgrep -f '[b]indfs {source}' || {{ echo none; exit; }}; sleep .1; done"
+    ));
+    assert!(left.text().ends_with("none\n"), "{}", left.report());
 }
