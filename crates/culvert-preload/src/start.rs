@@ -277,6 +277,9 @@ fn is_reachable(fd: i32, found: &culvert_sys::raw::general::stat) -> bool {
     named.is_ok_and(|named| (named.st_dev, named.st_ino) == (found.st_dev, found.st_ino))
 }
 
+/// The type of /proc (statfs(2)).
+const PROC_SUPER_MAGIC: i64 = 0x9fa0;
+
 /// Why a program does not join its run.
 struct Lost {
     /// In words.
@@ -408,9 +411,24 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>, fresh: bool) -> Result<(
         may_make_images: || process::get().run.may_make_images(),
         log: |line| culvert_sys::log!("{}", String::from_utf8_lossy(line)),
     };
+    if !has_proc() {
+        return Err(Lost::because(
+            "/proc/self/maps cannot be read",
+            Errno::ENOENT,
+        ));
+    }
     // SAFETY: the caller's promise.
     unsafe { culvert_intercept::install(config) }
         .map_err(|error| Lost::because(error.what, error.errno))
+}
+
+/// Whether there is a /proc, without which neither code nor descriptors are found. A filter may keep
+/// us from looking. A name of the process's own there would cost some 20 us.
+fn has_proc() -> bool {
+    match culvert_sys::fs::statfs(c"/proc") {
+        Ok(found) => found.f_type == PROC_SUPER_MAGIC,
+        Err(errno) => errno != Errno::ENOENT,
+    }
 }
 
 /// The state of a process of the run that `carried` names: reads the run's mounts.

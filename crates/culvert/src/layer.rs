@@ -47,9 +47,9 @@
 
 use crate::{
     Access, Attributes, Backing, Caching, Call, Caller, Capabilities, DirectoryPlusSink,
-    DirectorySink, Entry, File, FileSystem, Lock, LockKind, LockOwner, Node, Observed, Observer,
-    OpenFlags, Opened, OpenedDirectory, Operation, Reached, Readiness, RenameFlags, Result,
-    SetAttributes, Sink, Source, StatFs, Validity, Wait, Walked, Whence, derived,
+    DirectorySink, Entry, File, FileKind, FileSystem, Lock, LockKind, LockOwner, Node, Observed,
+    Observer, OpenFlags, Opened, OpenedDirectory, Operation, Reached, Readiness, RenameFlags,
+    Result, SetAttributes, Sink, Source, StatFs, Validity, Wait, Walked, Whence, derived,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::{any::Any, task::Waker};
@@ -349,9 +349,14 @@ layer_trait! {
     }
     fn kernel_node(&self, node: Node) -> Option<i32> {
         let touches = self.touches();
-        match touches.names || touches.data {
-            true => None,
-            false => self.inner().kernel_node(node),
+        // A file has no names below it, and the kernel alone hears what becomes of its bytes.
+        let is_file = || {
+            let found = self.inner().attributes(&Caller::SYSTEM, node);
+            found.is_ok_and(|attributes| attributes.kind == FileKind::Regular)
+        };
+        match !touches.data && (!touches.names || is_file()) {
+            true => self.inner().kernel_node(node),
+            false => None,
         }
     }
     fn handed_down(&self, node: Node) -> Option<i32> {

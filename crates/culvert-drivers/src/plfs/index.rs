@@ -4,7 +4,7 @@
 //! it is; all else is an *extent* each, where later writes have cut earlier ones. A run keeps no
 //! times: where two things claim a byte, its record is read again. So an index of a gigabyte of
 //! strided writes costs a few hundred bytes, and one that is not regular at most
-//! [`Index::limit`] extents.
+//! `Index::limit` extents.
 
 use super::layout::Record;
 use alloc::{collections::BTreeMap, format, vec::Vec};

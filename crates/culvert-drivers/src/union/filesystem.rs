@@ -611,6 +611,14 @@ impl FileSystem for UnionFs {
         branches.try_for_each(|branch| branch.fs.sync())
     }
 
+    /// A file is its branch's; a directory is none of its parts alone.
+    fn kernel_node(&self, node: Node) -> Option<i32> {
+        let (index, part) = self.core.first(node).ok()?;
+        let branch = &self.core.branches[index].fs;
+        let found = branch.attributes(&Caller::SYSTEM, part).ok()?;
+        (found.kind == FileKind::Regular).then(|| branch.kernel_node(part))?
+    }
+
     fn handed_down(&self, node: Node) -> Option<i32> {
         let (index, part) = self.core.first(node).ok()?;
         self.core.branches[index].fs.handed_down(part)

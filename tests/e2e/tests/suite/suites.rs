@@ -196,9 +196,16 @@ fn fsx(driver: Driver, user: User, operations: u32, seeds: &str) {
         .directory(driver)
         .limit(Duration::from_secs(180));
     let fsx = suite("fsx");
+    // PLFS has no fallocate(2).
+    let operations_of = match driver {
+        Driver::Plfs => FSX
+            .replace("_fallocate = 3", "_fallocate = 0")
+            .replace("hole = 3", "hole = 0"),
+        _ => FSX.to_owned(),
+    };
     let script = script!(
         "suites/fsx.sh",
-        fsx = FSX,
+        fsx = operations_of,
         fsx_2 = fsx.display(),
         operations,
         seeds
