@@ -7,7 +7,6 @@
 
 mod arguments;
 mod base;
-mod branches;
 mod completion;
 mod cover;
 mod doctor;

@@ -1,6 +1,5 @@
 //! From the mounts as typed to mounts that can be served: types found, paths absolute and checked.
 
-use crate::branches;
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::{Mount, Request, is_url};
 use culvert_drivers::{Source, binding};
@@ -153,7 +152,7 @@ pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
     let wrong = |error: culvert::Error| Failure::new(error.to_string());
     let (mut branches, mut modes) = (Vec::<Mount>::new(), Vec::new());
     for typed in request.branches().map_err(wrong)? {
-        for source in branches::expanded(&typed.source) {
+        for source in culvert_drivers::union::expanded(&typed.source) {
             let branch = Request::new(None, &source, &target, Vec::new()).map_err(wrong)?;
             branches.push(served(branch, target.clone())?);
             modes.push(typed.how.clone());

@@ -34,10 +34,8 @@ pub struct DriverInfo {
 }
 
 type Prepare = fn(&Mount, &Environment<'_>, &mut dyn FnMut(Progress)) -> Result<Prepared>;
-type Open = fn(&Mount, &Environment<'_>, Branches) -> Result<Box<dyn FileSystem>>;
-
-/// The file systems that a driver of [`Source::Branches`] makes one of; none for all others.
-type Branches = Vec<Box<dyn FileSystem>>;
+/// A driver of [`Source::Branches`] opens each by [`open_branch`].
+type Open = fn(&Mount, &Environment<'_>) -> Result<Box<dyn FileSystem>>;
 
 /// A driver and the two moments of its mounts.
 struct Driver {
@@ -57,7 +55,7 @@ const DRIVERS: &[Driver] = &[
         },
         declared: passthrough::DECLARED,
         prepare: passthrough::prepare,
-        open: |mount, environment, _| passthrough::open(mount, environment),
+        open: passthrough::open,
     },
     Driver {
         info: DriverInfo {
@@ -67,7 +65,7 @@ const DRIVERS: &[Driver] = &[
         },
         declared: archive::DECLARED,
         prepare: archive::prepare,
-        open: |mount, environment, _| archive::open(mount, environment),
+        open: archive::open,
     },
     Driver {
         info: DriverInfo {
@@ -77,7 +75,7 @@ const DRIVERS: &[Driver] = &[
         },
         declared: memory::DECLARED,
         prepare: memory::prepare,
-        open: |mount, environment, _| memory::open(mount, environment),
+        open: memory::open,
     },
     Driver {
         info: DriverInfo {
@@ -97,7 +95,7 @@ const DRIVERS: &[Driver] = &[
         },
         declared: bind::DECLARED,
         prepare: bind::prepare_driver,
-        open: |mount, environment, _| bind::open_driver(mount, environment),
+        open: bind::open_driver,
     },
     Driver {
         info: sdcard::INFO,
@@ -113,7 +111,7 @@ const DRIVERS: &[Driver] = &[
         },
         declared: fuse::DECLARED,
         prepare: fuse::prepare,
-        open: |mount, environment, _| fuse::open(mount, environment),
+        open: fuse::open,
     },
     Driver {
         info: DriverInfo {
@@ -123,7 +121,7 @@ const DRIVERS: &[Driver] = &[
         },
         declared: plfs::DECLARED,
         prepare: plfs::prepare,
-        open: |mount, environment, _| plfs::open(mount, environment),
+        open: plfs::open,
     },
     #[cfg(test)]
     tests::LAST,
@@ -217,10 +215,10 @@ fn driver_of(mount: &Mount) -> Result<&'static Driver> {
     ))
 }
 
-/// What each branch of `mount` may use: what the front end says of descriptors is about those of
+/// What each of `count` branches may use: what the front end says of descriptors is about those of
 /// the mount that they are branches of.
-fn for_branches<'a>(mount: &Mount, environment: &Environment<'a>) -> Environment<'a> {
-    let share = |all: usize| (all / mount.branches.len().max(1)).max(1);
+fn for_branches<'a>(count: usize, environment: &Environment<'a>) -> Environment<'a> {
+    let share = |all: usize| (all / count.max(1)).max(1);
     Environment {
         open_nodes: environment.open_nodes.map(share),
         in_use: None,
@@ -249,7 +247,7 @@ pub(crate) fn prepare(
 ) -> Result<Prepared> {
     let driver = driver_of(mount)?;
     let (mut mount, mut warnings) = (mount.clone(), Warnings::default());
-    let each = for_branches(&mount, environment);
+    let each = for_branches(mount.branches.len(), environment);
     for branch in &mut mount.branches {
         let prepared = crate::prepare(branch, &each, progress);
         let prepared = prepared.map_err(|error| error.within(&printable_source(branch)))?;
@@ -266,22 +264,25 @@ pub(crate) fn prepare(
 
 /// [`crate::open`] for a mount without layers.
 pub(crate) fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
-    let driver = driver_of(mount)?;
-    let each = for_branches(mount, environment);
-    let branches = mount.branches.iter().map(|branch| {
-        let mut below = branch.clone();
-        if let Some(change) = declared(branch).and_then(|one| one.below_layers) {
-            change(&mut below);
-        }
-        let each = Environment {
-            in_use: in_use(driver, branch, environment),
-            ..each
-        };
-        let opened = crate::open(&below, &each);
-        opened.map_err(|error| error.within(&printable_source(branch)))
-    });
-    let branches = branches.collect::<Result<_>>()?;
-    (driver.open)(mount, environment, branches)
+    (driver_of(mount)?.open)(mount, environment)
+}
+
+/// Opens `branch`, one of `count` of a mount of the driver called `whole`, whose `environment` it is.
+pub(crate) fn open_branch(
+    (whole, count): (&str, usize),
+    branch: &Mount,
+    environment: &Environment<'_>,
+) -> Result<Box<dyn FileSystem>> {
+    let mut below = branch.clone();
+    if let Some(change) = declared(branch).and_then(|one| one.below_layers) {
+        change(&mut below);
+    }
+    let each = Environment {
+        in_use: in_use(driver(whole)?, branch, environment),
+        ..for_branches(count, environment)
+    };
+    let opened = crate::open(&below, &each);
+    opened.map_err(|error| error.within(&printable_source(branch)))
 }
 
 fn printable_source(mount: &Mount) -> String {
@@ -405,7 +406,11 @@ mod tests {
                 index: None,
             })
         },
-        open: |_, _, mut branches| Ok(branches.pop().expect("one at least")),
+        open: |mount, environment| {
+            let all = &mount.branches;
+            let last = all.last().expect("one at least");
+            open_branch((&mount.driver, all.len()), last, environment)
+        },
     };
 
     fn mount(driver: &str, source: &[u8], branches: &[Mount]) -> Mount {

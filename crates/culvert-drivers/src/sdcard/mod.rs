@@ -19,7 +19,7 @@ use crate::{
     casefold::{self, CasefoldFs, Folding},
     check_names, invalid_option, passthrough,
 };
-use alloc::{boxed::Box, vec::Vec};
+use alloc::boxed::Box;
 use culvert::{
     FileSystem, Layered, Result,
     mount::{Mount, Options},
@@ -105,11 +105,7 @@ pub fn prepare_mount(
 }
 
 /// The file system of a mount that [`prepare_mount`] returned.
-pub fn open_mount(
-    mount: &Mount,
-    environment: &Environment<'_>,
-    _: Vec<Box<dyn FileSystem>>,
-) -> Result<Box<dyn FileSystem>> {
+pub fn open_mount(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     let (options, mut below) = split(mount);
     if let Some(change) = passthrough::DECLARED.below_layers {
         change(&mut below);

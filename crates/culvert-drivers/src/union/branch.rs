@@ -2,7 +2,8 @@
 
 use super::policy::Space;
 use crate::{archive::host, passthrough::Glance, registry::invalid_option};
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
+use core::ops::Deref;
 use culvert::{FileSystem, Node, Result, mount::Mount};
 use culvert_sys::fd::BorrowedFd;
 
@@ -45,6 +46,19 @@ impl How {
     }
 }
 
+impl How {
+    /// As the user would write it.
+    pub fn told(self) -> Vec<u8> {
+        let mode = match self.mode {
+            Mode::ReadWrite => "RW",
+            Mode::ReadOnly => "RO",
+            Mode::NoCreate => "NC",
+        };
+        let least = self.least.map(|least| format!(",{least}"));
+        [mode, &least.unwrap_or_default()].concat().into_bytes()
+    }
+}
+
 /// Option `name`: a number of bytes, with K, M, G or T for powers of 1024.
 pub fn bytes(name: &str, text: &[u8]) -> Result<u64> {
     let (digits, shift) = match text.split_last() {
@@ -61,14 +75,16 @@ pub fn bytes(name: &str, text: &[u8]) -> Result<u64> {
     size.ok_or_else(|| invalid_option(name, text, "not a size (100, 64K, 4G)"))
 }
 
-/// A file system, and its part in the union.
-pub struct Branch {
+/// A file system that is a branch, or was one and is still in use.
+pub struct Tree {
     /// It.
     pub fs: Box<dyn FileSystem>,
+    /// Which of all that the union has had in this process.
+    pub id: usize,
+    /// What it is opened by.
+    pub mount: Mount,
     /// As the user sees it.
     pub source: Vec<u8>,
-    /// What may happen there.
-    pub how: How,
     /// The device that it lies on, where that is known.
     pub device: Option<u64>,
     /// Where it is a tree of the kernel's, and nodes are not kept for long.
@@ -76,9 +92,26 @@ pub struct Branch {
     salt: u64,
 }
 
-impl Branch {
-    /// The branch `mount`, open as `fs`.
-    pub fn new(mount: &Mount, how: How, fs: Box<dyn FileSystem>, glances: bool) -> Self {
+/// A file system, and its part in the union.
+#[derive(Clone)]
+pub struct Branch {
+    /// It.
+    pub tree: Arc<Tree>,
+    /// What may happen there.
+    pub how: How,
+}
+
+impl Deref for Branch {
+    type Target = Tree;
+
+    fn deref(&self) -> &Tree {
+        &self.tree
+    }
+}
+
+impl Tree {
+    /// That of `mount`, open as `fs`.
+    pub fn new(mount: &Mount, id: usize, fs: Box<dyn FileSystem>, glances: bool) -> Self {
         let device = fs.handed_down(fs.root()).and_then(|fd| {
             let found = host::status(BorrowedFd::number(fd));
             Some(found.ok()?.identity.0)
@@ -88,7 +121,8 @@ impl Branch {
             glance: glances.then(|| Glance::of(mount, &*fs)).flatten(),
             salt: salt(mount),
             source: mount.source.clone(),
-            how,
+            mount: mount.clone(),
+            id,
             fs,
         }
     }
@@ -102,7 +136,9 @@ impl Branch {
     pub fn inode(&self, inode: u64) -> u64 {
         number(self.salt, Node(inode)).0
     }
+}
 
+impl Branch {
     /// Whether things may be changed here.
     pub fn changes(&self) -> bool {
         self.how.mode != Mode::ReadOnly && !self.fs.capabilities().read_only

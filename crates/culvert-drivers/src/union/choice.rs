@@ -185,21 +185,25 @@ impl Core {
     /// keeps it, or it was known by its name, which is another's by now.
     pub fn first(&self, node: Node) -> Result<(usize, Node)> {
         let known = self.nodes.with(node, |known| {
-            let first = known.members.first().copied();
-            let by_name = first.is_some_and(|first| first.count == 0) && node != super::ROOT;
+            let first = known.members.first().cloned();
+            let by_name = first.as_ref().is_some_and(|first| first.count == 0);
+            let by_name = by_name && node != super::ROOT;
             (first, known.place.clone().filter(|_| by_name), by_name)
         });
         let (first, place, by_name) = known?;
         let first = first.ok_or(Errno::ESTALE)?;
+        let index = self.branch_of(&first.tree).ok_or(Errno::ESTALE)?;
+        let part = first.node;
         if by_name {
             let (dir, name) = place.ok_or(Errno::ESTALE)?;
             let part = self.nodes.with(dir, |known| {
                 let mut parts = known.members.iter();
-                let part = parts.find(|part| part.index == first.index);
+                let part = parts.find(|part| part.tree.id == first.tree.id);
                 part.map(|part| part.node)
             });
             let caller = Caller::SYSTEM;
-            let found = self.find_exactly(&caller, first.index, part?.ok_or(Errno::ESTALE)?, &name);
+            let over = part?.ok_or(Errno::ESTALE)?;
+            let found = self.find_exactly(&caller, index, over, &name);
             let found = found.map_err(|error| match error.errno() {
                 Errno::ENOENT => Errno::ESTALE.into(),
                 _ => error,
@@ -210,9 +214,9 @@ impl Core {
             // The reference is the union's from now on.
             let _ = found.take();
             let member = Member { count: 1, ..first };
-            self.nodes.firm(node, member).to(&self.branches);
+            self.nodes.firm(node, member).give_back();
         }
-        Ok((first.index, first.node))
+        Ok((index, part))
     }
 
     /// What `node` is for `function`, which asks one branch.

@@ -4,7 +4,7 @@
 use super::nodes::Member;
 use super::state::{Core, Parts};
 use super::transfer::{be_later, copy_metadata};
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use culvert::{Caller, Errno, FileKind, Node, Result};
 
 /// A directory, and a name in it.
@@ -83,14 +83,19 @@ impl Core {
             if found.entry.attributes.kind == FileKind::Directory {
                 let node = found.take().0.attributes.node;
                 *part = Some(node);
-                let member = Member {
-                    index,
-                    node,
-                    count: 1,
-                };
-                self.nodes.extend(dir, member).to(&self.branches);
+                self.extend(dir, (index, node));
             }
         }
+    }
+
+    /// Directory `dir` is `node` of branch `index`, too, which has given a reference.
+    fn extend(&self, dir: Node, (index, node): (usize, Node)) {
+        let member = Member {
+            tree: Arc::clone(&self.branches[index].tree),
+            node,
+            count: 1,
+        };
+        self.nodes.extend(dir, member, &self.branches).give_back();
     }
 
     /// What is known of directory `dir`, and where it was seen last.
@@ -98,7 +103,9 @@ impl Core {
         let known = self.nodes.with(dir, |known| {
             let mut parts = alloc::vec![None; self.branches.len()];
             for member in &known.members {
-                parts[member.index] = Some(member.node);
+                if let Some(index) = self.branch_of(&member.tree) {
+                    parts[index] = Some(member.node);
+                }
             }
             let is_directory = known.kind == FileKind::Directory;
             is_directory.then(|| (parts, known.place.clone()))
@@ -125,7 +132,7 @@ impl Core {
         let (index, part) = all.find_map(|(index, part)| Some((index, (*part)?)))?;
         let path = self.branches[index].fs.path_of(part).ok()?;
         let node = self.walk(caller, &path).ok()?;
-        self.nodes.forget(node, 1).to(&self.branches);
+        self.nodes.forget(node, 1).give_back();
         let place = self.nodes.with(dir, |known| known.place.clone()).ok()?;
         place.filter(|_| node == dir)
     }
@@ -171,12 +178,7 @@ impl Core {
                 true => super::rights::as_superuser(make),
                 false => make(),
             }?;
-            let member = Member {
-                index,
-                node: parent,
-                count: 1,
-            };
-            self.nodes.extend(dir, member).to(&self.branches);
+            self.extend(dir, (index, parent));
         }
         Ok(parent)
     }
@@ -184,7 +186,7 @@ impl Core {
     /// Waits for the kernel's next tick (4 ms at most) where directory `parts` was made in this one:
     /// the oldest of them names it, and what is made now is to be younger.
     fn be_younger(&self, caller: &Caller<'_>, parts: &Parts) {
-        let all = parts.iter().zip(&self.branches);
+        let all = parts.iter().zip(self.branches.iter());
         let births =
             all.filter_map(|(part, branch)| branch.fs.attributes(caller, (*part)?).ok()?.btime);
         if let Some(oldest) = births.min() {

@@ -2,15 +2,13 @@
 //! `link-exdev` and `rename-exdev`).
 
 use super::choice::{instances, kind};
-use super::filesystem::UnionFs;
 use super::options::{Exdev, Function};
 use super::rights::as_superuser;
 use super::state::{At, Core, Look, Parts};
 use super::transfer::temporary;
 use alloc::vec::Vec;
 use culvert::{
-    Attributes, Caller, Entry, Errno, Error, FileKind, FileSystem, Node, RenameFlags, Result,
-    SetAttributes,
+    Attributes, Caller, Entry, Errno, Error, FileKind, Node, RenameFlags, Result, SetAttributes,
 };
 
 /// Where files lie that were renamed so, on each branch.
@@ -19,24 +17,24 @@ const KEPT: &[u8] = b".mergerfs_rename_exdev";
 /// Bytes of a name at most.
 const LONGEST: usize = 255;
 
-impl UnionFs {
-    /// [`UnionFs::add_name`], or a symbolic link.
-    pub(super) fn link_or_symlink(
+impl Core {
+    /// [`Core::add_name`], or a symbolic link.
+    pub fn link_or_symlink(
         &self,
         caller: &Caller<'_>,
         node: Node,
         (dir, name): At<'_>,
     ) -> Result<Entry> {
-        let how = self.core.settings().link_exdev;
+        let how = self.settings().link_exdev;
         match self.add_name(caller, node, dir, name) {
             Err(error) if error.errno() == Errno::EXDEV && how != Exdev::Error => {}
             linked => return linked,
         }
-        let old = self.core.seen_path(node);
+        let old = self.seen_path(node);
         let target = match how {
             Exdev::AbsoluteBase => {
-                let (index, _) = self.core.first(node)?;
-                [&self.core.branches[index].source[..], b"/", &old].concat()
+                let (index, _) = self.first(node)?;
+                [&self.branches[index].source[..], b"/", &old].concat()
             }
             how => self.target_of(how, dir, &old),
         };
@@ -46,16 +44,16 @@ impl UnionFs {
             Function::Symlink,
             &mut |branch, dir| branch.symlink(caller, dir, name, &target),
         )?;
-        self.forget(made.attributes.node, 1);
+        self.nodes.forget(made.attributes.node, 1).give_back();
         // As a link: who asked for it gets the file.
         let attributes = self.attributes(caller, node)?;
-        self.core.nodes.with(node, |known| known.refer())?;
+        self.nodes.with(node, |known| known.refer())?;
         Ok(Entry { attributes })
     }
 
-    /// [`UnionFs::move_name`], or a move to a directory of the branch's own and a symbolic link to
+    /// [`Core::move_name`], or a move to a directory of the branch's own and a symbolic link to
     /// there.
-    pub(super) fn move_or_symlink(
+    pub fn move_or_symlink(
         &self,
         caller: &Caller<'_>,
         from: At<'_>,
@@ -66,48 +64,44 @@ impl UnionFs {
             Err(error) if error.errno() == Errno::EXDEV => error,
             moved => return moved,
         };
-        let how = self.core.settings().rename_exdev;
+        let how = self.settings().rename_exdev;
         if how == Exdev::Error || flags.exchange() {
             return Err(refused);
         }
-        let _changing = self.core.names.change();
-        let old_parts = self.core.directory(caller, from.0)?;
-        let new_parts = self.core.directory(caller, to.0)?;
-        let news = self
-            .core
-            .all(caller, &new_parts, to.1, true, Look::Glance)?;
+        let _changing = self.names.change();
+        let old_parts = self.directory(caller, from.0)?;
+        let new_parts = self.directory(caller, to.0)?;
+        let news = self.all(caller, &new_parts, to.1, true, Look::Glance)?;
         if !news.is_empty() {
             // A link cannot take its place at one moment.
             return Err(refused);
         }
-        let olds = self
-            .core
-            .all(caller, &old_parts, from.1, false, Look::Exact)?;
+        let olds = self.all(caller, &old_parts, from.1, false, Look::Exact)?;
         let is_directory = kind(&olds)? == FileKind::Directory;
         let owner = olds.first().map_or(0, |one| one.1.entry.attributes.uid);
         let olds = instances(olds);
-        let mut acting = self.core.acting(caller, Function::Rename, &olds)?;
+        let mut acting = self.acting(caller, Function::Rename, &olds)?;
         self.may_remove(caller, &old_parts, &acting, owner)?;
         acting.sort_unstable_by(|left, right| right.cmp(left));
-        let above = self.core.seen_path(from.0);
+        let above = self.seen_path(from.0);
         // A file has both names until the link is there: whoever is killed meanwhile leaves the old
         // or the new name. Of a directory the link comes first.
         let mut places = Vec::new();
         for &index in &acting {
-            let make = || self.core.kept(caller, index, &old_parts, &above);
-            let kept = match self.core.elevates {
+            let make = || self.kept(caller, index, &old_parts, &above);
+            let kept = match self.elevates {
                 true => as_superuser(make),
                 false => make(),
             }?;
             places.push((index, kept));
         }
-        let name = self.core.free_name(caller, &places, from.1)?;
+        let name = self.free_name(caller, &places, from.1)?;
         let kept = joined(KEPT, &joined(&above, &name));
         let target = self.target_of(how, to.0, &kept);
         let mut linked = Vec::new();
         if !is_directory {
             for &(index, kept) in &places {
-                let branch = &self.core.branches[index].fs;
+                let branch = &self.branches[index].fs;
                 let old = olds.iter().find(|one| one.index == index);
                 let old = old.ok_or(Errno::ESTALE)?.node;
                 if let Ok(made) = branch.link(caller, old, kept, &name) {
@@ -118,19 +112,19 @@ impl UnionFs {
         }
         let undo = || {
             for &(index, kept) in places.iter().filter(|one| linked.contains(&one.0)) {
-                let _ = self.core.branches[index].fs.unlink(caller, kept, &name);
+                let _ = self.branches[index].fs.unlink(caller, kept, &name);
             }
         };
         let (index, part) = self
             .new_place(caller, to.0, &new_parts)
             .inspect_err(|_| undo())?;
-        let made = self.core.branches[index]
+        let made = self.branches[index]
             .fs
             .symlink(caller, part, to.1, &target)
             .inspect_err(|_| undo())?;
-        self.core.branches[index].fs.forget(made.attributes.node, 1);
+        self.branches[index].fs.forget(made.attributes.node, 1);
         for (at, &(index, kept)) in places.iter().enumerate() {
-            let branch = &self.core.branches[index].fs;
+            let branch = &self.branches[index].fs;
             let old = old_parts[index].ok_or(Errno::ESTALE)?;
             let done = match linked.contains(&index) {
                 true => branch.unlink(caller, old, from.1),
@@ -142,7 +136,7 @@ impl UnionFs {
             };
             if let Err(error) = done {
                 if at == 0 {
-                    let (link, part) = (&self.core.branches[index], part);
+                    let (link, part) = (&self.branches[index], part);
                     let _ = link.fs.unlink(caller, part, to.1);
                     undo();
                 }
@@ -153,18 +147,17 @@ impl UnionFs {
     }
 
     fn new_place(&self, caller: &Caller<'_>, dir: Node, parts: &Parts) -> Result<(usize, Node)> {
-        let places = self.core.places(caller, dir, parts, Function::Symlink)?;
+        let places = self.places(caller, dir, parts, Function::Symlink)?;
         let index = *places.first().ok_or(Errno::ENOSPC)?;
         self.may_change(caller, parts, &[index])?;
-        self.core
-            .settle(caller, dir, parts, (index, Function::Symlink))
+        self.settle(caller, dir, parts, (index, Function::Symlink))
     }
 
     /// What a link in the directory `dir` says that leads to `path` below the root.
     fn target_of(&self, how: Exdev, dir: Node, path: &[u8]) -> Vec<u8> {
         match how {
-            Exdev::Relative => relative(&self.core.seen_path(dir), path),
-            _ => [&self.core.target[..], b"/", path].concat(),
+            Exdev::Relative => relative(&self.seen_path(dir), path),
+            _ => [&self.target[..], b"/", path].concat(),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! An open file of a branch, with the union's numbers; and which goes on with the file where that is
 //! moved to another branch.
 
-use super::state::Core;
+use super::branch::Tree;
+use super::state::{Core, Shared};
 use alloc::{boxed::Box, sync::Arc};
 use culvert::{
     Attributes, Caller, Errno, Error, File, FileLayer, LayeredFile, Node, OpenFlags, Operation,
@@ -11,7 +12,7 @@ use culvert_sys::sync::OnceCell;
 
 /// It, which keeps its node.
 pub struct UnionFile {
-    core: Arc<Core>,
+    shared: Arc<Shared>,
     node: Node,
     flags: OpenFlags,
     /// Whether it is moved where there is no room (option `moveonenospc` when it was opened).
@@ -21,7 +22,7 @@ pub struct UnionFile {
 
 /// Where it is: on the last branch of this list.
 struct Place {
-    index: usize,
+    tree: Arc<Tree>,
     part: Node,
     inner: Box<dyn File>,
     /// This has a reference of the branch's.
@@ -30,9 +31,9 @@ struct Place {
 }
 
 impl Place {
-    const fn new(index: usize, part: Node, inner: Box<dyn File>, referred: bool) -> Self {
+    const fn new(tree: Arc<Tree>, part: Node, inner: Box<dyn File>, referred: bool) -> Self {
         Self {
-            index,
+            tree,
             part,
             inner,
             referred,
@@ -47,7 +48,7 @@ const PIECE: usize = 1 << 20;
 impl UnionFile {
     /// `inner`, which is `node`, on branch `index`, where it is `part`, open with `flags`.
     pub fn wrap(
-        core: &Arc<Core>,
+        core: &Core,
         node: Node,
         (index, part): (usize, Node),
         flags: OpenFlags,
@@ -55,11 +56,11 @@ impl UnionFile {
     ) -> Result<Box<dyn File>> {
         core.nodes.pin(node)?;
         Ok(Box::new(LayeredFile(Self {
-            core: Arc::clone(core),
+            shared: Arc::clone(core.shared()),
             node,
             flags,
             moves: core.settings().moves.is_some(),
-            first: Place::new(index, part, inner, false),
+            first: Place::new(Arc::clone(&core.branches[index].tree), part, inner, false),
         })))
     }
 
@@ -81,10 +82,11 @@ impl UnionFile {
             if found.is_ok_and(|found| found.links > 0) {
                 return Ok(());
             }
-            let Some(to) = self.core.moved((here.index, here.part)) else {
+            let core = Core::now(&self.shared);
+            let Some(to) = core.moved((&here.tree, here.part)) else {
                 return Ok(());
             };
-            match self.go_on(here, to, None) {
+            match self.go_on(&core, here, to, None) {
                 // It was removed there.
                 Err(error) if matches!(error.errno(), Errno::ESTALE | Errno::ENOENT) => {
                     return Ok(());
@@ -103,20 +105,32 @@ impl UnionFile {
     }
 
     /// Goes on with what is node `to` of a branch: `opened`, if this has a reference on it.
-    fn go_on(&self, here: &Place, to: (usize, Node), opened: Option<Box<dyn File>>) -> Result<()> {
+    fn go_on(
+        &self,
+        core: &Core,
+        here: &Place,
+        to: (usize, Node),
+        opened: Option<Box<dyn File>>,
+    ) -> Result<()> {
+        let tree = &core.branches[to.0].tree;
         let referred = opened.is_some();
         let made = here.next.get_or_try_init(|| {
             let inner = match opened {
                 Some(opened) => opened,
-                None => self.core.open_again(to, self.flags())?,
+                None => core.open_again(to, self.flags())?,
             };
-            Ok::<_, Error>(Box::new(Place::new(to.0, to.1, inner, referred)))
+            Ok::<_, Error>(Box::new(Place::new(
+                Arc::clone(tree),
+                to.1,
+                inner,
+                referred,
+            )))
         });
         let is_its = made
             .as_ref()
             .is_ok_and(|made| made.part == to.1 && made.referred);
         if referred && !is_its {
-            self.core.branches[to.0].fs.forget(to.1, 1);
+            tree.fs.forget(to.1, 1);
         }
         made.map(drop)
     }
@@ -124,10 +138,15 @@ impl UnionFile {
     /// Whether it could be moved where `more` bytes have room, or was already.
     fn moves_on(&self, more: u64) -> bool {
         let here = self.place();
-        let at = (here.index, here.part);
         let open = (&*here.inner, self.flags());
-        match self.core.make_room(self.node, at, open, more) {
-            Some((to, part, opened)) => self.go_on(here, (to, part), Some(opened)).is_ok(),
+        let core = Core::now(&self.shared);
+        let at = core.branch_of(&here.tree);
+        let moved = at.and_then(|at| core.make_room(self.node, (at, here.part), open, more));
+        match moved {
+            Some((to, part, opened)) => {
+                let done = self.go_on(&core, here, (to, part), Some(opened));
+                done.is_ok()
+            }
             None => self.catch_up().is_ok() && !core::ptr::eq(here, self.place()),
         }
     }
@@ -187,11 +206,11 @@ impl Drop for UnionFile {
         let mut here = Some(&self.first);
         while let Some(place) = here {
             if place.referred {
-                self.core.branches[place.index].fs.forget(place.part, 1);
+                place.tree.fs.forget(place.part, 1);
             }
             here = place.next.get().map(|next| &**next);
         }
-        self.core.nodes.unpin(self.node).to(&self.core.branches);
+        self.shared.nodes.unpin(self.node).give_back();
     }
 }
 
@@ -203,7 +222,7 @@ impl FileLayer for UnionFile {
     }
 
     fn seen(&self, _: &Caller<'_>, attributes: Attributes) -> Attributes {
-        self.core.shown(self.node, self.place().index, attributes)
+        Core::now(&self.shared).shown(self.node, &self.place().tree, attributes)
     }
 
     fn around<T>(&self, _: Operation, mut work: impl FnMut() -> Result<T>) -> Result<T> {

@@ -1,13 +1,14 @@
 //! The file system: what is asked. What is changed is in `changes`.
 
 use super::branch::Branch;
+use super::branches::{Opener, Wanted};
 use super::control::{Control, NAME, NODE};
 use super::file::UnionFile;
 use super::listing::{OpenDirectory, list};
 use super::moves::Moves;
 use super::nodes::Nodes;
-use super::options::{Exdev, Function, Settings};
-use super::state::Core;
+use super::options::{Exdev, Function, Settings, modes};
+use super::state::{Core, Shared};
 use super::{ROOT, making};
 use crate::Environment;
 use crate::name_changes::NameChanges;
@@ -20,10 +21,7 @@ use culvert::{
 use culvert_sys::process;
 
 /// Several file systems as one.
-pub struct UnionFs {
-    pub(super) core: Arc<Core>,
-    pub(super) capabilities: Capabilities,
-}
+pub struct UnionFs(Arc<Shared>);
 
 /// `FUSE_SUPER_MAGIC`, which is mergerfs's.
 const MAGIC: u64 = 0x6573_5546;
@@ -36,105 +34,111 @@ fn names(number: u64, environment: &Environment<'_>) -> NameChanges {
 }
 
 impl UnionFs {
-    /// The union of `branches`, those of `mount`.
-    pub fn new(
-        mount: &Mount,
-        environment: &Environment<'_>,
-        branches: Vec<Branch>,
-    ) -> Result<Self> {
+    /// The union that `mount` is.
+    pub fn new(mount: &Mount, environment: &Environment<'_>) -> Result<Self> {
         let settings = Settings::parse(mount)?;
-        let can = |each: fn(Capabilities) -> bool| {
-            let mut all = branches.iter().map(|branch| each(branch.fs.capabilities()));
-            (all.clone().all(|can| can), all.any(|can| can))
-        };
-        // What only reads needs no more than to be asked.
-        let checks = can(|can| can.checks_permissions || can.read_only).0
-            && can(|can| can.checks_permissions).1;
-        if environment.alone
-            && !checks
-            && can(|can| can.checks_permissions).1
-            && process::geteuid() == 0
-        {
-            // What others make on a directory would be the superuser's.
-            return Err(Error::because(
-                Errno::EINVAL,
-                "a kernel mount of root's cannot write to directories and to file systems in memory at once",
-            ));
-        }
-        let capabilities = Capabilities {
-            read_only: mount.read_only() || can(|can| can.read_only).0,
-            case_insensitive: can(|can| can.case_insensitive).1,
-            immutable: false,
-            xattrs: can(|can| can.xattrs).1,
-            hard_links: can(|can| can.hard_links).1,
-            checks_permissions: checks,
-            transient_nodes: true,
-            locks: can(|can| can.locks).0,
-            polls: can(|can| can.polls).1,
-        };
+        let each = mount.branches.iter().zip(modes(mount)?);
+        let wanted: Vec<_> = each
+            .map(|(mount, how)| Wanted {
+                mount: mount.clone(),
+                how,
+            })
+            .collect();
+        // Whatever becomes of its branches.
+        let root = |branch: &Mount| super::number(branch, Node(1)).0;
+        let salts = mount.branches.iter();
+        let salts = salts.fold(0, |sum, branch| super::branch::mix(sum ^ root(branch)));
+        let number = salts ^ super::parts::hash(&mount.target);
+        let names = names(number, environment);
+        let opener = Opener::new(mount, environment);
+        let changes = names.count();
+        let first = (settings, wanted);
+        let control = Control::new((number, changes), environment, opener, first)?;
+        let branches = control.branches();
+        let capabilities = capabilities(&branches, mount.read_only(), environment.alone)?;
         let nodes = Nodes::new(ROOT, &branches, environment.keeper, !environment.alone);
-        let salts = branches
-            .iter()
-            .fold(0, |sum, branch| super::branch::mix(sum ^ branch.inode(1)));
-        let target = super::parts::hash(&mount.target);
-        Ok(Self {
-            core: Arc::new(Core {
-                branches,
-                nodes,
-                control: Control::new(salts ^ target, environment, settings),
-                target: mount.target.clone(),
-                names: names(salts ^ target, environment),
-                moves: Moves::new(salts ^ target, environment),
-                keeper: environment.keeper,
-                elevates: environment.alone && process::geteuid() == 0,
-            }),
+        Ok(Self(Arc::new(Shared {
+            nodes,
+            control,
             capabilities,
-        })
+            target: mount.target.clone(),
+            names,
+            moves: Moves::new(number, environment),
+            keeper: environment.keeper,
+            elevates: environment.alone && process::geteuid() == 0,
+        })))
     }
 
-    /// `EROFS` on a mount that is to stay as it is.
-    pub(super) fn writable(&self) -> Result<()> {
-        match self.capabilities.read_only {
-            true => Err(Errno::EROFS.into()),
-            false => Ok(()),
-        }
+    fn core(&self) -> Core {
+        Core::now(&self.0)
     }
+}
 
+/// What the union of `branches` can do.
+fn capabilities(branches: &[Branch], read_only: bool, alone: bool) -> Result<Capabilities> {
+    let can = |each: fn(Capabilities) -> bool| {
+        let mut all = branches.iter().map(|branch| each(branch.fs.capabilities()));
+        (all.clone().all(|can| can), all.any(|can| can))
+    };
+    // What only reads needs no more than to be asked.
+    let checks =
+        can(|can| can.checks_permissions || can.read_only).0 && can(|can| can.checks_permissions).1;
+    if alone && !checks && can(|can| can.checks_permissions).1 && process::geteuid() == 0 {
+        // What others make on a directory would be the superuser's.
+        return Err(Error::because(
+            Errno::EINVAL,
+            "a kernel mount of root's cannot write to directories and to file systems in memory at once",
+        ));
+    }
+    Ok(Capabilities {
+        read_only: read_only || can(|can| can.read_only).0,
+        case_insensitive: can(|can| can.case_insensitive).1,
+        immutable: false,
+        xattrs: can(|can| can.xattrs).1,
+        hard_links: can(|can| can.hard_links).1,
+        checks_permissions: checks,
+        transient_nodes: true,
+        locks: can(|can| can.locks).0,
+        polls: can(|can| can.polls).1,
+    })
+}
+
+impl Core {
     /// `opened` with `flags` on branch `index`, where it is `part`, as `node` of the union.
-    pub(super) fn opened(
+    pub fn opened(
         &self,
         node: Node,
         at: (usize, Node),
         flags: OpenFlags,
         opened: Opened,
     ) -> Result<Opened> {
-        let inner = self.core.driven(at, opened)?;
-        let file = UnionFile::wrap(&self.core, node, at, flags, inner)?;
+        let inner = self.driven(at, opened)?;
+        let file = UnionFile::wrap(self, node, at, flags, inner)?;
         Ok(Opened::Driven(file))
     }
 
     /// Gives what is opened for writing with `flags`, and has several names, an inode of its own, and
     /// has the front end look for it again: `ESTALE`.
-    fn break_link(
+    fn break_own_link(
         &self,
         caller: &Caller<'_>,
         node: Node,
         (index, part): (usize, Node),
         flags: OpenFlags,
     ) -> Result<()> {
-        if !self.core.settings().copies_links || !(flags.write() || flags.truncate()) {
+        if !self.settings().copies_links || !(flags.write() || flags.truncate()) {
             return Ok(());
         }
-        let branch = &self.core.branches[index];
+        let branch = &self.branches[index];
         let found = branch.fs.attributes(caller, part)?;
-        let place = self.core.nodes.with(node, |known| known.place.clone())?;
+        let place = self.nodes.with(node, |known| known.place.clone())?;
         match place.filter(|_| found.links > 1 && branch.changes()) {
             None => Ok(()),
             Some((dir, name)) => {
                 // Only who may write it.
                 branch.fs.access(caller, part, Access::WRITE)?;
                 let at = (index, part);
-                self.core.break_link(caller, (dir, &name), at)?;
+                self.break_link(caller, (dir, &name), at)?;
                 Err(Errno::ESTALE.into())
             }
         }
@@ -142,13 +146,13 @@ impl UnionFs {
 
     /// Whether `caller` may do what only the union can check: on a branch that does not where the
     /// others do.
-    pub(super) fn guard(
+    pub fn guard(
         &self,
         caller: &Caller<'_>,
         (index, part): (usize, Node),
         access: Access,
     ) -> Result<()> {
-        let branch = &self.core.branches[index].fs;
+        let branch = &self.branches[index].fs;
         match self.capabilities.checks_permissions && !branch.capabilities().checks_permissions {
             true => branch.access(caller, part, access),
             false => Ok(()),
@@ -156,7 +160,7 @@ impl UnionFs {
     }
 
     /// Whether what is opened with `flags` on branch `index` can be written there.
-    pub(super) fn may_open(
+    pub fn may_open(
         &self,
         caller: &Caller<'_>,
         (index, part): (usize, Node),
@@ -166,7 +170,7 @@ impl UnionFs {
         if writes {
             self.writable()?;
         }
-        if writes && self.core.branches[index].fs.capabilities().read_only {
+        if writes && self.branches[index].fs.capabilities().read_only {
             return Err(Errno::EROFS.into());
         }
         let read = if flags.read() { Access::READ.0 } else { 0 };
@@ -176,25 +180,24 @@ impl UnionFs {
 
     /// What `entry` of branch `index` is, whose reference it has.
     fn identified(&self, caller: &Caller<'_>, index: usize, entry: Entry) -> Result<Entry> {
-        let core = &self.core;
-        let found = super::found::Found::new(&core.branches[index], entry);
-        if found.node() == core.branches[index].fs.root() {
+        let found = super::found::Found::new(&self.branches[index], entry);
+        if found.node() == self.branches[index].fs.root() {
             return Ok(Entry {
                 attributes: self.attributes(caller, ROOT)?,
             });
         }
         if found.entry.attributes.kind == FileKind::Directory
-            && let Ok(path) = core.branches[index].fs.path_of(found.node())
-            && let Ok(node) = core.walk(caller, &path)
+            && let Ok(path) = self.branches[index].fs.path_of(found.node())
+            && let Ok(node) = self.walk(caller, &path)
         {
-            let parts = core.directory(caller, node);
+            let parts = self.directory(caller, node);
             if parts.is_ok_and(|parts| parts[index] == Some(found.node())) {
                 let attributes = self.attributes(caller, node)?;
                 return Ok(Entry { attributes });
             }
-            core.nodes.forget(node, 1).to(&core.branches);
+            self.nodes.forget(node, 1).give_back();
         }
-        core.enter(None, Vec::from([(index, found)]))
+        self.enter(None, Vec::from([(index, found)]))
     }
 
     /// What the first branch that `fd` belongs to says of it by `ask`.
@@ -202,7 +205,7 @@ impl UnionFs {
         &self,
         mut ask: impl FnMut(&dyn FileSystem) -> Result<T>,
     ) -> Result<(usize, T)> {
-        for (index, branch) in self.core.branches.iter().enumerate() {
+        for (index, branch) in self.branches.iter().enumerate() {
             match ask(&*branch.fs) {
                 Err(error) if matches!(error.errno(), Errno::EXDEV | Errno::ENOSYS) => {}
                 answer => return Ok((index, answer?)),
@@ -210,9 +213,7 @@ impl UnionFs {
         }
         Err(Errno::EXDEV.into())
     }
-}
 
-impl Core {
     /// fsync(2) of `dir` on all branches.
     pub fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
         for (index, part) in self
@@ -230,7 +231,7 @@ impl Core {
 
 impl FileSystem for UnionFs {
     fn capabilities(&self) -> Capabilities {
-        self.capabilities
+        self.0.capabilities
     }
 
     fn root(&self) -> Node {
@@ -238,44 +239,47 @@ impl FileSystem for UnionFs {
     }
 
     fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
-        self.core.lookup(caller, dir, name)
+        let core = self.core();
+        core.lookup(caller, dir, name)
     }
 
     fn reach(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
+        let core = self.core();
         // Each branch judges the right to search.
         let checks = |branch: &Branch| branch.fs.capabilities().checks_permissions;
-        match self.core.branches.iter().all(checks) {
+        match core.branches.iter().all(checks) {
             true => {
-                let follow = self.core.settings().follow;
-                self.core.reach(caller, from, path, follow)
+                let follow = core.settings().follow;
+                core.reach(caller, from, path, follow)
             }
             false => None,
         }
     }
 
     fn parent(&self, dir: Node) -> Result<Node> {
+        let core = self.core();
         if dir == ROOT {
             return Ok(ROOT);
         }
         let caller = Caller::SYSTEM;
-        let parts = self.core.instances(&caller, dir)?;
-        self.core.directory(&caller, dir)?;
+        let parts = core.instances(&caller, dir)?;
+        core.directory(&caller, dir)?;
         let mut gone = Errno::ENOENT.into();
         for part in parts {
-            let branch = &self.core.branches[part.index].fs;
+            let branch = &core.branches[part.index].fs;
             match branch.parent(part.node) {
                 Ok(above) => {
-                    if let Some(node) = self.core.nodes.part_of(part.index, above) {
+                    if let Some(node) = core.nodes.part_of(&core.branches[part.index], above) {
                         return Ok(node);
                     }
                     // Others have moved it to where nobody has looked yet.
                     let path = branch.path_of(above)?;
-                    let node = self.core.walk(&caller, &path)?;
+                    let node = core.walk(&caller, &path)?;
                     let path = branch.path_of(part.node)?;
-                    let below = self.core.walk(&caller, &path);
-                    self.core.nodes.forget(node, 1).to(&self.core.branches);
+                    let below = core.walk(&caller, &path);
+                    core.nodes.forget(node, 1).give_back();
                     let below = below?;
-                    self.core.nodes.forget(below, 1).to(&self.core.branches);
+                    core.nodes.forget(below, 1).give_back();
                     return Ok(node);
                 }
                 Err(error) => gone = error,
@@ -285,21 +289,22 @@ impl FileSystem for UnionFs {
     }
 
     fn path_of(&self, node: Node) -> Result<Vec<u8>> {
+        let core = self.core();
         if node == NODE {
             return Ok(NAME.to_vec());
         }
-        self.core.nodes.with(node, |_| ())?;
+        core.nodes.with(node, |_| ())?;
         // What is known by its name has none where that is another's by now.
-        if let Err(error) = self.core.first(node) {
+        if let Err(error) = core.first(node) {
             return Err(match error.errno() {
                 Errno::ESTALE => Errno::ENOENT.into(),
                 _ => error,
             });
         }
-        let members = self.core.nodes.with(node, |known| known.members.clone())?;
+        let members = core.nodes.with(node, |known| known.members.clone())?;
         let mut gone = Errno::ENOENT.into();
         for member in members {
-            match self.core.branches[member.index].fs.path_of(member.node) {
+            match member.tree.fs.path_of(member.node) {
                 Ok(path) => return Ok(path),
                 Err(error) if error.errno() == Errno::ESTALE => {}
                 Err(error) => gone = error,
@@ -309,61 +314,66 @@ impl FileSystem for UnionFs {
     }
 
     fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes> {
-        self.core.attributes(caller, node)
+        let core = self.core();
+        core.attributes(caller, node)
     }
 
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
+        let core = self.core();
         if node == NODE {
-            return caller.may(access, &self.core.control.attributes());
+            return caller.may(access, &core.control.attributes());
         }
-        let (index, part) = self.core.one(caller, node, Function::Access)?;
-        let branch = &self.core.branches[index].fs;
+        let (index, part) = core.one(caller, node, Function::Access)?;
+        let branch = &core.branches[index].fs;
         // That nothing is written on this branch is no reason that something is not to be written:
         // a directory is made on another.
-        let kind = self.core.nodes.with(node, |known| known.kind)?;
+        let kind = core.nodes.with(node, |known| known.kind)?;
         if access.write() && kind == FileKind::Directory && branch.capabilities().read_only {
-            self.writable()?;
+            core.writable()?;
             return caller.may(access, &branch.attributes(caller, part)?);
         }
         if access.write() {
-            self.writable()?;
+            core.writable()?;
         }
         branch.access(caller, part, access)
     }
 
     fn readlink(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
-        let (index, part) = self.core.one(caller, node, Function::Readlink)?;
-        match self.core.branches[index].fs.readlink(caller, part) {
+        let core = self.core();
+        let (index, part) = core.one(caller, node, Function::Readlink)?;
+        match core.branches[index].fs.readlink(caller, part) {
             // A file that is shown as one.
-            Err(error) if error.errno() == Errno::EINVAL && self.core.settings().symlinkify => {
-                self.core.told(caller, node, b"fullpath")
+            Err(error) if error.errno() == Errno::EINVAL && core.settings().symlinkify => {
+                core.told(caller, node, b"fullpath")
             }
             target => target,
         }
     }
 
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
+        let core = self.core();
         if node == NODE {
             return Err(Errno::EACCES.into());
         }
         let all;
-        let at = match self.core.settings().policy(Function::Open).is_first() {
-            true => self.core.first(node)?,
+        let at = match core.settings().policy(Function::Open).is_first() {
+            true => core.first(node)?,
             false => {
-                all = self.core.instances(caller, node)?;
-                let one = self.core.asked(caller, Function::Open, &all)?;
+                all = core.instances(caller, node)?;
+                let one = core.asked(caller, Function::Open, &all)?;
                 (one.index, one.node)
             }
         };
-        self.may_open(caller, at, flags)?;
-        self.break_link(caller, node, at, flags)?;
-        let opened = self.core.branches[at.0].fs.open(caller, at.1, flags)?;
-        self.opened(node, at, flags, opened)
+        core.may_open(caller, at, flags)?;
+        core.break_own_link(caller, node, at, flags)?;
+        let opened = core.branches[at.0].fs.open(caller, at.1, flags)?;
+        core.opened(node, at, flags, opened)
     }
 
     fn is_open_for_writing(&self, node: Node) -> Result<bool> {
-        let (index, part) = self.core.first(node)?;
-        self.core.branches[index].fs.is_open_for_writing(part)
+        let core = self.core();
+        let (index, part) = core.first(node)?;
+        core.branches[index].fs.is_open_for_writing(part)
     }
 
     fn restore(
@@ -373,10 +383,11 @@ impl FileSystem for UnionFs {
         flags: OpenFlags,
         state: &[u8],
     ) -> Result<Opened> {
-        let at = self.core.first(node)?;
-        let branch = &self.core.branches[at.0].fs;
+        let core = self.core();
+        let at = core.first(node)?;
+        let branch = &core.branches[at.0].fs;
         let opened = branch.restore(caller, at.1, flags, state)?;
-        self.opened(node, at, flags, opened)
+        core.opened(node, at, flags, opened)
     }
 
     fn open_directory(
@@ -385,9 +396,10 @@ impl FileSystem for UnionFs {
         dir: Node,
         _: OpenFlags,
     ) -> Result<OpenedDirectory> {
-        let opened = OpenDirectory::new(&self.core, dir)?;
-        for part in self.core.instances(caller, dir)? {
-            self.guard(caller, (part.index, part.node), Access::READ)?;
+        let core = self.core();
+        let opened = OpenDirectory::new(&self.0, dir)?;
+        for part in core.instances(caller, dir)? {
+            core.guard(caller, (part.index, part.node), Access::READ)?;
         }
         Ok(OpenedDirectory::Driven(Box::new(opened)))
     }
@@ -399,25 +411,28 @@ impl FileSystem for UnionFs {
         from: u64,
         sink: &mut DirectorySink<'_>,
     ) -> Result<()> {
-        let names = self.core.listing(caller, dir)?;
+        let core = self.core();
+        let names = core.listing(caller, dir)?;
         list(&names, from, sink);
         Ok(())
     }
 
     fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
-        self.core.sync_directory(dir, data_only)
+        let core = self.core();
+        core.sync_directory(dir, data_only)
     }
 
     fn statfs(&self) -> Result<StatFs> {
+        let core = self.core();
         let mut sum = StatFs {
             magic: MAGIC,
             block_size: u32::MAX,
             name_max: u32::MAX,
-            read_only: self.capabilities.read_only,
+            read_only: self.0.capabilities.read_only,
             ..StatFs::default()
         };
         let (mut seen, mut bytes) = (Vec::new(), [0u64; 3]);
-        for branch in &self.core.branches {
+        for branch in core.branches.iter() {
             let found = branch.fs.statfs()?;
             let unit = u64::from(found.block_size.max(1));
             sum.block_size = sum.block_size.min(found.block_size.max(1));
@@ -427,7 +442,7 @@ impl FileSystem for UnionFs {
                 continue;
             }
             seen.extend(branch.device);
-            let [ro, nc] = self.core.settings().tells_full;
+            let [ro, nc] = core.settings().tells_full;
             let is_full = !branch.changes() && !ro || !branch.creates() && !nc;
             let free = if is_full { 0 } else { found.blocks_available };
             bytes[0] = bytes[0].saturating_add(found.blocks.saturating_mul(unit));
@@ -442,11 +457,12 @@ impl FileSystem for UnionFs {
     }
 
     fn validity(&self) -> Validity {
+        let core = self.core();
         // Who is told of a link, and gets a symbolic one, is not to believe it for long.
-        if self.core.settings().link_exdev != Exdev::Error {
+        if core.settings().link_exdev != Exdev::Error {
             return Validity::NONE;
         }
-        let all = self.core.branches.iter().map(|branch| branch.fs.validity());
+        let all = core.branches.iter().map(|branch| branch.fs.validity());
         all.fold(Validity::SECOND, |least, one| Validity {
             entry: least.entry.min(one.entry),
             attributes: least.attributes.min(one.attributes),
@@ -455,22 +471,24 @@ impl FileSystem for UnionFs {
     }
 
     fn get_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+        let core = self.core();
         if node == NODE {
-            return self.core.control_value(name);
+            return core.control_value(name);
         }
         if let Some(word) = name.strip_prefix(b"user.mergerfs.") {
-            return self.core.told(caller, node, word);
+            return core.told(caller, node, word);
         }
-        let (index, part) = self.core.one(caller, node, Function::Getxattr)?;
-        self.core.branches[index].fs.get_xattr(caller, part, name)
+        let (index, part) = core.one(caller, node, Function::Getxattr)?;
+        core.branches[index].fs.get_xattr(caller, part, name)
     }
 
     fn list_xattr(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
+        let core = self.core();
         if node == NODE {
-            return Ok(self.core.control_names());
+            return Ok(core.control_names());
         }
-        let (index, part) = self.core.one(caller, node, Function::Listxattr)?;
-        self.core.branches[index].fs.list_xattr(caller, part)
+        let (index, part) = core.one(caller, node, Function::Listxattr)?;
+        core.branches[index].fs.list_xattr(caller, part)
     }
 
     fn set_xattr(
@@ -481,16 +499,18 @@ impl FileSystem for UnionFs {
         value: &[u8],
         flags: u32,
     ) -> Result<()> {
+        let core = self.core();
         if node == NODE {
-            return self.core.set_option(caller, name, value);
+            return core.set_option(caller, name, value);
         }
-        self.on_each(caller, node, Function::SetXattr, &mut |branch, part| {
+        core.on_each(caller, node, Function::SetXattr, &mut |branch, part| {
             branch.set_xattr(caller, part, name, value, flags)
         })
     }
 
     fn remove_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
-        self.on_each(caller, node, Function::RemoveXattr, &mut |branch, part| {
+        let core = self.core();
+        core.on_each(caller, node, Function::RemoveXattr, &mut |branch, part| {
             branch.remove_xattr(caller, part, name)
         })
     }
@@ -501,8 +521,9 @@ impl FileSystem for UnionFs {
         node: Node,
         changes: &SetAttributes,
     ) -> Result<Attributes> {
+        let core = self.core();
         let function = making::function(changes);
-        self.on_each(caller, node, function, &mut |branch, part| {
+        core.on_each(caller, node, function, &mut |branch, part| {
             branch.set_attributes(caller, part, changes).map(drop)
         })?;
         self.attributes(caller, node)
@@ -516,11 +537,13 @@ impl FileSystem for UnionFs {
         flags: OpenFlags,
         mode: u32,
     ) -> Result<(Entry, Opened)> {
-        self.create_file(caller, dir, name, flags, mode)
+        let core = self.core();
+        core.create_file(caller, dir, name, flags, mode)
     }
 
     fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
-        self.make(caller, (dir, name), Function::Mkdir, &mut |branch, dir| {
+        let core = self.core();
+        core.make(caller, (dir, name), Function::Mkdir, &mut |branch, dir| {
             branch.mkdir(caller, dir, name, mode)
         })
     }
@@ -533,13 +556,15 @@ impl FileSystem for UnionFs {
         mode: u32,
         rdev: u64,
     ) -> Result<Entry> {
-        self.make(caller, (dir, name), Function::Mknod, &mut |branch, dir| {
+        let core = self.core();
+        core.make(caller, (dir, name), Function::Mknod, &mut |branch, dir| {
             branch.mknod(caller, dir, name, mode, rdev)
         })
     }
 
     fn symlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry> {
-        self.make(
+        let core = self.core();
+        core.make(
             caller,
             (dir, name),
             Function::Symlink,
@@ -548,15 +573,18 @@ impl FileSystem for UnionFs {
     }
 
     fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
-        self.link_or_symlink(caller, node, (dir, name))
+        let core = self.core();
+        core.link_or_symlink(caller, node, (dir, name))
     }
 
     fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.remove_file(caller, dir, name)
+        let core = self.core();
+        core.remove_file(caller, dir, name)
     }
 
     fn rmdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.remove_directory(caller, dir, name)
+        let core = self.core();
+        core.remove_directory(caller, dir, name)
     }
 
     fn rename(
@@ -566,7 +594,8 @@ impl FileSystem for UnionFs {
         to: (Node, &[u8]),
         flags: RenameFlags,
     ) -> Result<()> {
-        self.move_or_symlink(caller, from, to, flags)
+        let core = self.core();
+        core.move_or_symlink(caller, from, to, flags)
     }
 
     fn tmpfile(
@@ -576,66 +605,74 @@ impl FileSystem for UnionFs {
         flags: OpenFlags,
         mode: u32,
     ) -> Result<(Entry, Opened)> {
-        self.create_unnamed(caller, dir, flags, mode)
+        let core = self.core();
+        core.create_unnamed(caller, dir, flags, mode)
     }
 
     fn forget(&self, node: Node, count: u64) {
         if node != ROOT {
-            self.core.nodes.forget(node, count).to(&self.core.branches);
+            self.0.nodes.forget(node, count).give_back();
         }
     }
 
     fn hold(&self, node: Node) -> Result<()> {
+        let core = self.core();
         if node == NODE {
             return Ok(());
         }
-        self.core.first(node)?;
-        let held = self.core.nodes.hold(node)?;
-        for (index, part) in held {
+        core.first(node)?;
+        let held = core.nodes.hold(node)?;
+        for (tree, part) in held {
             // Where it is gone already nothing is held, and its release says nothing.
-            let _ = self.core.branches[index].fs.hold(part);
+            let _ = tree.fs.hold(part);
         }
         Ok(())
     }
 
     fn release(&self, node: Node) {
-        let (held, returned) = self.core.nodes.release(node);
-        for (index, part) in held {
-            self.core.branches[index].fs.release(part);
+        let core = self.core();
+        let (held, returned) = core.nodes.release(node);
+        for (tree, part) in held {
+            tree.fs.release(part);
         }
-        returned.to(&self.core.branches);
+        returned.give_back();
     }
 
     fn sync(&self) -> Result<()> {
-        let mut branches = self.core.branches.iter();
+        let core = self.core();
+        let mut branches = core.branches.iter();
         branches.try_for_each(|branch| branch.fs.sync())
     }
 
     /// A file is its branch's; a directory is none of its parts alone.
     fn kernel_node(&self, node: Node) -> Option<i32> {
-        let (index, part) = self.core.first(node).ok()?;
-        let branch = &self.core.branches[index].fs;
+        let core = self.core();
+        let (index, part) = core.first(node).ok()?;
+        let branch = &core.branches[index].fs;
         let found = branch.attributes(&Caller::SYSTEM, part).ok()?;
         (found.kind == FileKind::Regular).then(|| branch.kernel_node(part))?
     }
 
     fn handed_down(&self, node: Node) -> Option<i32> {
-        let (index, part) = self.core.first(node).ok()?;
-        self.core.branches[index].fs.handed_down(part)
+        let core = self.core();
+        let (index, part) = core.first(node).ok()?;
+        core.branches[index].fs.handed_down(part)
     }
 
     fn identify(&self, caller: &Caller<'_>, fd: i32) -> Result<Entry> {
-        let (index, entry) = self.by_descriptor(|branch| branch.identify(caller, fd))?;
-        self.identified(caller, index, entry)
+        let core = self.core();
+        let (index, entry) = core.by_descriptor(|branch| branch.identify(caller, fd))?;
+        core.identified(caller, index, entry)
     }
 
     fn adopt(&self, caller: &Caller<'_>, fd: i32, flags: OpenFlags) -> Result<(Entry, Opened)> {
+        let core = self.core();
         let (index, (entry, opened)) =
-            self.by_descriptor(|branch| branch.adopt(caller, fd, flags))?;
+            core.by_descriptor(|branch| branch.adopt(caller, fd, flags))?;
         let part = entry.attributes.node;
-        let entry = self.identified(caller, index, entry)?;
+        let entry = core.identified(caller, index, entry)?;
         let node = entry.attributes.node;
-        match self.opened(node, (index, part), flags, opened) {
+        match core.opened(node, (index, part), flags, opened) {
             Ok(opened) => Ok((entry, opened)),
             Err(error) => {
                 self.forget(node, 1);
@@ -645,14 +682,16 @@ impl FileSystem for UnionFs {
     }
 
     fn forked(&self, shared_descriptors: bool) {
-        self.core.names.forked(shared_descriptors);
-        for branch in &self.core.branches {
+        let core = self.core();
+        core.names.forked(shared_descriptors);
+        for branch in core.branches.iter() {
             branch.fs.forked(shared_descriptors);
         }
     }
 
     fn finish(&self) {
-        for branch in &self.core.branches {
+        let core = self.core();
+        for branch in core.branches.iter() {
             branch.fs.finish();
         }
     }

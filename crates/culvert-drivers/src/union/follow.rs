@@ -4,7 +4,7 @@
 //! A link is followed in the union, by names of the union: so nobody who changes one leads outside. One
 //! that leads outside stays a link, which the program follows by itself.
 
-use super::branch::mix;
+use super::branch::{Tree, mix};
 use super::options::{Follow, Function};
 use super::state::{Core, Parts};
 use alloc::{collections::VecDeque, vec::Vec};
@@ -39,7 +39,7 @@ impl Core {
             (Follow::All, _) => true,
         };
         if !wanted {
-            self.nodes.forget(node, 1).to(&self.branches);
+            self.nodes.forget(node, 1).give_back();
             return Ok(None);
         }
         let parts = match kind {
@@ -80,7 +80,7 @@ impl Core {
                 FileKind::Directory => Ok(true),
                 _ => Ok(left.is_empty()),
             };
-            self.nodes.forget(node, 1).to(&self.branches);
+            self.nodes.forget(node, 1).give_back();
             if !leads? {
                 return Ok(None);
             }
@@ -101,7 +101,7 @@ impl Core {
         let reached = reached?;
         if reached.parent != super::ROOT {
             // What is below keeps it.
-            self.nodes.forget(reached.parent, 1).to(&self.branches);
+            self.nodes.forget(reached.parent, 1).give_back();
         }
         Ok(reached.entry)
     }
@@ -142,14 +142,13 @@ impl Core {
         below(&self.target).or_else(|| branches.find_map(|branch| below(&branch.source)))
     }
 
-    /// The length of the link `node` of branch `index`, which says that it is `size`.
-    pub fn link_size(&self, node: Node, index: usize, size: u64) -> u64 {
+    /// The length of the link `node` of `branch`, which says that it is `size`.
+    pub fn link_size(&self, node: Node, branch: &Tree, size: u64) -> u64 {
         let member = self
             .nodes
-            .with(node, |known| known.members.first().copied());
-        let branch = &self.branches[index];
+            .with(node, |known| known.members.first().map(|one| one.node));
         match member {
-            Ok(Some(member)) if as_link(branch.number(member.node)) == node => {
+            Ok(Some(member)) if as_link(branch.number(member)) == node => {
                 let path = self.seen_path(node);
                 (branch.source.len() + 1 + path.len()) as u64
             }

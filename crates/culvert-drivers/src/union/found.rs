@@ -59,7 +59,7 @@ impl Drop for Found<'_> {
     fn drop(&mut self) {
         match self.lease {
             Lease::Reference => self.branch.fs.forget(self.node(), 1),
-            Lease::Pin(core, node) => core.nodes.unpin(node).to(&core.branches),
+            Lease::Pin(core, node) => core.nodes.unpin(node).give_back(),
             Lease::Name(_) => {}
         }
     }
@@ -82,7 +82,7 @@ impl Core {
         let asked = self.nodes.now();
         let attributes = glance.look(directory, name)?;
         let lease = match attributes.kind {
-            FileKind::Directory => match self.nodes.pin_part(index, attributes.node, asked) {
+            FileKind::Directory => match self.nodes.pin_part(branch, attributes.node, asked) {
                 Some(node) => Lease::Pin(self, node),
                 None => return self.find_exactly(caller, index, dir, name),
             },

@@ -2,7 +2,7 @@
 
 use super::options::InodeCalc;
 use super::parts::hash;
-use super::state::Core;
+use super::state::{Core, Shared};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use culvert::sync::Mutex;
 use culvert::{Caller, Directory, DirectoryEntry, DirectorySink, Errno, FileKind, Node, Result};
@@ -76,7 +76,7 @@ impl Core {
                         .lookup(caller, dir, &name)
                         .map(|entry| entry.attributes);
                     if let Ok(found) = &found {
-                        self.nodes.forget(found.node, 1).to(&self.branches);
+                        self.nodes.forget(found.node, 1).give_back();
                     }
                     return Name {
                         next: 0,
@@ -133,21 +133,21 @@ pub fn list(names: &[Name], from: u64, sink: &mut DirectorySink<'_>) {
 
 /// An open directory, which is read anew from the start alone.
 pub struct OpenDirectory {
-    core: Arc<Core>,
+    shared: Arc<Shared>,
     dir: Node,
     names: Mutex<Option<Arc<Vec<Name>>>>,
 }
 
 impl OpenDirectory {
     /// `dir`, which it keeps.
-    pub fn new(core: &Arc<Core>, dir: Node) -> Result<Self> {
-        let kind = core.nodes.with(dir, |known| known.kind)?;
+    pub fn new(shared: &Arc<Shared>, dir: Node) -> Result<Self> {
+        let kind = shared.nodes.with(dir, |known| known.kind)?;
         if kind != FileKind::Directory {
             return Err(Errno::ENOTDIR.into());
         }
-        core.nodes.pin(dir)?;
+        shared.nodes.pin(dir)?;
         Ok(Self {
-            core: Arc::clone(core),
+            shared: Arc::clone(shared),
             dir,
             names: Mutex::new(None),
         })
@@ -156,7 +156,7 @@ impl OpenDirectory {
 
 impl Drop for OpenDirectory {
     fn drop(&mut self) {
-        self.core.nodes.unpin(self.dir).to(&self.core.branches);
+        self.shared.nodes.unpin(self.dir).give_back();
     }
 }
 
@@ -167,7 +167,7 @@ impl Directory for OpenDirectory {
             Some(names) => names,
             None => {
                 let caller = Caller::SYSTEM;
-                let names = Arc::new(self.core.listing(&caller, self.dir)?);
+                let names = Arc::new(Core::now(&self.shared).listing(&caller, self.dir)?);
                 *self.names.lock() = Some(Arc::clone(&names));
                 names
             }
@@ -177,6 +177,6 @@ impl Directory for OpenDirectory {
     }
 
     fn sync(&self, data_only: bool) -> Result<()> {
-        self.core.sync_directory(self.dir, data_only)
+        Core::now(&self.shared).sync_directory(self.dir, data_only)
     }
 }

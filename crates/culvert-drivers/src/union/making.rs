@@ -1,10 +1,9 @@
 //! What is made: files, directories, links; and what is changed of what there is.
 
 use super::control::NAME;
-use super::filesystem::UnionFs;
 use super::found::{All, Found};
 use super::options::Function;
-use super::state::{At, Look, Parts};
+use super::state::{At, Core, Look, Parts};
 use alloc::vec::Vec;
 use culvert::{
     Caller, Entry, Errno, FileKind, FileSystem, Node, OpenFlags, Opened, Result, SetAttributes,
@@ -20,10 +19,10 @@ pub fn function(changes: &SetAttributes) -> Function {
     }
 }
 
-impl UnionFs {
+impl Core {
     /// Does `work` on what `node` is on each branch that `function` chooses. The error of the
     /// branch that is shown counts, or, if that is not among them, that of all.
-    pub(super) fn on_each(
+    pub fn on_each(
         &self,
         caller: &Caller<'_>,
         node: Node,
@@ -31,12 +30,12 @@ impl UnionFs {
         work: &mut dyn FnMut(&dyn FileSystem, Node) -> Result<()>,
     ) -> Result<()> {
         self.writable()?;
-        let all = self.core.instances(caller, node)?;
-        let acting = self.core.acting(caller, function, &all)?;
-        let first = self.core.first(node)?.0;
+        let all = self.instances(caller, node)?;
+        let acting = self.acting(caller, function, &all)?;
+        let first = self.first(node)?.0;
         let (mut done, mut refused) = (false, None);
         for one in all.iter().filter(|one| acting.contains(&one.index)) {
-            match work(&*self.core.branches[one.index].fs, one.node) {
+            match work(&*self.branches[one.index].fs, one.node) {
                 Ok(()) => done = true,
                 Err(error) if one.index == first => return Err(error),
                 Err(error) => refused = Some(error),
@@ -48,7 +47,7 @@ impl UnionFs {
         }
     }
 
-    pub(super) fn create_file(
+    pub fn create_file(
         &self,
         caller: &Caller<'_>,
         dir: Node,
@@ -63,9 +62,9 @@ impl UnionFs {
                 false => Errno::EACCES.into(),
             });
         }
-        let _changing = self.core.names.change();
-        let parts = self.core.directory(caller, dir)?;
-        let mut found = self.core.seek(caller, &parts, name, Look::Glance)?;
+        let _changing = self.names.change();
+        let parts = self.directory(caller, dir)?;
+        let mut found = self.seek(caller, &parts, name, Look::Glance)?;
         let index = match found.first() {
             Some(_) if flags.exclusive() => return Err(Errno::EEXIST.into()),
             Some((index, there)) => {
@@ -82,8 +81,8 @@ impl UnionFs {
         };
         let (index, entry, opened) = match found.pop() {
             // A read-only file system opens what it has.
-            Some((_, there)) if self.core.branches[index].fs.capabilities().read_only => {
-                let branch = &self.core.branches[index].fs;
+            Some((_, there)) if self.branches[index].fs.capabilities().read_only => {
+                let branch = &self.branches[index].fs;
                 let opened = branch.open(caller, there.node(), flags)?;
                 (index, there.take().0, opened)
             }
@@ -92,19 +91,18 @@ impl UnionFs {
                     (Some(_), Some(part)) => (index, part),
                     _ => {
                         self.may_change(caller, &parts, &[index])?;
-                        self.core
-                            .settle(caller, dir, &parts, (index, Function::Create))?
+                        self.settle(caller, dir, &parts, (index, Function::Create))?
                     }
                 };
-                let branch = &self.core.branches[index].fs;
+                let branch = &self.branches[index].fs;
                 let (entry, opened) = branch.create(caller, part, name, flags, mode)?;
                 (index, entry, opened)
             }
         };
-        let branch = &self.core.branches[index];
+        let branch = &self.branches[index];
         let part = entry.attributes.node;
         let found = Vec::from([(index, Found::new(branch, entry))]);
-        let entry = self.core.enter(Some((dir, name)), found)?;
+        let entry = self.enter(Some((dir, name)), found)?;
         self.with_opened(entry, (index, part), flags, opened)
     }
 
@@ -119,7 +117,7 @@ impl UnionFs {
         match self.opened(node, at, flags, opened) {
             Ok(opened) => Ok((entry, opened)),
             Err(error) => {
-                self.forget(node, 1);
+                self.nodes.forget(node, 1).give_back();
                 Err(error)
             }
         }
@@ -133,11 +131,11 @@ impl UnionFs {
         parts: &Parts,
         function: Function,
     ) -> Result<usize> {
-        let places = self.core.places(caller, dir, parts, function)?;
+        let places = self.places(caller, dir, parts, function)?;
         places.first().copied().ok_or(Errno::ENOSPC.into())
     }
 
-    pub(super) fn create_unnamed(
+    pub fn create_unnamed(
         &self,
         caller: &Caller<'_>,
         dir: Node,
@@ -145,22 +143,22 @@ impl UnionFs {
         mode: u32,
     ) -> Result<(Entry, Opened)> {
         self.writable()?;
-        let parts = self.core.directory(caller, dir)?;
+        let parts = self.directory(caller, dir)?;
         let index = self.place(caller, dir, &parts, Function::Create)?;
         self.may_change(caller, &parts, &[index])?;
         let of = (index, Function::Create);
-        let (index, directory) = self.core.settle(caller, dir, &parts, of)?;
-        let branch = &self.core.branches[index];
+        let (index, directory) = self.settle(caller, dir, &parts, of)?;
+        let branch = &self.branches[index];
         let (entry, opened) = branch.fs.tmpfile(caller, directory, flags, mode)?;
         let part = entry.attributes.node;
         let found = Vec::from([(index, Found::new(branch, entry))]);
-        let entry = self.core.enter(None, found)?;
+        let entry = self.enter(None, found)?;
         self.with_opened(entry, (index, part), flags, opened)
     }
 
     /// Makes what has no bytes, by `work` in the directory on a branch; on several where the policy
     /// says so.
-    pub(super) fn make(
+    pub fn make(
         &self,
         caller: &Caller<'_>,
         (dir, name): At<'_>,
@@ -168,16 +166,16 @@ impl UnionFs {
         work: &mut dyn FnMut(&dyn FileSystem, Node) -> Result<Entry>,
     ) -> Result<Entry> {
         self.writable()?;
-        let _changing = self.core.names.change();
-        let parts = self.core.directory(caller, dir)?;
-        self.core.absent(caller, &parts, name)?;
+        let _changing = self.names.change();
+        let parts = self.directory(caller, dir)?;
+        self.absent(caller, &parts, name)?;
         let (mut made, mut refused) = (All::new(), None);
-        let places = self.core.places(caller, dir, &parts, function)?;
+        let places = self.places(caller, dir, &parts, function)?;
         self.may_change(caller, &parts, &places)?;
         for index in places {
-            let settled = self.core.settle(caller, dir, &parts, (index, function));
+            let settled = self.settle(caller, dir, &parts, (index, function));
             let done = settled.and_then(|(index, part)| {
-                let branch = &self.core.branches[index];
+                let branch = &self.branches[index];
                 if made.iter().all(|one| one.0 != index) {
                     let entry = work(&*branch.fs, part)?;
                     made.push((index, Found::new(branch, entry)));
@@ -198,12 +196,12 @@ impl UnionFs {
                 {
                     made.truncate(1);
                 }
-                self.core.enter(Some((dir, name)), made)
+                self.enter(Some((dir, name)), made)
             }
         }
     }
 
-    pub(super) fn add_name(
+    pub fn add_name(
         &self,
         caller: &Caller<'_>,
         node: Node,
@@ -211,30 +209,29 @@ impl UnionFs {
         name: &[u8],
     ) -> Result<Entry> {
         self.writable()?;
-        let kind = self.core.nodes.with(node, |known| known.kind)?;
+        let kind = self.nodes.with(node, |known| known.kind)?;
         if kind == FileKind::Directory {
             return Err(Errno::EPERM.into());
         }
-        let _changing = self.core.names.change();
-        let parts = self.core.directory(caller, dir)?;
-        self.core.absent(caller, &parts, name)?;
-        let all = self.core.instances(caller, node)?;
-        let acting = self.core.acting(caller, Function::Link, &all)?;
-        let first = self.core.first(node)?.0;
+        let _changing = self.names.change();
+        let parts = self.directory(caller, dir)?;
+        self.absent(caller, &parts, name)?;
+        let all = self.instances(caller, node)?;
+        let acting = self.acting(caller, Function::Link, &all)?;
+        let first = self.first(node)?.0;
         // The new name is to be the same file.
         if !acting.contains(&first) {
             return Err(Errno::EXDEV.into());
         }
         self.may_change(caller, &parts, &acting)?;
-        let keeps = self.core.settings().keeps_paths();
+        let keeps = self.settings().keeps_paths();
         let mut entry = None;
         for one in all.iter().rev().filter(|one| acting.contains(&one.index)) {
             let missing = keeps && parts[one.index].is_none();
-            let branch = &self.core.branches[one.index];
+            let branch = &self.branches[one.index];
             let linked = match missing {
                 true => Err(Errno::EXDEV.into()),
                 false => self
-                    .core
                     .ensure(caller, dir, &parts, one.index)
                     .and_then(|part| branch.fs.link(caller, one.node, part, name)),
             };
@@ -246,8 +243,7 @@ impl UnionFs {
             }
         }
         let entry = entry.ok_or(Errno::EXDEV)?;
-        let found = Found::new(&self.core.branches[first], entry);
-        self.core
-            .enter(Some((dir, name)), Vec::from([(first, found)]))
+        let found = Found::new(&self.branches[first], entry);
+        self.enter(Some((dir, name)), Vec::from([(first, found)]))
     }
 }

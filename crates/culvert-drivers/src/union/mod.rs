@@ -7,6 +7,7 @@
 //! ```
 
 mod branch;
+mod branches;
 mod choice;
 mod control;
 mod directories;
@@ -28,11 +29,11 @@ mod rights;
 mod state;
 mod transfer;
 
+pub use branches::expanded;
 pub use options::{DECLARED, OPTIONS};
 
 use crate::{Environment, Prepared, Progress, Warnings, archive::warning::printable};
-use alloc::{boxed::Box, format, vec::Vec};
-use branch::Branch;
+use alloc::{boxed::Box, format};
 use culvert::{Errno, Error, FileSystem, Node, Result, mount::Mount};
 use options::Settings;
 
@@ -71,15 +72,7 @@ pub fn prepare(
     })
 }
 
-/// The union of `branches`, which belong to those of `mount`.
-pub fn open(
-    mount: &Mount,
-    environment: &Environment<'_>,
-    branches: Vec<Box<dyn FileSystem>>,
-) -> Result<Box<dyn FileSystem>> {
-    let modes = options::modes(mount)?;
-    let each = mount.branches.iter().zip(modes).zip(branches);
-    let branches = each.map(|((mount, how), fs)| Branch::new(mount, how, fs, !environment.alone));
-    let union = filesystem::UnionFs::new(mount, environment, branches.collect())?;
-    Ok(Box::new(union))
+/// The union of the branches of `mount`, or of those that there are by now.
+pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
+    Ok(Box::new(filesystem::UnionFs::new(mount, environment)?))
 }

@@ -3,16 +3,15 @@
 
 use super::choice::{instances, kind};
 use super::control::NAME;
-use super::filesystem::UnionFs;
 use super::found::{All, Found};
 use super::options::Function;
-use super::state::{At, Look, Parts};
+use super::state::{At, Core, Look, Parts};
 use super::transfer::temporary;
 use alloc::vec::Vec;
 use culvert::{Caller, Errno, Error, FileKind, FileSystem, Node, RenameFlags, Result};
 
-impl UnionFs {
-    pub(super) fn move_name(
+impl Core {
+    pub fn move_name(
         &self,
         caller: &Caller<'_>,
         from: At<'_>,
@@ -23,18 +22,16 @@ impl UnionFs {
         if to == (super::ROOT, NAME) {
             return Err(Errno::EPERM.into());
         }
-        let _changing = self.core.names.change();
-        let old_parts = self.core.directory(caller, from.0)?;
-        let new_parts = self.core.directory(caller, to.0)?;
-        let news = self
-            .core
-            .all(caller, &new_parts, to.1, false, Look::Glance)?;
+        let _changing = self.names.change();
+        let old_parts = self.directory(caller, from.0)?;
+        let new_parts = self.directory(caller, to.0)?;
+        let news = self.all(caller, &new_parts, to.1, false, Look::Glance)?;
         // What another branch hides at the new name is linked there.
         let look = match news.is_empty() {
             true => Look::Glance,
             false => Look::Exact,
         };
-        let olds = self.core.all(caller, &old_parts, from.1, false, look)?;
+        let olds = self.all(caller, &old_parts, from.1, false, look)?;
         let moved = kind(&olds)?;
         if flags.no_replace() && !news.is_empty() {
             return Err(Errno::EEXIST.into());
@@ -77,14 +74,14 @@ impl UnionFs {
         let olds: All<'_> = olds.into_iter().filter(is_kind).collect();
         let node = self.node_of(&olds);
         let olds = instances(olds);
-        let acting = self.core.acting(caller, Function::Rename, &olds)?;
+        let acting = self.acting(caller, Function::Rename, &olds)?;
         let owner = |all: &All<'_>| all.first().map(|one| one.1.entry.attributes.uid);
         self.may_remove(caller, &old_parts, &acting, owner_of.unwrap_or(0))?;
         match owner(&news) {
             Some(owner) => self.may_remove(caller, &new_parts, &acting, owner)?,
             None => self.may_change(caller, &new_parts, &acting)?,
         }
-        let keeps = self.core.settings().keeps_paths();
+        let keeps = self.settings().keeps_paths();
         let (moving, leaving): (Vec<usize>, Vec<usize>) = acting
             .into_iter()
             .partition(|&index| !keeps || new_parts[index].is_some());
@@ -97,7 +94,7 @@ impl UnionFs {
             .map(|new| new.0)
             .filter(|&at| at < shown)
             .collect();
-        let fixed = |&&at: &&usize| !self.core.branches[at].changes();
+        let fixed = |&&at: &&usize| !self.branches[at].changes();
         if hiding.iter().any(|at| fixed(&at)) {
             return Err(Error::because(
                 Errno::EROFS,
@@ -107,7 +104,7 @@ impl UnionFs {
         let behind: Vec<usize> = news.iter().map(|new| new.0).collect();
         let behind: Vec<usize> = behind
             .into_iter()
-            .filter(|at| *at > shown && !moving.contains(at) && self.core.branches[*at].changes())
+            .filter(|at| *at > shown && !moving.contains(at) && self.branches[*at].changes())
             .collect();
         let replaces = news.iter().any(|new| new.0 == shown);
         drop(news);
@@ -118,13 +115,13 @@ impl UnionFs {
         let mut descending: Vec<usize> = moving.iter().copied().filter(|&at| at != shown).collect();
         descending.sort_unstable_by(|left, right| right.cmp(left));
         for index in descending {
-            let branch = &self.core.branches[index].fs;
-            let part = self.core.ensure(caller, to.0, &new_parts, index)?;
+            let branch = &self.branches[index].fs;
+            let part = self.ensure(caller, to.0, &new_parts, index)?;
             let old = old_parts[index].ok_or(Errno::ESTALE)?;
             branch.rename(caller, (old, from.1), (part, to.1), flags)?;
         }
-        let branch = &*self.core.branches[shown].fs;
-        let part = self.core.ensure(caller, to.0, &new_parts, shown)?;
+        let branch = &*self.branches[shown].fs;
+        let part = self.ensure(caller, to.0, &new_parts, shown)?;
         let old = old_parts[shown].ok_or(Errno::ESTALE)?;
         let source = olds.iter().find(|one| one.index == shown);
         let by_link = match (source, hiding.is_empty() || is_directory) {
@@ -152,7 +149,7 @@ impl UnionFs {
             let _ = self.remove_from(&old_parts, &leaving, left);
         }
         if let Some(node) = node {
-            self.core.nodes.renamed(node, to).to(&self.core.branches);
+            self.nodes.renamed(node, to).give_back();
         }
         Ok(())
     }
@@ -209,16 +206,16 @@ impl UnionFs {
         let (Some(left), Some(right)) = (old_parts[old.0], new_parts[old.0]) else {
             return Err(Errno::ESTALE.into());
         };
-        if !self.core.branches[old.0].changes() {
+        if !self.branches[old.0].changes() {
             return Err(Errno::EROFS.into());
         }
         let nodes = (self.node_of(olds), self.node_of(news));
         let flags = RenameFlags(RenameFlags::EXCHANGE);
-        let branch = &self.core.branches[old.0].fs;
+        let branch = &self.branches[old.0].fs;
         branch.rename(caller, (left, from.1), (right, to.1), flags)?;
         for (node, place) in [(nodes.0, to), (nodes.1, from)] {
             if let Some(node) = node {
-                self.core.nodes.renamed(node, place).to(&self.core.branches);
+                self.nodes.renamed(node, place).give_back();
             }
         }
         Ok(())
@@ -228,8 +225,8 @@ impl UnionFs {
     fn node_of(&self, all: &All<'_>) -> Option<Node> {
         let (index, found) = all.first()?;
         match found.entry.attributes.kind {
-            FileKind::Directory => self.core.nodes.part_of(*index, found.node()),
-            _ => Some(self.core.branches[*index].number(found.node())),
+            FileKind::Directory => self.nodes.part_of(&self.branches[*index], found.node()),
+            _ => Some(self.branches[*index].number(found.node())),
         }
     }
 
@@ -243,7 +240,7 @@ impl UnionFs {
 }
 
 /// Whether the directory `dir` is what `all` are, or lies below it.
-fn flagged_below(union: &UnionFs, all: &All<'_>, dir: Node) -> bool {
+fn flagged_below(union: &Core, all: &All<'_>, dir: Node) -> bool {
     let Some(node) = union.node_of(all) else {
         return false;
     };
@@ -253,7 +250,6 @@ fn flagged_below(union: &UnionFs, all: &All<'_>, dir: Node) -> bool {
             return true;
         }
         let place = union
-            .core
             .nodes
             .with(at, |known| known.place.as_ref().map(|it| it.0));
         here = place.ok().flatten();

@@ -12,10 +12,11 @@
 //! A child of vfork(2) shares this memory, but not the descriptors of branches: what it looks up is
 //! entered for its own table of descriptors, and it finds what its parent knows.
 
-use super::branch::Branch;
+use super::branch::{Branch, Tree};
 use crate::Keeper;
 use alloc::{
     collections::{BTreeMap, VecDeque},
+    sync::Arc,
     vec::Vec,
 };
 use culvert::{Errno, Error, FileKind, Node, Result, Timespec, sync::Mutex};
@@ -27,14 +28,21 @@ const RECENT: usize = 16;
 type Key = (usize, Node);
 
 /// What a node is on one branch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Member {
-    /// Which branch.
-    pub index: usize,
+    /// The branch's.
+    pub tree: Arc<Tree>,
     /// Its node there.
     pub node: Node,
     /// References that the branch has given; none: it is known by its name.
     pub count: u64,
+}
+
+impl Member {
+    /// Whether it is the same as `other`.
+    fn is(&self, other: &Self) -> bool {
+        (self.tree.id, self.node) == (other.tree.id, other.node)
+    }
 }
 
 /// What is known of a node.
@@ -60,7 +68,7 @@ pub struct Known {
     pins: u64,
     /// Who holds it, and what is held on branches.
     holds: u64,
-    held: Vec<(usize, Node)>,
+    held: Vec<(Arc<Tree>, Node)>,
 }
 
 impl Known {
@@ -113,24 +121,30 @@ pub struct Returned(Vec<Member>);
 
 impl Returned {
     /// Gives them back.
-    pub fn to(self, branches: &[Branch]) {
+    pub fn give_back(self) {
         for member in self.0.iter().filter(|member| member.count > 0) {
-            branches[member.index].fs.forget(member.node, member.count);
+            member.tree.fs.forget(member.node, member.count);
         }
     }
+}
+
+/// The place of `tree` among `branches`; of one that is none of them, behind all.
+fn rank(branches: &[Branch], tree: &Tree) -> usize {
+    let found = branches.iter().position(|one| one.id == tree.id);
+    found.unwrap_or(usize::MAX)
 }
 
 impl Nodes {
     /// A table with the root, made of the roots of `branches`.
     pub fn new(root: Node, branches: &[Branch], keeper: Keeper, keeps_recent: bool) -> Self {
-        let member = |(index, branch): (usize, &Branch)| Member {
-            index,
+        let member = |branch: &Branch| Member {
+            tree: Arc::clone(&branch.tree),
             node: branch.fs.root(),
             count: 0,
         };
         let known = Known {
             kind: FileKind::Directory,
-            members: branches.iter().enumerate().map(member).collect(),
+            members: branches.iter().map(member).collect(),
             place: None,
             inode: root.0,
             birth: None,
@@ -144,7 +158,7 @@ impl Nodes {
         };
         let mut table = Table::default();
         for member in &known.members {
-            table.parts.insert((0, member.index, member.node), root);
+            table.parts.insert((0, member.tree.id, member.node), root);
         }
         table.known.insert((0, root), known);
         Self {
@@ -168,17 +182,17 @@ impl Nodes {
     }
 
     /// The node that `member` of a directory is part of.
-    pub fn part_of(&self, index: usize, node: Node) -> Option<Node> {
+    pub fn part_of(&self, tree: &Tree, node: Node) -> Option<Node> {
         let table = self.table.lock();
-        table.part_of(self.keeper.table(), (index, node))
+        table.part_of(self.keeper.table(), (tree.id, node))
     }
 
     /// The same for the time until it is unpinned, should it have been known when the table was as
     /// old as `asked`.
-    pub fn pin_part(&self, index: usize, node: Node, asked: u64) -> Option<Node> {
+    pub fn pin_part(&self, tree: &Tree, node: Node, asked: u64) -> Option<Node> {
         let mut table = self.table.lock();
         let of = self.keeper.table();
-        let node = *table.parts.get(&(of, index, node))?;
+        let node = *table.parts.get(&(of, tree.id, node))?;
         let known = table.known.get_mut(&(of, node))?;
         if known.entered > asked {
             return None;
@@ -192,7 +206,7 @@ impl Nodes {
         let mut table = self.table.lock();
         let key = (self.keeper.table(), node);
         let known = table.known.get_mut(&key);
-        let same = |one: &&mut Member| (one.index, one.node) == (member.index, member.node);
+        let same = |one: &&mut Member| one.is(&member);
         match known.and_then(|known| known.members.iter_mut().find(same)) {
             Some(there) => {
                 there.count += member.count;
@@ -223,8 +237,9 @@ impl Nodes {
         }
     }
 
-    /// Directory `node` is `member`, too, which has one reference.
-    pub fn extend(&self, node: Node, member: Member) -> Returned {
+    /// Directory `node` is `member`, too, which has one reference, and is asked in the order of
+    /// `branches`.
+    pub fn extend(&self, node: Node, member: Member, branches: &[Branch]) -> Returned {
         let mut table = self.table.lock();
         let of = self.keeper.table();
         let Some(known) = table.known.get_mut(&(of, node)) else {
@@ -233,19 +248,23 @@ impl Nodes {
         match known
             .members
             .iter_mut()
-            .find(|one| one.index == member.index)
+            .find(|one| one.tree.id == member.tree.id)
         {
             Some(there) if there.node == member.node => there.count += 1,
             Some(there) => {
+                let part = (of, member.tree.id, member.node);
                 let before = core::mem::replace(there, member);
-                table.parts.remove(&(of, before.index, before.node));
-                table.parts.insert((of, member.index, member.node), node);
+                table.parts.remove(&(of, before.tree.id, before.node));
+                table.parts.insert(part, node);
                 return Returned(Vec::from([before]));
             }
             None => {
+                let part = (of, member.tree.id, member.node);
                 known.members.push(member);
-                known.members.sort_by_key(|member| member.index);
-                table.parts.insert((of, member.index, member.node), node);
+                known
+                    .members
+                    .sort_by_key(|member| rank(branches, &member.tree));
+                table.parts.insert(part, node);
             }
         }
         Returned(Vec::new())
@@ -256,6 +275,42 @@ impl Nodes {
         let mut table = self.table.lock();
         table.put((self.keeper.table(), node), Some((dir, name)));
         Returned(table.drain_unkept())
+    }
+
+    /// From now on there are `branches`. What lies on others is there no more, but for what is open.
+    pub fn reshape(&self, root: Node, branches: &[Branch]) -> Returned {
+        let mut table = self.table.lock();
+        let mut returned = Vec::new();
+        let table = &mut *table;
+        for (key, known) in &mut table.known {
+            let is_open = known.kind != FileKind::Directory && known.pins > 0;
+            let mut members = core::mem::take(&mut known.members);
+            members.sort_by_key(|member| rank(branches, &member.tree));
+            for member in members {
+                if is_open || rank(branches, &member.tree) != usize::MAX {
+                    known.members.push(member);
+                    continue;
+                }
+                let part = (key.0, member.tree.id, member.node);
+                if table.parts.get(&part) == Some(&key.1) {
+                    table.parts.remove(&part);
+                }
+                returned.push(member);
+            }
+            if key.1 == root {
+                for (at, branch) in branches.iter().enumerate() {
+                    let node = branch.fs.root();
+                    let there = known.members.get(at);
+                    if there.is_none_or(|there| there.tree.id != branch.id) {
+                        let tree = Arc::clone(&branch.tree);
+                        let count = 0;
+                        known.members.insert(at, Member { tree, node, count });
+                        table.parts.insert((key.0, branch.id, node), root);
+                    }
+                }
+            }
+        }
+        Returned(returned)
     }
 
     /// Directories do not stay known for having been used.
@@ -285,7 +340,7 @@ impl Nodes {
     }
 
     /// The front end holds `node`; what is to be held on branches when it is the first hold.
-    pub fn hold(&self, node: Node) -> Result<Vec<(usize, Node)>> {
+    pub fn hold(&self, node: Node) -> Result<Vec<(Arc<Tree>, Node)>> {
         self.with(node, |known| {
             known.holds += 1;
             known.pins += 1;
@@ -293,13 +348,14 @@ impl Nodes {
                 return Vec::new();
             }
             let all = known.members.iter();
-            known.held = all.map(|member| (member.index, member.node)).collect();
+            let each = all.map(|member| (Arc::clone(&member.tree), member.node));
+            known.held = each.collect();
             known.held.clone()
         })
     }
 
     /// The end of a hold; what is to be released on branches when it was the last.
-    pub fn release(&self, node: Node) -> (Vec<(usize, Node)>, Returned) {
+    pub fn release(&self, node: Node) -> (Vec<(Arc<Tree>, Node)>, Returned) {
         let mut held = Vec::new();
         let returned = self.drop_count(node, |known| {
             known.pins = known.pins.saturating_sub(1);
@@ -349,7 +405,7 @@ impl Table {
             known.map(|(dir, name)| (*dir, &name[..])) == place
         };
         let parts = seen.members.iter();
-        let mut known = parts.filter_map(|one| self.part_of(of, (one.index, one.node)));
+        let mut known = parts.filter_map(|one| self.part_of(of, (one.tree.id, one.node)));
         known.find(here).unwrap_or(seen.node)
     }
 
@@ -364,11 +420,11 @@ impl Table {
         let parts: Vec<_> = seen
             .members
             .iter()
-            .map(|one| (one.index, one.node))
+            .map(|one| (one.tree.id, one.node))
             .collect();
         match self.known.get_mut(&key) {
             Some(known) => {
-                let same = |one: &Member| parts.contains(&(one.index, one.node));
+                let same = |one: &Member| parts.contains(&(one.tree.id, one.node));
                 if known.kind != seen.kind || !is_directory && !known.members.iter().all(same) {
                     let error = Error::because(Errno::EIO, "two nodes have one number");
                     return Err((error, seen.members));
@@ -378,23 +434,18 @@ impl Table {
                 let reused = by_name(&known.members) && known.birth != seen.birth
                     || by_name(&seen.members) && known.entered > seen.asked;
                 // A directory's references must not be somebody else's.
-                let kept = |one: &Member| {
-                    one.count > 0
-                        || known
-                            .members
-                            .iter()
-                            .any(|old| (old.index, old.node) == (one.index, one.node))
-                };
+                let kept =
+                    |one: &Member| one.count > 0 || known.members.iter().any(|old| old.is(one));
                 if !is_directory && reused || is_directory && !seen.members.iter().all(kept) {
                     return Err((Errno::ESTALE.into(), seen.members));
                 }
                 let before = core::mem::replace(&mut known.members, seen.members);
                 for old in before {
-                    let new = |one: &&mut Member| (one.index, one.node) == (old.index, old.node);
+                    let new = |one: &&mut Member| one.is(&old);
                     match known.members.iter_mut().find(new) {
                         Some(still) => still.count += old.count,
                         None => {
-                            self.parts.remove(&(key.0, old.index, old.node));
+                            self.parts.remove(&(key.0, old.tree.id, old.node));
                             returned.push(old);
                         }
                     }
@@ -423,8 +474,8 @@ impl Table {
             }
         }
         if is_directory {
-            for (index, node) in parts {
-                self.parts.insert((key.0, index, node), key.1);
+            for (tree, node) in parts {
+                self.parts.insert((key.0, tree, node), key.1);
             }
         }
         if place.is_some() {
@@ -517,7 +568,7 @@ impl Table {
                 continue;
             };
             for member in &gone.members {
-                let part = (key.0, member.index, member.node);
+                let part = (key.0, member.tree.id, member.node);
                 if self.parts.get(&part) == Some(&key.1) {
                     self.parts.remove(&part);
                 }

@@ -1,14 +1,14 @@
 //! What nodes are on the branches: lookups, and what they show.
 
-use super::branch::mix;
+use super::branch::{Tree, mix};
 use super::choice::candidate;
 use super::control::{NAME, NODE};
 use super::follow::as_link;
 use super::found::{All, Found, Lease};
-use super::nodes::{Member, Seen};
+use super::nodes::{Known, Member, Seen};
 use super::options::{Follow, Function, InodeCalc};
 use super::state::{Core, Look, Parts};
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use culvert::{Attributes, Caller, Entry, Errno, FileKind, Node, Reached, Result};
 
 impl Core {
@@ -123,7 +123,7 @@ impl Core {
                     }
                     let followed = self.followed(caller, dir, node);
                     if !matches!(followed, Ok(None)) {
-                        self.nodes.forget(node, 1).to(&self.branches);
+                        self.nodes.forget(node, 1).give_back();
                     }
                     return Ok(Some(followed?.unwrap_or((entry, members))));
                 }
@@ -142,7 +142,7 @@ impl Core {
                 let reached = reached?;
                 if reached.parent != super::ROOT {
                     // What is below keeps it.
-                    self.nodes.forget(reached.parent, 1).to(&self.branches);
+                    self.nodes.forget(reached.parent, 1).give_back();
                 }
                 let entry = reached.entry.ok_or(Errno::ENOENT)?;
                 Ok(entry.attributes.node)
@@ -165,7 +165,7 @@ impl Core {
         };
         let leave = |node: Node| {
             if node != from {
-                self.nodes.forget(node, 1).to(&self.branches);
+                self.nodes.forget(node, 1).give_back();
             }
         };
         let mut names = path.split(|&byte| byte == b'/').peekable();
@@ -258,7 +258,7 @@ impl Core {
                 }
             };
             Member {
-                index,
+                tree: Arc::clone(&self.branches[index].tree),
                 node: entry.attributes.node,
                 count,
             }
@@ -273,13 +273,13 @@ impl Core {
             asked,
         };
         let (node, returned) = self.nodes.enter(place, seen);
-        returned.to(&self.branches);
+        returned.give_back();
         for pinned in pins {
-            self.nodes.unpin(pinned).to(&self.branches);
+            self.nodes.unpin(pinned).give_back();
         }
         let node = node?;
         Ok(Entry {
-            attributes: self.shown(node, shown_index, shown),
+            attributes: self.shown(node, &self.branches[shown_index], shown),
         })
     }
 
@@ -289,7 +289,12 @@ impl Core {
             return Ok(self.control.attributes());
         }
         let kind = self.nodes.with(node, |known| known.kind)?;
-        let (index, part) = self.one(caller, node, Function::Getattr)?;
+        let (index, part) = match self.one(caller, node, Function::Getattr) {
+            Err(error) if error.errno() == Errno::ESTALE => {
+                return self.attributes_elsewhere(caller, node)?.ok_or(error);
+            }
+            one => one?,
+        };
         let mut found = self.branches[index].fs.attributes(caller, part)?;
         if kind == FileKind::Symlink {
             // Also a file that is shown as one.
@@ -304,12 +309,26 @@ impl Core {
                 }
             }
         }
-        Ok(self.shown(node, index, found))
+        Ok(self.shown(node, &self.branches[index], found))
     }
 
-    /// `attributes` of what is `node`, from branch `index`, as the union shows them.
-    pub fn shown(&self, node: Node, index: usize, attributes: Attributes) -> Attributes {
-        let branch = &self.branches[index];
+    /// The same of what is open, and lies on what is a branch no more.
+    fn attributes_elsewhere(&self, caller: &Caller<'_>, node: Node) -> Result<Option<Attributes>> {
+        let first = |known: &mut Known| known.members.first().cloned();
+        let Some(first) = self.nodes.with(node, first)? else {
+            return Ok(None);
+        };
+        match self.branch_of(&first.tree) {
+            Some(_) => Ok(None),
+            None => {
+                let found = first.tree.fs.attributes(caller, first.node)?;
+                Ok(Some(self.shown(node, &first.tree, found)))
+            }
+        }
+    }
+
+    /// `attributes` of what is `node`, from the branch `tree`, as the union shows them.
+    pub fn shown(&self, node: Node, branch: &Tree, attributes: Attributes) -> Attributes {
         let inode = match self.settings().inodes {
             InodeCalc::Hybrid if attributes.kind == FileKind::Directory => {
                 let known = self.nodes.with(node, |known| known.inode);
@@ -322,7 +341,7 @@ impl Core {
         // Of a file that is shown as a link the length is that of its path.
         let size = match self.settings().symlinkify {
             true if attributes.kind == FileKind::Symlink => {
-                self.link_size(node, index, attributes.size)
+                self.link_size(node, branch, attributes.size)
             }
             _ => attributes.size,
         };

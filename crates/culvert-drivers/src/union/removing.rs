@@ -2,42 +2,34 @@
 //! the first one shows changes once, at the end.
 
 use super::choice::{instances, kind};
-use super::filesystem::UnionFs;
 use super::found::All;
 use super::options::Function;
-use super::state::{Look, Parts};
+use super::state::{Core, Look, Parts};
 use culvert::{Caller, Errno, FileKind, FileSystem, Node, Result};
 
-impl UnionFs {
-    pub(super) fn remove_file(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
+impl Core {
+    pub fn remove_file(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
         self.writable()?;
-        let _changing = self.core.names.change();
-        let parts = self.core.directory(caller, dir)?;
-        let mut all = self.core.all(caller, &parts, name, false, Look::Glance)?;
+        let _changing = self.names.change();
+        let parts = self.directory(caller, dir)?;
+        let mut all = self.all(caller, &parts, name, false, Look::Glance)?;
         match kind(&all)? {
             FileKind::Directory => return Err(Errno::EISDIR.into()),
             _ => all.retain(|one| one.1.entry.attributes.kind != FileKind::Directory),
         }
         let owner = all.first().map_or(0, |one| one.1.entry.attributes.uid);
-        let acting = self
-            .core
-            .acting(caller, Function::Unlink, &instances(all))?;
+        let acting = self.acting(caller, Function::Unlink, &instances(all))?;
         self.may_remove(caller, &parts, &acting, owner)?;
         self.remove_from(&parts, &acting, |branch, part| {
             branch.unlink(caller, part, name)
         })
     }
 
-    pub(super) fn remove_directory(
-        &self,
-        caller: &Caller<'_>,
-        dir: Node,
-        name: &[u8],
-    ) -> Result<()> {
+    pub fn remove_directory(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
         self.writable()?;
-        let _changing = self.core.names.change();
-        let parts = self.core.directory(caller, dir)?;
-        let mut all = self.core.all(caller, &parts, name, false, Look::Glance)?;
+        let _changing = self.names.change();
+        let parts = self.directory(caller, dir)?;
+        let mut all = self.all(caller, &parts, name, false, Look::Glance)?;
         match kind(&all)? {
             FileKind::Directory => {
                 all.retain(|one| one.1.entry.attributes.kind == FileKind::Directory);
@@ -46,7 +38,7 @@ impl UnionFs {
         }
         self.empty(caller, &all)?;
         let owner = all.first().map_or(0, |one| one.1.entry.attributes.uid);
-        let acting = self.core.acting(caller, Function::Rmdir, &instances(all))?;
+        let acting = self.acting(caller, Function::Rmdir, &instances(all))?;
         self.may_remove(caller, &parts, &acting, owner)?;
         self.remove_from(&parts, &acting, |branch, part| {
             branch.rmdir(caller, part, name)
@@ -55,7 +47,7 @@ impl UnionFs {
 
     /// Removes a name from the directory `parts` on the branches in `acting`, by `work`: the last
     /// one first.
-    pub(super) fn remove_from(
+    pub fn remove_from(
         &self,
         parts: &Parts,
         acting: &[usize],
@@ -66,7 +58,7 @@ impl UnionFs {
         descending.sort_unstable_by(|left, right| right.cmp(left));
         for index in descending {
             let Some(part) = parts[index] else { continue };
-            if let Err(error) = work(&*self.core.branches[index].fs, part) {
+            if let Err(error) = work(&*self.branches[index].fs, part) {
                 refused = Some(error);
             }
         }
@@ -74,10 +66,10 @@ impl UnionFs {
     }
 
     /// `ENOTEMPTY` unless there is nothing in the directories `all`.
-    pub(super) fn empty(&self, caller: &Caller<'_>, all: &All<'_>) -> Result<()> {
+    pub fn empty(&self, caller: &Caller<'_>, all: &All<'_>) -> Result<()> {
         for (index, found) in all {
             let mut any = false;
-            let branch = &self.core.branches[*index].fs;
+            let branch = &self.branches[*index].fs;
             branch.read_directory(caller, found.node(), 0, &mut |_| {
                 any = true;
                 false

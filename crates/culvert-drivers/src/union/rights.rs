@@ -5,8 +5,7 @@
 //! to do so there, too, wherever the name lies. A directory that is missing on a branch is made by
 //! the mount, as it is elsewhere, in the name of whoever has that right.
 
-use super::filesystem::UnionFs;
-use super::state::Parts;
+use super::state::{Core, Parts};
 use culvert::{Access, Caller, Errno, Error, Node, Result, Rights};
 use culvert_sys::process;
 
@@ -32,20 +31,15 @@ pub fn as_superuser<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-impl UnionFs {
+impl Core {
     /// Whether `caller` may change names in the directory `parts` as it is shown. What is done on the
     /// branches in `acting` these judge.
-    pub(super) fn may_change(
-        &self,
-        caller: &Caller<'_>,
-        parts: &Parts,
-        acting: &[usize],
-    ) -> Result<()> {
+    pub fn may_change(&self, caller: &Caller<'_>, parts: &Parts, acting: &[usize]) -> Result<()> {
         let Some((branch, part)) = self.shown_elsewhere(caller, parts, acting) else {
             return Ok(());
         };
         let access = Access(Access::WRITE.0 | Access::EXECUTE.0);
-        let fs = &self.core.branches[branch].fs;
+        let fs = &self.branches[branch].fs;
         let by_mode = || caller.may(access, &fs.attributes(caller, part)?);
         let judged = match fs.capabilities().read_only {
             true => by_mode(),
@@ -65,7 +59,7 @@ impl UnionFs {
     }
 
     /// The same for who takes a name from what belongs to user `owner` (`may_delete`, fs/namei.c).
-    pub(super) fn may_remove(
+    pub fn may_remove(
         &self,
         caller: &Caller<'_>,
         parts: &Parts,
@@ -76,7 +70,7 @@ impl UnionFs {
         let Some((branch, part)) = self.shown_elsewhere(caller, parts, acting) else {
             return Ok(());
         };
-        let shown = self.core.branches[branch].fs.attributes(caller, part)?;
+        let shown = self.branches[branch].fs.attributes(caller, part)?;
         const STICKY: u32 = 0o1000;
         let is_kept = shown.permissions & STICKY != 0 && !caller.is_owner(shown.uid);
         match is_kept && !caller.is_owner(owner) {

@@ -1,22 +1,24 @@
 //! What a union is.
 
-use super::branch::Branch;
+use super::branch::{Branch, Tree};
 use super::control::Control;
 use super::moves::Moves;
 use super::nodes::Nodes;
+use super::options::Settings;
 use crate::Keeper;
 use crate::name_changes::NameChanges;
-use alloc::vec::Vec;
-use culvert::Node;
+use alloc::{sync::Arc, vec::Vec};
+use core::ops::Deref;
+use culvert::{Capabilities, Errno, Node, Result};
 
-/// The branches of a union and what is known of them.
-pub struct Core {
-    /// In the order in which they are asked.
-    pub branches: Vec<Branch>,
+/// What stays as long as the mount lives.
+pub struct Shared {
     /// What the front end knows.
     pub nodes: Nodes,
     /// What the user wants.
     pub control: Control,
+    /// What the union can do.
+    pub capabilities: Capabilities,
     /// Where the mount is seen.
     pub target: Vec<u8>,
     /// The right to change names.
@@ -27,6 +29,58 @@ pub struct Core {
     pub keeper: Keeper,
     /// Whether missing directories are made by the superuser, whom this thread acts for others as.
     pub elevates: bool,
+}
+
+/// The union for one call: branches and options are what they were when it began, whoever changes them
+/// meanwhile.
+pub struct Core {
+    shared: Arc<Shared>,
+    /// In the order in which they are asked.
+    pub branches: Arc<Vec<Branch>>,
+    settings: Arc<Settings>,
+}
+
+impl Core {
+    /// The union as it is now.
+    pub fn now(shared: &Arc<Shared>) -> Self {
+        let (branches, settings) = shared.control.now(shared.names.count(), &shared.nodes);
+        Self {
+            shared: Arc::clone(shared),
+            branches,
+            settings,
+        }
+    }
+
+    /// What stays of it.
+    pub const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The options.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Which of the branches `tree` is; none: it is one no more.
+    pub fn branch_of(&self, tree: &Tree) -> Option<usize> {
+        self.branches.iter().position(|one| one.id == tree.id)
+    }
+
+    /// `EROFS` on a mount that is to stay as it is.
+    pub fn writable(&self) -> Result<()> {
+        match self.capabilities.read_only {
+            true => Err(Errno::EROFS.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Deref for Core {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
 }
 
 /// A directory's node on each branch that has it.

@@ -1,5 +1,6 @@
 //! A file's way to another branch, or to an inode of its own: a copy that appears at one moment.
 
+use super::branch::Tree;
 use super::found::{Found, Lease};
 use super::moves::Move;
 use super::rights::as_superuser;
@@ -229,9 +230,9 @@ impl Core {
         Some((to, entry.attributes.node, opened))
     }
 
-    /// Where the file that was `part` of branch `index` is by now, should it have been moved.
-    pub fn moved(&self, (index, part): (usize, Node)) -> Option<(usize, Node)> {
-        let (branch, node) = self.moves.find(self.branches[index].number(part))?;
+    /// Where the file that was `part` of the branch `tree` is by now, should it have been moved.
+    pub fn moved(&self, (tree, part): (&Tree, Node)) -> Option<(usize, Node)> {
+        let (branch, node) = self.moves.find(tree.number(part))?;
         let all = self.branches.iter();
         let to = all
             .clone()

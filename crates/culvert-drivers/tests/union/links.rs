@@ -3,7 +3,7 @@
 use crate::tools::{Scratch, me};
 use culvert::{Errno, FileKind, FileSystem, Node, OpenFlags, RenameFlags, Result};
 
-fn walk(union: &dyn FileSystem, path: &str) -> Result<culvert::Attributes> {
+pub fn walk(union: &dyn FileSystem, path: &str) -> Result<culvert::Attributes> {
     let mut node = union.root();
     let mut found = union.attributes(&me(), node)?;
     for name in path.split('/') {
@@ -238,7 +238,7 @@ fn options_are_changed_for_all_processes() {
         ("category.create", "no", Errno::EINVAL),
         ("version", "1", Errno::EINVAL),
         ("nothing", "1", Errno::ENODATA),
-        ("branches", "+>/x", Errno::EOPNOTSUPP),
+        ("branches", "+>/nothing/there", Errno::ENOENT),
     ] {
         assert_eq!(set(name, value).unwrap_err().errno(), errno, "{name}");
     }

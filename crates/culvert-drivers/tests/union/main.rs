@@ -1,5 +1,6 @@
 //! The driver `union`.
 
+mod branches;
 mod conformance;
 mod links;
 mod moves;

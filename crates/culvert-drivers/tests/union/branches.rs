@@ -1,0 +1,212 @@
+//! Branches that come and go while the mount lives.
+
+use crate::{
+    links::walk,
+    tools::{Scratch, me},
+};
+use culvert::{Errno, FileSystem, Node, OpenFlags, Opened, Result};
+use std::fs;
+
+fn control(union: &dyn FileSystem) -> Node {
+    walk(union, ".mergerfs").unwrap().node
+}
+
+fn get(union: &dyn FileSystem, name: &str) -> String {
+    let name = format!("user.mergerfs.{name}");
+    let value = union.get_xattr(&me(), control(union), name.as_bytes());
+    String::from_utf8(value.unwrap()).unwrap()
+}
+
+fn set(union: &dyn FileSystem, name: &str, value: &str) -> Result<()> {
+    let name = format!("user.mergerfs.{name}");
+    union.set_xattr(&me(), control(union), name.as_bytes(), value.as_bytes(), 0)
+}
+
+/// The branches, without the place where they lie.
+fn branches(scratch: &Scratch, union: &dyn FileSystem) -> String {
+    let place = format!("{}/", scratch.0.display());
+    get(union, "branches").replace(&place, "")
+}
+
+fn listed(union: &dyn FileSystem, path: &str) -> Vec<String> {
+    let dir = match path {
+        "" => union.root(),
+        path => walk(union, path).unwrap().node,
+    };
+    let mut names = Vec::new();
+    union
+        .read_directory(&me(), dir, 0, &mut |entry| {
+            names.push(String::from_utf8(entry.name.to_vec()).unwrap());
+            true
+        })
+        .unwrap();
+    names.sort();
+    names
+}
+
+fn text(opened: &Opened) -> String {
+    let Opened::Driven(file) = opened else {
+        panic!("files of a union are driven")
+    };
+    let mut bytes = [0; 16];
+    let count = file.read_at(0, &mut &mut bytes[..]).unwrap();
+    String::from_utf8(bytes[..count].to_vec()).unwrap()
+}
+
+/// Whether this process has a descriptor on or below the branch.
+fn is_held(scratch: &Scratch, branch: &str) -> bool {
+    let branch = scratch.0.join(branch);
+    let all = fs::read_dir("/proc/self/fd").unwrap();
+    let mut all = all.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    all.any(|path| path.starts_with(&branch))
+}
+
+#[test]
+fn branches_come_and_go_for_all_processes() {
+    let scratch = Scratch::new();
+    for (path, text) in [
+        ("a/both", "a"),
+        ("b/both", "b"),
+        ("b/only", "of b"),
+        ("b/d/f", "b"),
+        ("a/d/g", "a"),
+        ("c/both", "c"),
+    ] {
+        scratch.write(path, text);
+    }
+    let mount = scratch.prepare(&["a", "b=NC"], &["category.create=ff"]);
+    let mount = mount.unwrap();
+    let [one, other] = [(); 2].map(|()| scratch.open_again(&mount));
+    let place = scratch.0.display();
+    let shows = |name: &str| {
+        let node = walk(&*other, name).unwrap().node;
+        text(&other.open(&me(), node, OpenFlags::READ).unwrap())
+    };
+    let number = |name: &str| walk(&*other, name).unwrap().inode;
+    assert_eq!(get(&*one, "srcmounts"), format!("{place}/a:{place}/b"));
+    let numbers = ["both", "only", "d/g"].map(number);
+
+    // One more in front, with a mode and a size.
+    set(&*one, "branches", &format!("+<{place}/c=NC,1K")).unwrap();
+    assert_eq!(branches(&scratch, &*other), "c=NC,1024:a=RW:b=NC");
+    assert_eq!(shows("both"), "c");
+    assert_eq!(["only", "d/g"].map(number), numbers[1..]);
+    // Something new is made where the policy says by now.
+    one.mkdir(&me(), one.root(), b"new", 0o755).unwrap();
+    assert_eq!(scratch.on(&["a", "b", "c"], "new"), [0]);
+
+    // Without it: what is open stays open, and is no more to be found.
+    let node = walk(&*other, "both").unwrap().node;
+    let opened = other.open(&me(), node, OpenFlags::READ).unwrap();
+    set(&*one, "branches", "-<").unwrap();
+    assert_eq!(branches(&scratch, &*other), "a=RW:b=NC");
+    assert_eq!(text(&opened), "c");
+    assert_eq!(other.attributes(&me(), node).unwrap().size, 1);
+    assert_eq!(shows("both"), "a");
+    assert_eq!(["both", "only", "d/g"].map(number), numbers);
+    assert!(is_held(&scratch, "c"));
+    // Who comes back is the same.
+    set(&*one, "branches", &format!("+{place}/c")).unwrap();
+    assert_eq!(branches(&scratch, &*other), "a=RW:b=NC:c=RW");
+    set(&*one, "branches", "->").unwrap();
+    assert_eq!(shows("both"), "a");
+    assert_eq!(text(&opened), "c");
+    drop(opened);
+    other.forget(node, 1000);
+    // Nothing keeps the file system of the branch from being unmounted.
+    walk(&*one, "both").unwrap();
+    assert!(!is_held(&scratch, "c"));
+
+    // In another order, and with another mode.
+    set(&*one, "branches", &format!("={place}/b:{place}/a=RO")).unwrap();
+    assert_eq!(branches(&scratch, &*other), "b=RW:a=RO");
+    assert_eq!(shows("both"), "b");
+    assert_eq!(["only", "d/g"].map(number), numbers[1..]);
+    assert_eq!(listed(&*other, "d"), ["f", "g"]);
+    let removed = other.unlink(&me(), walk(&*other, "d").unwrap().node, b"g");
+    assert_eq!(removed.unwrap_err().errno(), Errno::EROFS);
+
+    // Patterns are filled in anew, and take slashes where something is removed.
+    scratch.sh("mkdir disk1 disk2; touch disk2/second");
+    set(&*one, "branches", &format!("+>{place}/disk*=RO")).unwrap();
+    assert_eq!(branches(&scratch, &*other), "b=RW:a=RO:disk1=RO:disk2=RO");
+    assert_eq!(shows("second"), "");
+    let patterns = format!("-{place}/a:/*/disk?");
+    set(&*one, "srcmounts", &patterns).unwrap();
+    assert_eq!(branches(&scratch, &*other), "b=RW");
+    assert_eq!(listed(&*other, ""), ["both", "d", "only"]);
+    assert_eq!(listed(&*other, "d"), ["f"]);
+    assert_eq!(walk(&*other, "d/g").unwrap_err().errno(), Errno::ENOENT);
+
+    // Who comes later sees the same, whatever has become of the first ones.
+    fs::remove_dir_all(scratch.0.join("a")).unwrap();
+    let third = scratch.open_again(&mount);
+    assert_eq!(branches(&scratch, &*third), "b=RW");
+    assert_eq!(walk(&*third, "only").unwrap().inode, numbers[1]);
+}
+
+#[test]
+fn a_directory_that_has_lost_a_part_shows_the_others() {
+    let scratch = Scratch::new();
+    scratch.write("a/d/e/f", "a");
+    scratch.write("b/d/e/g", "b");
+    scratch.write("b/d/only/h", "b");
+    let union = scratch.open(&["a", "b"], &["category.create=ff"]);
+    let place = scratch.0.display();
+    let dirs = ["d", "d/e", "d/only"].map(|path| walk(&*union, path).unwrap().node);
+    set(&*union, "branches", "->").unwrap();
+    let look = |dir: Node, name: &str| {
+        let found = union.lookup(&me(), dir, name.as_bytes());
+        found.map(drop).map_err(|error| error.errno())
+    };
+    assert_eq!(look(dirs[1], "f"), Ok(()));
+    assert_eq!(look(dirs[1], "g"), Err(Errno::ENOENT));
+    // Of who is in a directory that is gone.
+    assert!(look(dirs[2], "h").is_err());
+    let made = union.mkdir(&me(), dirs[2], b"new", 0o755);
+    assert!(made.is_err() && scratch.on(&["a", "b"], "d/only/new").is_empty());
+    // It is there again.
+    set(&*union, "branches", &format!("+<{place}/b=NC")).unwrap();
+    assert_eq!(look(dirs[1], "g"), Ok(()));
+    assert_eq!(look(dirs[0], "only"), Ok(()));
+    union.mkdir(&me(), dirs[1], b"new", 0o755).unwrap();
+    assert_eq!(scratch.on(&["a", "b"], "d/e/new"), [0]);
+}
+
+#[test]
+fn branches_that_cannot_be_are_refused() {
+    let scratch = Scratch::new();
+    scratch.sh("mkdir a b; mkdir c; echo text > c/packed; tar -C c -cf c.tar packed; echo > file");
+    let union = scratch.open(&["a", "b"], &[]);
+    let place = scratch.0.display();
+    for (instruction, errno) in [
+        (format!("-{place}/*"), Errno::EINVAL),
+        (String::new(), Errno::EINVAL),
+        (format!("+{place}/none"), Errno::ENOENT),
+        (format!("+{place}/a"), Errno::EINVAL),
+        (format!("+<{place}/c:{place}/c=RO"), Errno::EINVAL),
+        ("+c".into(), Errno::ENOENT),
+        (format!("+{place}/c=XX"), Errno::EINVAL),
+        (format!("+{place}/c=RW=RO"), Errno::EINVAL),
+        ("+/mnt/below".into(), Errno::EINVAL),
+        (format!("?{place}/c"), Errno::ENOENT),
+    ] {
+        let refused = set(&*union, "branches", &instruction).unwrap_err();
+        assert_eq!(refused.errno(), errno, "{instruction}: {refused}");
+    }
+    assert_eq!(branches(&scratch, &*union), "a=RW:b=RW");
+    // The union has said that its files can be locked by the kernel.
+    let archive = format!("+{place}/c.tar=RO");
+    let refused = set(&*union, "branches", &archive).unwrap_err().to_string();
+    assert!(refused.contains("it has no locks"), "{refused}");
+    // Where there is one already, an archive can be one more.
+    scratch.sh("cp c.tar first.tar");
+    let union = scratch.open(&["a", "first.tar=RO"], &[]);
+    set(&*union, "branches", &archive).unwrap();
+    set(&*union, "branches", &format!("-{place}/first.tar")).unwrap();
+    let node = walk(&*union, "packed").unwrap().node;
+    assert_eq!(
+        text(&union.open(&me(), node, OpenFlags::READ).unwrap()),
+        "text\n"
+    );
+}
