@@ -7,8 +7,8 @@ use crate::{
 use alloc::vec::Vec;
 use culvert::{DirectoryEntry, DirectorySink, Errno, Error, FileKind, Result};
 use culvert_wire::{
-    DirectoryEntries, DirectoryEntriesPlus, InitFlags, Malformed, Operation, ROOT_ID, WireEntry,
-    structures::{EntryOut, ForgetOne, FsyncIn, OpenIn, ReadIn, ReleaseIn},
+    DirectoryEntries, DirectoryEntriesPlus, InitFlags, Malformed, Operation, WireEntry,
+    structures::{EntryOut, FsyncIn, OpenIn, ReadIn, ReleaseIn},
 };
 
 /// Bytes that are asked for at once: as much as a getdents64(2) of libc takes.
@@ -174,7 +174,7 @@ impl Core {
         bytes: &'a [u8],
         before: &crate::nodes::Before,
     ) -> Result<Vec<Listed<'a>>> {
-        let (mut names, mut back, mut wrong) = (Vec::new(), Vec::new(), None);
+        let (mut names, mut wrong) = (Vec::new(), None);
         for entry in DirectoryEntriesPlus(bytes) {
             let (found, entry): (EntryOut, WireEntry<'_>) = match entry {
                 Ok(entry) => entry,
@@ -185,13 +185,9 @@ impl Core {
                 }
             };
             let mut listed = Listed::from(entry);
+            // Servers count no lookups of "." and "..", and the kernel forgets none.
             let is_dot = matches!(entry.name, b"." | b"..");
-            if found.nodeid > ROOT_ID && is_dot {
-                back.push(ForgetOne {
-                    nodeid: found.nodeid,
-                    nlookup: 1,
-                });
-            } else if found.nodeid != 0 && !is_dot {
+            if found.nodeid != 0 && !is_dot {
                 let words = self.words();
                 let moment = crate::nodes::Before {
                     name: words.name(dir, entry.name).now(),
@@ -211,7 +207,6 @@ impl Core {
             }
             names.push(listed);
         }
-        self.give_back(back);
         match wrong {
             Some(error) => Err(error),
             None => Ok(names),
