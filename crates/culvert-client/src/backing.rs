@@ -24,17 +24,18 @@ impl BackingFile {
                 "the server opens a file by passthrough that cannot be",
             ));
         }
-        let given = connection.channel.backing(handle.backing)?;
+        let given = match connection.channel.backing(handle.backing) {
+            Ok(given) => given,
+            // The server is asked, who reads and writes as well.
+            Err(Errno::EOPNOTSUPP) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
         // Offset and flags of the server's description stay its own.
-        let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
-        let digits = alloc::format!("{}", given.as_fd().raw());
-        let place = path.get_mut(14..14 + digits.len()).ok_or(Errno::EIO)?;
-        place.copy_from_slice(digits.as_bytes());
-        let path = core::ffi::CStr::from_bytes_until_nul(&path).map_err(|_| Errno::EIO)?;
+        let path = alloc::format!("/proc/self/fd/{}", given.as_fd().raw());
+        let path = alloc::ffi::CString::new(path).map_err(|_| Errno::EIO)?;
         let access = OFlags::from_bits(flags.0 & 3) | OFlags::CLOEXEC;
-        let own = fs::open(path, access, 0);
-        // Who may not open it anew reads and writes at places, which needs no offset.
-        Ok(Some(Self(own.unwrap_or(given))))
+        // Who may not open it anew asks the server, who may.
+        Ok(fs::open(&path, access, 0).ok().map(Self))
     }
 
     /// Its number.

@@ -11,6 +11,7 @@
 //! - `connection` asks: from an operation to its checked answer, and what the server does not have;
 //! - `capabilities` is INIT, with a reason for each flag;
 //! - `nodes` keeps what the server was asked to keep (lookup counts), and what it said for how long;
+//! - `notices` hears what the server says of its own accord;
 //! - `words` is what all clients of a server share, so that each sees what another changes;
 //! - `filesystem`, `file` and `directory` are the driver API.
 //!
@@ -37,6 +38,7 @@ mod listing;
 mod locks;
 mod lookups;
 mod nodes;
+pub mod notices;
 mod opens;
 mod settings;
 mod words;

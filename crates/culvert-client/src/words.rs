@@ -78,6 +78,14 @@ fn mixed(dir: u64, name: &[u8]) -> usize {
 }
 
 impl<'a> Shared<'a> {
+    /// Those in `words`, which others see.
+    pub const fn of(words: &'a [AtomicU64]) -> Self {
+        Self {
+            words,
+            is_shared: true,
+        }
+    }
+
     fn word(self, at: usize) -> Option<&'a AtomicU64> {
         self.words.get(at)
     }

@@ -137,13 +137,13 @@ pub trait Channel: Send + Sync {
     }
 
     /// A descriptor on the backing file that the server has registered as number `id`
-    /// (`FUSE_DEV_IOC_BACKING_OPEN`), of the description that the server named, for passthrough.
-    /// The client takes a description of its own from it.
+    /// (`FUSE_DEV_IOC_BACKING_OPEN`), perhaps by `O_PATH`, for passthrough. The client takes a
+    /// description of its own from it.
     ///
     /// # Errors
     ///
-    /// `ENOENT`: there is no such number; `EOPNOTSUPP`: the default: this way hands no descriptors
-    /// over.
+    /// `ENOENT`: there is no such number; `EOPNOTSUPP`: the default: no descriptor can be handed
+    /// over here.
     fn backing(&self, id: i32) -> Result<OwnedFd, Errno> {
         let _ = id;
         Err(Errno::EOPNOTSUPP)

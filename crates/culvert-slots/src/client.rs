@@ -457,6 +457,11 @@ impl<H: Held> Channel for Client<H> {
         self.area.words()
     }
 
+    fn backing(&self, id: i32) -> Result<OwnedFd, Errno> {
+        let directory = trust::directory(&self.directory, trust::user());
+        crate::backing::open(&directory.map_err(|why| why.errno())?, id)
+    }
+
     fn forked(&self) {
         self.own.store(0, Relaxed);
         self.pending.lock().clear();

@@ -23,6 +23,7 @@
 extern crate alloc;
 
 mod area;
+pub mod backing;
 mod channel;
 mod client;
 mod identity;

@@ -407,7 +407,13 @@ impl Server {
         number & OF_INTERRUPT != 0
     }
 
-    /// The server has told of a change: what clients have cached is stale.
+    /// The words that clients share.
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU64] {
+        self.area.words()
+    }
+
+    /// The server has told of a change: all that clients have cached is stale.
     pub fn notified(&self) {
         self.area.header().notifications.fetch_add(1, AcqRel);
     }

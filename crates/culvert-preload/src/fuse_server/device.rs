@@ -6,12 +6,13 @@ use crate::answer::Answer;
 use crate::descriptors::{self, fuse_devices};
 use alloc::vec::Vec;
 use culvert::{Errno, Sink, Source};
+use culvert_client::notices::{self, Heard};
 use culvert_intercept::{Call, wait};
 use culvert_run::memory::{self, Span, UserSink, UserSource};
 use culvert_slots::{LARGEST, Message, OUT_HEADER, Server, Session};
 use culvert_sys::fd::{Command, fcntl};
 use culvert_sys::raw::general::{O_CLOEXEC, O_NONBLOCK};
-use culvert_sys::{BorrowedFd, Shared, SharedMut, fs};
+use culvert_sys::{BorrowedFd, PAGE, Shared, SharedMut, fs};
 
 /// A buffer may not be shorter (`FUSE_MIN_READ_BUFFER`).
 const SHORTEST: usize = 8192;
@@ -53,7 +54,7 @@ pub fn ioctl(call: &Call) -> Option<Answer> {
     const FUSE_DEV_IOC_BACKING_OPEN: u32 = 0x4010_e501;
     const FUSE_DEV_IOC_BACKING_CLOSE: u32 = 0x4004_e502;
     let [fd, request, argument, ..] = call.args;
-    of(fd)?;
+    let state = of(fd)?;
     Some(match request as u32 {
         // Every descriptor takes from all slots.
         FUSE_DEV_IOC_CLONE => match memory::get::<i32>(argument) {
@@ -61,8 +62,8 @@ pub fn ioctl(call: &Call) -> Option<Answer> {
             Ok(_) => Err(Errno::EINVAL),
             Err(errno) => Err(errno),
         },
-        // As for who is not root.
-        FUSE_DEV_IOC_BACKING_OPEN | FUSE_DEV_IOC_BACKING_CLOSE => Err(Errno::EPERM),
+        FUSE_DEV_IOC_BACKING_OPEN => state.open_backing(argument),
+        FUSE_DEV_IOC_BACKING_CLOSE => state.close_backing(argument),
         _ => Err(Errno::ENOTTY),
     })
 }
@@ -163,7 +164,7 @@ impl State {
             return Err(Errno::EINVAL);
         }
         if number == 0 {
-            self.notified(error)?;
+            self.notified(error, length - OUT_HEADER, take)?;
             return Ok(length);
         }
         if !(-511..=0).contains(&error) {
@@ -197,21 +198,33 @@ impl State {
         reply.finish(error, body).map(|()| length)
     }
 
-    /// A notification: what clients have cached is stale. Which, is not looked at.
-    fn notified(&self, code: i32) -> Result<(), Errno> {
-        /// FUSE_NOTIFY_POLL to FUSE_NOTIFY_PRUNE (include/uapi/linux/fuse.h).
-        const KNOWN: core::ops::RangeInclusive<i32> = 1..=9;
+    /// Notification `code`, whose body has `length` bytes.
+    fn notified(
+        &self,
+        code: i32,
+        length: usize,
+        take: &mut dyn FnMut(SharedMut<'_>) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
         const FUSE_NOTIFY_RETRIEVE: i32 = 5;
-        const FUSE_NOTIFY_RESEND: i32 = 7;
-        match code {
-            // There is no page cache here that it could ask for.
-            FUSE_NOTIFY_RETRIEVE => Err(Errno::ENOENT),
-            FUSE_NOTIFY_RESEND => Err(Errno::EINVAL),
-            code if KNOWN.contains(&code) => {
+        let mut room = [0; notices::SEEN];
+        let body = &mut room[..length.min(notices::SEEN)];
+        take((&mut *body).into())?;
+        // A pipe has to be empty behind it.
+        let (mut rest, mut dropped) = (length - body.len(), [0; PAGE]);
+        while rest > 0 {
+            let part = &mut dropped[..rest.min(PAGE)];
+            rest -= part.len();
+            take(part.into())?;
+        }
+        match notices::hear(self.slots.words(), code, body) {
+            Heard::Counted => Ok(()),
+            Heard::All => {
                 self.slots.notified();
                 Ok(())
             }
-            _ => Err(Errno::EINVAL),
+            // There is no page cache here that it could ask for.
+            Heard::Question if code == FUSE_NOTIFY_RETRIEVE => Err(Errno::ENOENT),
+            Heard::Question | Heard::Malformed => Err(Errno::EINVAL),
         }
     }
 }

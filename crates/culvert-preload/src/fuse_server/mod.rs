@@ -9,6 +9,7 @@
 //! The flag [`culvert_run::FUSE_SERVER`] of `CULVERT_RUN` makes a process a server. It is trusted as
 //! the rest of the variable is, and goes on to what the process executes: a server may be a script.
 
+mod backing;
 mod device;
 mod fusermount;
 mod mounting;
@@ -36,6 +37,7 @@ struct State {
     directory: Vec<u8>,
     /// Where it has mounted, as it has said.
     target: Mutex<Option<Vec<u8>>>,
+    backing: backing::BackingFiles,
 }
 
 static STATE: AtomicRef<State> = AtomicRef::new();
@@ -57,6 +59,7 @@ pub fn begin(run: &Run, flags: u8) -> Result<(), Errno> {
         slots: Server::new(area, owner),
         directory: run.path.clone(),
         target: Mutex::new(None),
+        backing: backing::BackingFiles::new(),
     }))));
     Ok(())
 }

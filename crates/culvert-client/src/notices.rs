@@ -1,0 +1,132 @@
+//! Notifications: what a server says is no longer right, as the words have it that all of its
+//! clients share. It is the process of the server that counts it there, so that a notification
+//! which was sent is one that everybody has heard.
+
+use crate::words::{Shared, WORDS};
+use core::sync::atomic::AtomicU64;
+use culvert_wire::{
+    Plain,
+    structures::{NotifyDeleteOut, NotifyInvalEntryOut, NotifyInvalInodeOut, NotifyStoreOut},
+};
+
+/// How many bytes of a notification have to be seen: a name is the longest (`FUSE_NAME_MAX`).
+pub const SEEN: usize = 1024 + 64;
+
+/// What comes of a notification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Clients ask again for what it says, or there is nothing that they had to ask for.
+    Counted,
+    /// It means all that is believed.
+    All,
+    /// It asks for pages of a cache (`FUSE_NOTIFY_RETRIEVE`), or for requests again
+    /// (`FUSE_NOTIFY_RESEND`).
+    Question,
+    /// It is none.
+    Malformed,
+}
+
+/// Notification `code` with `body`, of which [`SEEN`] bytes may be all that is here, counted in
+/// the `words` of the clients.
+#[must_use]
+pub fn hear(words: &[AtomicU64], code: i32, body: &[u8]) -> Heard {
+    if words.len() < WORDS {
+        return Heard::All;
+    }
+    let words = Shared::of(words);
+    let heard = match code {
+        // Files are ready always.
+        1 => Some(()),
+        2 => fixed(body).map(|(inode, _): (NotifyInvalInodeOut, _)| {
+            // `fuse_reverse_inval_inode`, fs/fuse/inode.c: from a negative offset on, attributes
+            // alone.
+            if inode.off >= 0 {
+                words.content(inode.ino).changed();
+            }
+            words.node_changed(inode.ino);
+        }),
+        3 => fixed(body).and_then(|(entry, rest): (NotifyInvalEntryOut, _)| {
+            name_gone(words, entry.parent, name(rest, entry.namelen)?)
+        }),
+        4 => fixed(body).map(|(store, _): (NotifyStoreOut, _)| {
+            words.content(store.nodeid).changed();
+            words.node_changed(store.nodeid);
+        }),
+        5 | 7 => return Heard::Question,
+        6 => fixed(body).and_then(|(delete, rest): (NotifyDeleteOut, _)| {
+            words.node_changed(delete.child);
+            name_gone(words, delete.parent, name(rest, delete.namelen)?)
+        }),
+        8 | 9 => return Heard::All,
+        _ => None,
+    };
+    heard.map_or(Heard::Malformed, |()| Heard::Counted)
+}
+
+/// The structure that `body` begins with, and what follows it.
+fn fixed<T: Plain>(body: &[u8]) -> Option<(T, &[u8])> {
+    let rest = body.get(size_of::<T>()..)?;
+    Some((T::from_prefix(body), rest))
+}
+
+/// The name of `length` bytes that `rest` is, with the byte behind it.
+fn name(rest: &[u8], length: u32) -> Option<&[u8]> {
+    let length = usize::try_from(length).ok()?;
+    (length != 0 && rest.len() == length + 1).then(|| &rest[..length])
+}
+
+/// `fuse_reverse_inval_entry`, fs/fuse/dir.c: the directory has changed, too.
+fn name_gone(words: Shared<'_>, parent: u64, name: &[u8]) -> Option<()> {
+    words.name(parent, name).changed();
+    words.node_changed(parent);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn bytes(parts: &[&[u8]]) -> Vec<u8> {
+        parts.concat()
+    }
+
+    #[test]
+    fn a_notification_counts_what_it_names_and_nothing_else() {
+        let all: Vec<AtomicU64> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
+        let words = Shared::of(&all);
+        let seen = || {
+            [
+                words.of_node(5),
+                words.content(5).now(),
+                words.of_node(1),
+                words.name(1, b"x").now(),
+                words.name(1, b"y").now(),
+            ]
+        };
+        let (five, one) = (5_u64.to_ne_bytes(), 1_u64.to_ne_bytes());
+        let all_of_it = [0_u8; 16];
+        assert_eq!(hear(&all, 2, &bytes(&[&five, &all_of_it])), Heard::Counted);
+        assert_eq!(seen(), [1, 1, 0, 0, 0]);
+        let attributes = [(-1_i64).to_ne_bytes(), 0_i64.to_ne_bytes()].concat();
+        assert_eq!(hear(&all, 2, &bytes(&[&five, &attributes])), Heard::Counted);
+        assert_eq!(seen(), [2, 1, 0, 0, 0]);
+        let entry = bytes(&[&one, &1_u32.to_ne_bytes(), &[0; 4], b"x\0"]);
+        assert_eq!(hear(&all, 3, &entry), Heard::Counted);
+        assert_eq!(seen(), [2, 1, 1, 1, 0]);
+        let delete = bytes(&[&one, &five, &1_u32.to_ne_bytes(), &[0; 4], b"y\0"]);
+        assert_eq!(hear(&all, 6, &delete), Heard::Counted);
+        assert_eq!(seen(), [3, 1, 2, 1, 1]);
+    }
+
+    #[test]
+    fn what_is_no_notification_is_told() {
+        let all: Vec<AtomicU64> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
+        for (code, body) in [(2, &[0_u8; 8][..]), (3, &[1; 40]), (0, &[]), (10, &[0; 64])] {
+            assert_eq!(hear(&all, code, body), Heard::Malformed, "{code}");
+        }
+        assert_eq!(hear(&all, 5, &[0; 64]), Heard::Question);
+        assert_eq!(hear(&all, 8, &[]), Heard::All);
+        assert_eq!(hear(&[], 2, &[0; 24]), Heard::All);
+    }
+}
