@@ -3,6 +3,7 @@
 use super::{Command, bad};
 use crate::{
     failure::{Failure, shown},
+    fuse,
     kernel_mount::{Log, Mount, Times},
 };
 use culvert::mount::{Options, Request, parse_options, parse_volume};
@@ -135,7 +136,13 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     };
     // Words of mount(8) that are the kernel's, not the driver's. Of each pair the last one holds:
     // mount(8) puts what `user` implies in front.
+    let is_served = |request: &Request| request.driver.as_deref().is_some_and(fuse::is_served);
     for (name, value) in std::mem::take(&mut request.options) {
+        // A FUSE server knows its own.
+        if is_served(&request) {
+            request.options.push((name, value));
+            continue;
+        }
         if times.take(&name)? {
             continue;
         }

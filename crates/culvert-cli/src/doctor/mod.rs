@@ -7,6 +7,7 @@ mod kernel;
 mod libraries;
 mod machine;
 mod program;
+mod servers;
 
 use crate::failure::Failure;
 use std::ffi::OsString;
@@ -80,6 +81,7 @@ pub fn doctor(command: &[OsString], json: bool) -> Result<u8, Failure> {
     let mut checks = machine::checks();
     checks.push(code::rewritten_code());
     checks.extend(kernel::checks());
+    checks.push(servers::servers());
     let bad = checks.iter().any(|check| check.verdict == Verdict::Bad)
         || program
             .as_ref()

@@ -3,7 +3,7 @@
 //!
 //! Each of its threads sleeps until something happens.
 
-use super::{lines::Lines, start::Job};
+use super::{DEVICE, DEVICE_PATH, lines::Lines, start::Job};
 use crate::{
     failure::{Failure, reason, shown},
     logs::until_over,
@@ -15,10 +15,11 @@ use culvert_sys::raw::general::{
 };
 use culvert_sys::{OwnedFd, process, trust};
 use culvert_wire::Plain;
-use rustix::process::{WaitOptions, waitpid};
+use rustix::process::{WaitOptions, wait};
 use std::{
     cell::Cell,
     collections::HashMap,
+    ffi::OsString,
     fs::File,
     io::{self, Read, Write},
     os::unix::{ffi::OsStrExt, process::CommandExt},
@@ -40,6 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 unsafe extern "C" {
     /// fork(2) of the C library, which keeps its own books right.
     safe fn fork() -> i32;
+    /// dup2(2).
+    safe fn dup2(from: i32, to: i32) -> i32;
 }
 
 /// What happens.
@@ -291,6 +294,17 @@ impl<'a> Guardian<'a> {
     }
 }
 
+/// A description of its own of what stands for the device, which waits.
+fn device(job: &Job) -> Result<OwnedFd, String> {
+    let directory = c_string(job.mount.as_os_str().as_bytes());
+    let opened = trust::directory(&directory, trust::user()).map_err(|why| why.to_string())?;
+    let bell = open_fifo(&opened, BELL).and_then(|bell| {
+        culvert_sys::fd::fcntl(&bell, culvert_sys::fd::Command::SETFL, 0)?;
+        Ok(bell)
+    });
+    bell.map_err(|errno| format!("cannot open the device: {}", errno.text()))
+}
+
 /// Starts the server: what it writes goes to `lines`, and something comes when that is all.
 fn spawn(job: &Job, lines: &Lines) -> Result<(i32, Receiver<()>), String> {
     let failed = |error: io::Error| {
@@ -313,13 +327,23 @@ fn spawn(job: &Job, lines: &Lines) -> Result<(i32, Receiver<()>), String> {
             command.env(its, value);
         }
     }
+    let wants = |word: &OsString| word.to_string_lossy().contains(DEVICE_PATH);
+    let device = match job.command.iter().any(wants) {
+        true => Some(device(job)?),
+        false => None,
+    };
     let guardian = std::process::id();
-    // SAFETY: two system calls, which use nothing that another thread may hold.
+    // SAFETY: system calls, which use nothing that another thread may hold.
     unsafe {
         command.pre_exec(move || {
             // Without its guardian nobody would end it.
             let signal = rustix::process::Signal::TERM;
             rustix::process::set_parent_process_death_signal(Some(signal))?;
+            if let Some(device) = &device {
+                if dup2(device.raw(), DEVICE) < 0 {
+                    return Err(io::Error::last_os_error());
+                }
+            }
             match std::os::unix::process::parent_id() == guardian {
                 true => Ok(()),
                 false => Err(io::ErrorKind::Other.into()),
@@ -341,7 +365,7 @@ fn spawn(job: &Job, lines: &Lines) -> Result<(i32, Receiver<()>), String> {
 fn reap(child: i32, area: &Area, events: &Sender<Event>) {
     let mut last = String::from("has ended");
     loop {
-        match waitpid(None, WaitOptions::empty()) {
+        match wait(WaitOptions::empty()) {
             Ok(Some((process, status))) => {
                 let how = match (status.exit_status(), status.terminating_signal()) {
                     (Some(status), _) => format!("has ended with status {status}"),
@@ -376,7 +400,7 @@ fn caller() -> Caller {
 
 /// Sends INIT: the body of the answer.
 fn initialise(client: &Client) -> Result<[u8; 64], culvert_sys::Errno> {
-    let request = culvert_client::capabilities::request(LARGEST, false);
+    let request = culvert_client::capabilities::request(LARGEST, true);
     let request = request.bytes();
     let mut reply = [0; 64];
     let mut put = |payload: &culvert_slots::Payload<'_>| {

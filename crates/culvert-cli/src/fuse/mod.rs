@@ -5,13 +5,23 @@
 //! that the command itself sees: so it never sees its own. A *guardian* starts it, outside of all
 //! programs, and is there as long as the run is.
 
+mod by_kernel;
+mod command;
 mod guardian;
 mod lines;
 mod start;
 
+pub use by_kernel::mount;
 pub use culvert_drivers::fuse::is_served;
 pub use guardian::guard;
 pub use start::{Job, start};
 
 /// The word with which the command becomes a guardian.
 pub const GUARDIAN: &str = "run-fuse";
+
+/// The number by which a server has the device from its start, where its command names it: none that
+/// starting it uses.
+const DEVICE: i32 = 100;
+/// What such a command has for the mount point: libfuse 3.3 and go-fuse take the descriptor, and
+/// mount nothing.
+const DEVICE_PATH: &str = "/dev/fd/100";

@@ -1,6 +1,6 @@
 //! From a mount of type `fuse.NAME` to a server that has answered INIT.
 
-use super::GUARDIAN;
+use super::{DEVICE_PATH, GUARDIAN, command};
 use crate::{
     failure::{Failure, path, reason, shown},
     inherited::Inherited,
@@ -9,7 +9,7 @@ use crate::{
     run_directory::{self, RunDirectory},
     verdict::{self, Kind},
 };
-use culvert::mount::{Mount, parse_options};
+use culvert::mount::{Mount, Options, parse_options};
 use culvert_drivers::fuse as driver;
 use culvert_preload::fuse_server;
 use culvert_run::{FUSE_SERVER, OUTSIDE};
@@ -18,7 +18,7 @@ use culvert_sys::{OwnedFd, trust};
 use std::{
     ffi::{OsStr, OsString},
     fs, io,
-    os::unix::ffi::{OsStrExt, OsStringExt},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -137,8 +137,6 @@ struct Own {
     start_timeout: Duration,
 }
 
-type Options = Vec<(String, Vec<u8>)>;
-
 /// Those, and the options of the server.
 fn split(mount: &Mount) -> Result<(Own, Options), Failure> {
     let timeout = mount.option("start-timeout").map(|value| {
@@ -181,78 +179,35 @@ fn target(mount: &Mount, place: &Path) -> io::Result<PathBuf> {
 fn command(
     mount: &Mount,
     own: &Own,
-    options: &[(String, Vec<u8>)],
+    options: &Options,
     target: &Path,
 ) -> Result<Vec<OsString>, Failure> {
-    if let Some(command) = &own.command {
-        // %m is the target, %s the source; the shell never reads them as words of its own.
-        let text = replaced(&replaced(command, b"%m", b"\"$1\""), b"%s", b"\"$2\"");
-        let text = [b"exec ".as_slice(), &text].concat();
-        return Ok(vec![
-            "/bin/sh".into(),
-            "-c".into(),
-            OsString::from_vec(text),
-            "sh".into(),
-            target.into(),
-            path(&mount.source).into(),
-        ]);
+    if let Some(line) = &own.command {
+        check(line)?;
+        return Ok(command::typed(line, mount, target, DEVICE_PATH.as_ref()));
     }
-    let name = mount.driver.strip_prefix("fuse.").unwrap_or_default();
-    if name.is_empty() {
-        return Err(Failure::new("type fuse needs the server's command")
-            .advice("give command='NAME … %m', or type=fuse.NAME"));
-    }
-    let found = program::find(OsStr::new(name))
-        .map_err(|failure| failure.status(crate::failure::FAILED))?;
-    let mut words: Vec<OsString> = vec![
-        found.into(),
-        path(&mount.source).into(),
-        target.into(),
-        "-f".into(),
-    ];
-    let list: Vec<_> = options
-        .iter()
-        .map(|(name, value)| match value.is_empty() {
-            true => name.clone().into_bytes(),
-            // As fuse_opt_parse(3) reads it.
-            false => [
-                name.as_bytes(),
-                b"=",
-                &replaced(&replaced(value, b"\\", b"\\\\"), b",", b"\\,"),
-            ]
-            .concat(),
-        })
-        .collect();
-    if !list.is_empty() {
-        words.push("-o".into());
-        words.push(OsString::from_vec(list.join(&b',')));
-    }
-    Ok(words)
+    command::words(mount, options, target, command::By::Run)
 }
 
-fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
-    let (mut out, mut rest) = (Vec::new(), text);
-    while let Some(byte) = rest.first() {
-        match rest.strip_prefix(from) {
-            Some(behind) => {
-                out.extend_from_slice(to);
-                rest = behind;
-            }
-            None => {
-                out.push(*byte);
-                rest = &rest[1..];
-            }
-        }
+/// How the server `program` is intercepted.
+fn kind(program: &Path) -> Result<Kind, Failure> {
+    match verdict::of_program(program) {
+        Ok((_, kind)) => Ok(kind),
+        Err(refusal) => Err(Failure::new(refusal.message()).advice(refusal.remedy)),
     }
-    out
+}
+
+/// Refuses a command `line` whose program, its first word, cannot be intercepted.
+fn check(line: &[u8]) -> Result<(), Failure> {
+    let first = line.split(u8::is_ascii_whitespace).next();
+    let found = program::find(OsStr::from_bytes(first.unwrap_or_default()));
+    // What is no program's name the shell knows.
+    found.map_or(Ok(()), |found| kind(&found).map(drop))
 }
 
 /// Starts the guardian, and with it the server; returns when INIT is answered.
 fn launch(job: &Job, place: &RunDirectory, enter: Enter<'_>) -> Result<(), Failure> {
-    let preloaded = match verdict::of_program(Path::new(&job.command[0])) {
-        Ok((_, kind)) => kind == Kind::Preloaded,
-        Err(refusal) => return Err(Failure::new(refusal.message()).advice(refusal.remedy)),
-    };
+    let preloaded = kind(Path::new(&job.command[0]))? == Kind::Preloaded;
     let environment = enter(place, FUSE_SERVER | OUTSIDE, preloaded)?;
     let failed =
         |error: io::Error| Failure::new(format!("cannot start its guardian: {}", reason(&error)));
@@ -341,7 +296,7 @@ mod tests {
         let (own, options) = split(&mount).unwrap();
         let words = command(&mount, &own, &options, Path::new("/m n")).unwrap();
         assert_eq!(words[2], "exec rclone mount \"$2\" \"$1\"");
-        assert_eq!(words[4..], ["/m n", "host:/data"]);
+        assert_eq!(words[4..], ["/m n", "host:/data", "/dev/fd/100"]);
         let is_served = driver::is_served;
         assert!(is_served("fuse") && is_served("fuse.x") && !is_served("fused"));
     }

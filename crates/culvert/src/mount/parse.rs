@@ -171,7 +171,7 @@ fn options_of(text: &[u8]) -> Result<Options> {
 /// Without `type`, the driver is left to be found from the source. For a type that takes several,
 /// `source=A:B`, or further sources that follow the first one, `source=A,source=B`; a quoted field
 /// is one source. `EINVAL` with the reason: source (which
-/// type `memory` does not need) or target missing, target or type given twice, a bad name, an
+/// type `memory` and those of FUSE servers do not need) or target missing, target or type given twice, a bad name, an
 /// unclosed quote, a bad escape.
 pub fn parse_mount(text: &[u8]) -> Result<Request> {
     mount(text).map_err(|error| error.within(&shown(text)))
@@ -202,7 +202,7 @@ fn mount(text: &[u8]) -> Result<Request> {
     Ok(Request {
         source: match (sources.next(), driver.as_deref()) {
             (Some(source), _) => source,
-            (None, Some(driver @ "memory")) => driver.into(),
+            (None, Some(driver)) if needs_no_source(driver) => driver.into(),
             (None, _) => return Err(missing("source")),
         },
         more_sources: sources.collect(),
@@ -211,6 +211,11 @@ fn mount(text: &[u8]) -> Result<Request> {
         target: target.ok_or_else(|| missing("target"))?,
         options,
     })
+}
+
+/// Whether mounts of type `driver` may have no source: it is named after the type then.
+fn needs_no_source(driver: &str) -> bool {
+    matches!(driver, "memory" | "fuse") || driver.starts_with("fuse.")
 }
 
 fn once<T>(slot: &mut Option<T>, what: &str, value: T) -> Result<()> {
