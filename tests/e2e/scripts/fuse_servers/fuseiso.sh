@@ -1,0 +1,2 @@
+genisoimage -quiet -R -o image tree
+run type=fuse.fuseiso,source=image 'diff -r tree $M; test $(readlink $M/link) = file'
