@@ -30,6 +30,7 @@ mod recovery;
 mod run;
 mod run_again;
 mod run_directory;
+mod served_by_kernel;
 mod stored_images;
 mod umask;
 mod verdict;
@@ -102,7 +103,10 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Log(wanted) => logs::read(&wanted),
         Command::Plfs(wanted) => plfs::plfs(&wanted),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
-        Command::Mount(mount) => kernel_mount::mount(*mount),
+        Command::Mount(mount) => match mount.request.driver.as_deref() {
+            Some(name) if fuse::is_served(name) => served_by_kernel::mount(*mount),
+            _ => kernel_mount::mount(*mount),
+        },
         Command::Remount(remount) => kernel_mount::remount::remount(&remount),
         Command::Unmount { targets, lazy } => kernel_mount::unmount(&targets, lazy),
         Command::List { json } => {

@@ -336,8 +336,12 @@ impl Nodes {
             .entry(node)
             .or_insert_with(|| Known::new(attributes.kind, None));
         known.generation = Some(entered.generation);
+        // A child of a fork since then has the node by those from before: they are not given back.
+        let forks = words.forks();
+        if core::mem::replace(&mut known.born, forks) != forks {
+            known.lookups = 0;
+        }
         known.lookups = known.lookups.saturating_add(1);
-        known.born = words.forks();
         known.references = known.references.saturating_add(u64::from(reference));
         known.attributes = Some(*attributes);
         known.stamp = stamp;

@@ -54,6 +54,6 @@ pub fn servers() -> Check {
     };
     match not.is_empty() {
         true => good(NAME, found),
-        false => limited(NAME, found, &format!("{}", not.join("; "))),
+        false => limited(NAME, found, &not.join("; ")),
     }
 }

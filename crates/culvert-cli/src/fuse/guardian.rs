@@ -339,10 +339,10 @@ fn spawn(job: &Job, lines: &Lines) -> Result<(i32, Receiver<()>), String> {
             // Without its guardian nobody would end it.
             let signal = rustix::process::Signal::TERM;
             rustix::process::set_parent_process_death_signal(Some(signal))?;
-            if let Some(device) = &device {
-                if dup2(device.raw(), DEVICE) < 0 {
-                    return Err(io::Error::last_os_error());
-                }
+            if let Some(device) = &device
+                && dup2(device.raw(), DEVICE) < 0
+            {
+                return Err(io::Error::last_os_error());
             }
             match std::os::unix::process::parent_id() == guardian {
                 true => Ok(()),

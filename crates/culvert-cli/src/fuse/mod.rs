@@ -5,13 +5,11 @@
 //! that the command itself sees: so it never sees its own. A *guardian* starts it, outside of all
 //! programs, and is there as long as the run is.
 
-mod by_kernel;
-mod command;
+pub mod command;
 mod guardian;
 mod lines;
 mod start;
 
-pub use by_kernel::mount;
 pub use culvert_drivers::fuse::is_served;
 pub use guardian::guard;
 pub use start::{Job, start};

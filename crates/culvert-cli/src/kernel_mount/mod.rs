@@ -16,7 +16,7 @@ pub use times::Times;
 
 use crate::{
     failure::{Failure, path, reason, shown},
-    fuse, logs, mounts, prepare,
+    logs, mounts, prepare,
     run_directory::{self, RunDirectory},
 };
 use culvert::mount::Request;
@@ -94,9 +94,6 @@ impl Ready {
 /// Makes the mount, and serves it: in the foreground, or in a process of its own that is left
 /// behind. The exit status.
 pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
-    if asked.request.driver.as_deref().is_some_and(fuse::is_served) {
-        return fuse::mount(asked);
-    }
     let inherited = Inherited::now();
     let target = target::check(path(&asked.request.target))?;
     let place = target.as_os_str().as_bytes().to_vec();

@@ -1,9 +1,9 @@
 //! `culvert mount -t fuse.NAME`: the server makes the kernel mount itself, as it does without
 //! Culvert; only its command line is made here.
 
-use super::command::{self, By};
 use crate::{
     failure::{Failure, path, reason, shown},
+    fuse::command::{self, By},
     kernel_mount::Mount,
 };
 use std::{os::unix::process::CommandExt, process::Command};
