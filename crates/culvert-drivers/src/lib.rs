@@ -34,6 +34,7 @@ pub mod sdcard;
 pub mod trace;
 pub mod union;
 mod waiting;
+mod words;
 
 pub use archive::{Progress, Warning, Warnings};
 pub use declared::{AccessTimes, Declared, OtherUser, Source};
@@ -41,8 +42,9 @@ pub use descriptor::{Adopt, Keeper, KeptFd, NodeBook, OwnedFd, TableNumber, Trac
 pub use layers::{open, prepare};
 pub use passthrough::{DescriptorFile, unhindered};
 pub use proof::Proof;
+pub(crate) use registry::check_names;
 pub use registry::{DriverInfo, OptionInfo, declared, declared_by, detect, find, list};
-pub(crate) use registry::{check_names, invalid_option};
+pub(crate) use words::invalid_option;
 
 use alloc::{string::String, vec::Vec};
 use culvert::mount::Mount;

@@ -342,13 +342,4 @@ mod tests {
         assert!(!chosen.contains(InitFlags::PASSTHROUGH));
         assert!(chosen.contains(InitFlags::INIT_EXT));
     }
-
-    #[test]
-    fn names_are_unique() {
-        let all = || crate::transport::used_capabilities().chain(ON_REQUEST);
-        let mut names: Vec<_> = all().map(|one| one.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), all().count());
-    }
 }

@@ -1,6 +1,6 @@
 //! One missing page.
 
-use super::{file, file::File, room, table::RangeOf};
+use super::{file::File, room, table::RangeOf};
 use culvert::Errno;
 use culvert_cache::pager::userfault;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn fill(
     let mut filled = file.fill(at, slot, &enter);
     for _ in 0..TRIES {
         let full = matches!(&filled, Err(error) if error.errno() == Errno::ENOSPC);
-        if !full || room::drop_where_full(4 * file::MOST, slot) == 0 {
+        if !full || room::drop_where_full(4 * room::MOST, slot) == 0 {
             break;
         }
         filled = file.fill(at, slot, &enter);
@@ -92,7 +92,7 @@ fn without_lock(
     };
     let mut done = put()?;
     if matches!(done, Err(Errno::ENOMEM | Errno::ENOSPC)) {
-        room::drop_where_full(file::MOST, slot);
+        room::drop_where_full(room::MOST, slot);
         done = put()?;
     }
     match done {

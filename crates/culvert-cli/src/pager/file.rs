@@ -1,6 +1,6 @@
 //! A file whose pages are filled on demand: the driver's, its shadow, and how far ahead it is read.
 
-use super::room;
+use super::room::{self, Droppable, Dropped, MOST};
 use culvert::Caller;
 use culvert_cache::{
     evict,
@@ -11,7 +11,7 @@ use culvert_cache::{
 use culvert_run::{ShadowName, node_locks::NodeLock};
 use culvert_sys::PAGE64;
 use std::sync::{
-    Arc, Mutex, OnceLock,
+    Arc, Mutex, OnceLock, Weak,
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
@@ -19,9 +19,6 @@ use std::sync::{
 /// us, 4 KiB 10 us, so that what is never looked at costs little. The more of a file has been
 /// looked at, the more is filled, so that a program that jumps about in all of it has it soon.
 const LEAST: u64 = 64 << 10;
-/// What is filled at most: 2 MiB take 1.4 ms. Above 64 KiB the cost of a byte does not fall any
-/// more.
-pub const MOST: u64 = 2 << 20;
 
 /// An open file and its shadow.
 pub struct File {
@@ -37,18 +34,6 @@ pub struct File {
     said: AtomicBool,
     /// Somebody has begun to fill all of it.
     filling: AtomicBool,
-}
-
-/// What became of pages that were to be dropped.
-pub enum Dropped {
-    /// They are, so many bytes.
-    Bytes(u64),
-    /// So many bytes are, and others stay.
-    Part(u64),
-    /// They stay.
-    Not,
-    /// Somebody else has the file's lock.
-    Locked,
 }
 
 /// Where the reader will be next if it goes on as it does, and how much is filled then.
@@ -132,7 +117,8 @@ impl File {
         let (from, to) = self.ahead.lock().map_or((at, at + PAGE64), |mut ahead| {
             ahead.window(at, length, room::most())
         });
-        room::note(Arc::downgrade(self), (from, to));
+        let droppable: Weak<dyn Droppable> = Arc::<Self>::downgrade(self);
+        room::note(droppable, (from, to));
         match fill::holes(&*self.file, self.shadow.raw(), (from, to)) {
             Ok(holes) => {
                 let whole = |(from, to): (u64, u64)| (from, to.next_multiple_of(PAGE64));
@@ -155,25 +141,7 @@ impl File {
         Ok(page)
     }
 
-    /// Drops the pages of `range`, after what was stored in them is in the file. `slot`: a process
-    /// that waits for it, and may have the file's lock.
-    pub fn drop_pages(&self, range: (u64, u64), slot: u32) -> Dropped {
-        let overlaps = |said: &records::Said| said.range.0 < range.1 && range.0 < said.range.1;
-        let stored = || records::all(|said| said.name == self.name && overlaps(said));
-        // Opened before the file's lock is taken.
-        let Ok(before) = stored() else {
-            return Dropped::Not;
-        };
-        let writable = (!before.is_empty()).then(|| self.writable());
-        let Some(_lock) = self.lock(slot) else {
-            return Dropped::Locked;
-        };
-        let dropped = stored().ok();
-        let dropped = dropped.and_then(|stored| self.drop_locked(range, &stored, writable));
-        dropped.unwrap_or(Dropped::Not)
-    }
-
-    /// The same under the file's lock. `writable`: the file, where somebody had stored something.
+    /// [`Droppable::drop_pages`] under the file's lock. `writable`: the file, where somebody had stored something.
     fn drop_locked(
         &self,
         range: (u64, u64),
@@ -239,6 +207,30 @@ impl File {
     fn lock(&self, slot: u32) -> Option<NodeLock<'static>> {
         let locks = &culvert_run::get().node_locks;
         locks.lock_unless(self.name, slot)
+    }
+}
+
+impl Droppable for File {
+    fn name(&self) -> ShadowName {
+        self.name
+    }
+
+    /// Drops the pages of `range`, after what was stored in them is in the file. `slot`: a process
+    /// that waits for it, and may have the file's lock.
+    fn drop_pages(&self, range: (u64, u64), slot: u32) -> Dropped {
+        let overlaps = |said: &records::Said| said.range.0 < range.1 && range.0 < said.range.1;
+        let stored = || records::all(|said| said.name == self.name && overlaps(said));
+        // Opened before the file's lock is taken.
+        let Ok(before) = stored() else {
+            return Dropped::Not;
+        };
+        let writable = (!before.is_empty()).then(|| self.writable());
+        let Some(_lock) = self.lock(slot) else {
+            return Dropped::Locked;
+        };
+        let dropped = stored().ok();
+        let dropped = dropped.and_then(|stored| self.drop_locked(range, &stored, writable));
+        dropped.unwrap_or(Dropped::Not)
     }
 }
 

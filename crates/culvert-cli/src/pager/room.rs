@@ -2,13 +2,17 @@
 //! on demand, so that whoever touches them again gets them from the driver again. What was stored
 //! in them is brought to their file before ([`culvert_cache::evict`]).
 
-use super::file::{Dropped, File, MOST};
 use culvert_cache::room;
+use culvert_run::ShadowName;
 use culvert_sys::PAGE64;
 use std::{
     collections::VecDeque,
     sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, Weak},
 };
+
+/// What is filled at most: 2 MiB take 1.4 ms. Above 64 KiB the cost of a byte does not fall any
+/// more.
+pub const MOST: u64 = 2 << 20;
 
 /// How many windows stay, whatever the bound says: one instruction may need 32 pages at once (a
 /// gather of 16 words, each on the border of two pages), and would never be done if these took each
@@ -26,9 +30,30 @@ pub fn most() -> u64 {
     1 << share.ilog2()
 }
 
+/// What became of pages that were to be dropped.
+pub enum Dropped {
+    /// They are, so many bytes.
+    Bytes(u64),
+    /// So many bytes are, and others stay.
+    Part(u64),
+    /// They stay.
+    Not,
+    /// Somebody else has the file's lock.
+    Locked,
+}
+
+/// A file whose pages can be dropped.
+pub trait Droppable: Send + Sync {
+    /// Which one.
+    fn name(&self) -> ShadowName;
+
+    /// Drops the pages of `range`. `slot`: the process that waits for room, and may have a lock.
+    fn drop_pages(&self, range: (u64, u64), slot: u32) -> Dropped;
+}
+
 /// What was filled at one time.
 struct Window {
-    file: Weak<File>,
+    file: Weak<dyn Droppable>,
     range: (u64, u64),
 }
 
@@ -49,7 +74,7 @@ fn filled() -> std::sync::MutexGuard<'static, VecDeque<Window>> {
 }
 
 /// `range` of `file` is being filled.
-pub fn note(file: Weak<File>, range: (u64, u64)) {
+pub fn note(file: Weak<dyn Droppable>, range: (u64, u64)) {
     filled().push_back(Window { file, range });
 }
 
@@ -102,7 +127,7 @@ fn drop_but(stay: usize, wanted: u64, slot: u32) -> u64 {
         let Some(file) = window.file.upgrade() else {
             continue;
         };
-        if locked.contains(&file.name) {
+        if locked.contains(&file.name()) {
             kept.push(window);
             continue;
         }
@@ -114,7 +139,7 @@ fn drop_but(stay: usize, wanted: u64, slot: u32) -> u64 {
             }
             Dropped::Not => kept.push(window),
             Dropped::Locked => {
-                locked.push(file.name);
+                locked.push(file.name());
                 kept.push(window);
             }
         }
@@ -128,10 +153,23 @@ fn drop_but(stay: usize, wanted: u64, slot: u32) -> u64 {
 mod tests {
     use super::*;
 
+    /// No file at all.
+    enum Never {}
+
+    impl Droppable for Never {
+        fn name(&self) -> ShadowName {
+            match *self {}
+        }
+
+        fn drop_pages(&self, _: (u64, u64), _: u32) -> Dropped {
+            match *self {}
+        }
+    }
+
     #[test]
     fn what_cannot_be_dropped_does_not_take_the_place_of_what_was_just_filled() {
         let window = |at: u64| Window {
-            file: Weak::new(),
+            file: Weak::<Never>::new(),
             range: (at, at + 1),
         };
         let mut filled: VecDeque<_> = (2..8).map(window).collect();

@@ -126,7 +126,7 @@ pub fn prepare(options: Options, environment: &Environment<'_>) -> Result<Option
                 let why = "O_DIRECT is accepted, and not handed on";
                 return Err(invalid_option(&name, &value, why));
             }
-            rates::SHARED => {
+            options::SHARED_RATES => {
                 return Err(invalid_option(&name, &value, "it is made for each run"));
             }
             _ => value,
@@ -153,7 +153,7 @@ pub fn prepare(options: Options, environment: &Environment<'_>) -> Result<Option
         let shared = rates::create(directory);
         let shared =
             shared.map_err(|errno| Error::from(errno).within("what rates are counted in"))?;
-        travelling.push((rates::SHARED.into(), shared));
+        travelling.push((options::SHARED_RATES.into(), shared));
     }
     Ok(travelling)
 }

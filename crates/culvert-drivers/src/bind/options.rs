@@ -1,9 +1,13 @@
 //! The options, and what they mean.
 
-use super::{pattern::Pattern, permissions::Permissions, rates::SHARED, users::number};
+use super::{pattern::Pattern, permissions::Permissions, users::number};
 use crate::{OptionInfo, invalid_option};
 use alloc::{format, vec::Vec};
 use culvert::{Errno, Error, Result, mount::Options};
+
+/// The option that says where the words lie in which the processes of a run count their rates;
+/// nobody may write it.
+pub const SHARED_RATES: &str = "rates";
 
 const fn flag(name: &'static str, summary: &'static str) -> OptionInfo {
     value(name, "", summary)
@@ -167,7 +171,7 @@ pub const OPTIONS: &[OptionInfo] = &[
         "what matches is not there: a name anywhere, or with a slash a path; may be given again",
     ),
     value(
-        SHARED,
+        SHARED_RATES,
         "FILE",
         "what all processes of a run count rates in: made for each run, refused from users",
     ),
@@ -379,7 +383,7 @@ impl Settings {
         if rules.take(name, value)? {
             return Ok(());
         }
-        if in_set && name != SHARED {
+        if in_set && name != SHARED_RATES {
             return wrong("it is for all paths: before the first path=");
         }
         self.take_for_all(name, value)
@@ -415,7 +419,7 @@ impl Settings {
                 let group = number(value).ok_or_else(|| wrong("there is no such group"))?;
                 self.for_group = Some(group);
             }
-            SHARED => self.shared_rates = Some(value.to_vec()),
+            SHARED_RATES => self.shared_rates = Some(value.to_vec()),
             "read-rate" => self.read_rate = Some(rate(value).ok_or_else(|| wrong(RATE))?),
             "write-rate" => self.write_rate = Some(rate(value).ok_or_else(|| wrong(RATE))?),
             "resolve-symlinks" => self.resolves = true,

@@ -15,9 +15,6 @@ use culvert_sys::memory::Placed;
 use culvert_sys::raw::general::CLOCK_MONOTONIC;
 use culvert_sys::{fs, process};
 
-/// The option that says where the words of a run lie; nobody may write it.
-pub const SHARED: &str = "rates";
-
 /// Until when what was read, and what was written, takes: nanoseconds of CLOCK_MONOTONIC.
 type Words = [AtomicU64; 2];
 

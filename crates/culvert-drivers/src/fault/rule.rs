@@ -4,7 +4,7 @@ use super::operation::Operations;
 use super::{counters::STRUCK_MAX, effect::Action};
 use crate::archive::warning::printable;
 use crate::glob;
-use crate::registry::alternatives;
+use crate::words::alternatives;
 use alloc::ffi::CString;
 use alloc::{
     format,

@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const BLOCK: u64 = 4096;
 /// The first word: "culvmem" and a version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"culvmem\x04");
-/// Largest file system, in blocks: 1 TiB, what the windows of [`super::image`] reach.
+/// Largest file system, in blocks: 1 TiB, what the windows of `image.rs` reach.
 pub const MOST_BLOCKS: u64 = 1 << 28;
 /// Most inodes: what the inode table reaches.
 pub const MOST_INODES: u64 = (1 << 24) - 1;

@@ -1,7 +1,7 @@
 //! One branch of a union.
 
 use super::policy::Space;
-use crate::{archive::host, passthrough::Glance, registry::invalid_option};
+use crate::{archive::host, passthrough::Glance, words::invalid_option};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use core::ops::Deref;
 use culvert::{FileSystem, Node, Result, mount::Mount};

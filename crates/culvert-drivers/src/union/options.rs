@@ -4,7 +4,7 @@ use super::branch::{How, bytes};
 use super::policy::Policy;
 use crate::{
     AccessTimes, Declared, OptionInfo, OtherUser, Source, check_names, invalid_option,
-    registry::alternatives,
+    words::alternatives,
 };
 use alloc::{format, string::String, vec::Vec};
 use culvert::{Result, mount::Mount};

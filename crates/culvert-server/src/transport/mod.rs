@@ -118,3 +118,17 @@ impl Way {
         self.capability.map_or(InitFlags::NONE, |one| one.flag)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{capabilities::ON_REQUEST, used_capabilities};
+
+    #[test]
+    fn names_are_unique() {
+        let all = || used_capabilities().chain(ON_REQUEST);
+        let mut names: Vec<_> = all().map(|one| one.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all().count());
+    }
+}
