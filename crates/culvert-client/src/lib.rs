@@ -44,5 +44,5 @@ mod settings;
 mod words;
 
 pub use filesystem::FuseFs;
-pub use settings::{InUse, Settings};
+pub use settings::{InUse, Settings, place};
 pub use words::WORDS;

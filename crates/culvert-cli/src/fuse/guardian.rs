@@ -1,9 +1,9 @@
-//! The process that starts a server, outside of all programs, and is there as long as the run: it
-//! sends INIT and DESTROY, frees the slots of programs that die, and tells when the server does.
+//! The process that starts a server, outside of all programs, and is there as long as a run uses
+//! it: it sends INIT and DESTROY, frees the slots of programs that die, and tells when the server does.
 //!
 //! Each of its threads sleeps until something happens.
 
-use super::{DEVICE, DEVICE_PATH, lines::Lines, start::Job};
+use super::{DEVICE, DEVICE_PATH, lines::Lines, shared, start::Job};
 use crate::{
     failure::{Failure, reason, shown},
     logs::until_over,
@@ -51,7 +51,7 @@ enum Event {
     Init(Result<[u8; 64], culvert_sys::Errno>),
     /// The server is gone, and how.
     Gone(String),
-    /// No program of the run is there any more.
+    /// No program of any run that uses it is there any more.
     Over,
 }
 
@@ -107,6 +107,8 @@ struct Guardian<'a> {
     child: OwnedFd,
     /// Nobody writes lines any more.
     written: Receiver<()>,
+    /// Says to who would join that the guardian is there.
+    _guards: File,
     gone: Cell<bool>,
 }
 
@@ -119,6 +121,8 @@ impl<'a> Guardian<'a> {
         }
         let _ = process::set_name(c"culvert-fuse");
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+        let guards = shared::guards(&job.mount)
+            .map_err(|error| format!("cannot lock its directory: {}", reason(&error)))?;
         let directory = c_string(job.mount.as_os_str().as_bytes());
         let cannot = |errno: culvert_sys::Errno| format!("cannot use the slots: {}", errno.text());
         let client = Client::open(&directory, None).map_err(cannot)?;
@@ -149,6 +153,7 @@ impl<'a> Guardian<'a> {
             sender,
             child: process,
             written,
+            _guards: guards,
             gone: Cell::new(false),
         })
     }
@@ -179,9 +184,14 @@ impl<'a> Guardian<'a> {
             self.remove();
             return;
         }
-        let (run, over) = (self.job.run.clone(), self.sender.clone());
+        let (job, over) = (self.job.clone(), self.sender.clone());
         thread::spawn(move || {
-            until_over(&run);
+            until_over(&job.run);
+            // Who reads its programs' output is not kept waiting.
+            if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
+                let _ = rustix::stdio::dup2_stderr(&nothing);
+            }
+            shared::until_unused(&job.mount, job.entry.as_deref());
             let _ = over.send(Event::Over);
         });
         let mut lives = true;
@@ -202,10 +212,6 @@ impl<'a> Guardian<'a> {
                     let _ = writeln!(io::stderr(), "{}", self.told(&what));
                 }
             }
-        }
-        // Who reads the programs' output is not kept waiting.
-        if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
-            let _ = rustix::stdio::dup2_stderr(&nothing);
         }
         if lives {
             self.destroy();

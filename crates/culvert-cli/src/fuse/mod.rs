@@ -3,11 +3,13 @@
 //!
 //! Each server has a run of its own, in whose directory the slots lie and whose mounts are those
 //! that the command itself sees: so it never sees its own. A *guardian* starts it, outside of all
-//! programs, and is there as long as the run is.
+//! programs, and is there as long as a run uses it: several runs of a user on the same mount have
+//! one server ([`shared`]).
 
 pub mod command;
 mod guardian;
 mod lines;
+mod shared;
 mod start;
 
 pub use culvert_drivers::fuse::is_served;

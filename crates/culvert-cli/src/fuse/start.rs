@@ -1,6 +1,9 @@
 //! From a mount of type `fuse.NAME` to a server that has answered INIT.
 
-use super::{DEVICE_PATH, GUARDIAN, command};
+use super::{
+    DEVICE_PATH, GUARDIAN, command,
+    shared::{self, Entry, Identity},
+};
 use crate::{
     failure::{Failure, path, reason, shown},
     inherited::Inherited,
@@ -32,8 +35,10 @@ const OF_CLIENTS: [&str; 2] = ["default_permissions", "max_read"];
 /// What a guardian is told on its command line.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The directory of the run that the mount is for.
+    /// The directory of the run that has asked for it first.
     pub run: PathBuf,
+    /// The entry of a mount that other runs may join.
+    pub entry: Option<PathBuf>,
     /// The directory of the mount, which is the server's run.
     pub mount: PathBuf,
     /// Where programs see the mount.
@@ -48,6 +53,7 @@ impl Job {
     fn words(&self) -> Vec<OsString> {
         let own = [
             self.run.clone().into(),
+            self.entry.clone().unwrap_or_default().into(),
             self.mount.clone().into(),
             self.target.clone(),
             self.start_timeout.as_millis().to_string().into(),
@@ -57,13 +63,14 @@ impl Job {
 
     /// The job that `words` tell.
     pub fn parse(mut words: Vec<OsString>) -> Option<Self> {
-        if words.len() < 5 {
+        if words.len() < 6 {
             return None;
         }
-        let command = words.split_off(4);
-        let [run, mount, target, time] = words.try_into().ok()?;
+        let command = words.split_off(5);
+        let [run, entry, mount, target, time] = words.try_into().ok()?;
         Some(Self {
             run: run.into(),
+            entry: (!entry.is_empty()).then(|| entry.into()),
             mount: mount.into(),
             target,
             start_timeout: Duration::from_millis(time.to_str()?.parse().ok()?),
@@ -76,7 +83,8 @@ impl Job {
 /// is preloaded if the last says so.
 pub type Enter<'a> = &'a dyn Fn(&RunDirectory, u8, bool) -> Result<Environment, Failure>;
 
-/// Starts the server of `mount`, for the run in `directory`: the mount as it travels.
+/// Starts the server of `mount`, for the run in `directory`, or finds it running for another run of
+/// the same mount: the mount as it travels.
 pub fn start(
     mount: &Mount,
     directory: &RunDirectory,
@@ -84,28 +92,62 @@ pub fn start(
     enter: Enter<'_>,
 ) -> Result<Mount, Failure> {
     let name = shown(path(&mount.target));
-    culvert_drivers::find(driver::NAME).map_err(|error| Failure::new(error.to_string()))?;
-    let place = run_directory::create()?;
-    let started = start_in(&place, mount, directory, inherited, enter);
-    // The guardian has it from here on.
-    drop(OwnedFd::from_raw(place.lock));
-    started.map_err(|failure| {
-        culvert_launch::run_directory::remove(
-            culvert_sys::fd::CWD,
-            &culvert_run::files::c_string(place.path.as_os_str().as_bytes()),
-        );
-        failure.within(&format!("the mount {name}"))
-    })
+    let started = start_or_join(mount, directory, inherited, enter);
+    started.map_err(|failure| failure.within(&format!("the mount {name}")))
 }
 
-fn start_in(
-    place: &RunDirectory,
+fn start_or_join(
     mount: &Mount,
     directory: &RunDirectory,
     inherited: &Inherited,
     enter: Enter<'_>,
 ) -> Result<Mount, Failure> {
+    culvert_drivers::find(driver::NAME).map_err(|error| Failure::new(error.to_string()))?;
     let (own, options) = split(mount)?;
+    // Whatever its target is.
+    let words = command(mount, &own, &options, Path::new("%m"))?;
+    let identity = Identity::of(mount, own.name.as_deref(), &words, inherited);
+    // Until it is ready others wait here.
+    let entry = identity.as_ref().map(Entry::of).transpose()?;
+    let both = entry.as_ref().zip(identity.as_ref());
+    if let Some(place) = both.and_then(|(entry, identity)| entry.serving(identity)) {
+        shared::uses(&place, &directory.path).map_err(unused)?;
+        return Ok(travelling(mount, &place));
+    }
+    let place = run_directory::create()?;
+    let entry_path = entry.as_ref().map(|entry| entry.path.clone());
+    let job = prepare(&place, mount, directory, inherited, (&own, &options)).map(|job| Job {
+        entry: entry_path,
+        ..job
+    });
+    let started = job.and_then(|job| launch(&job, &place, enter));
+    // The guardian has it from here on.
+    drop(OwnedFd::from_raw(place.lock));
+    started.inspect_err(|_| {
+        culvert_launch::run_directory::remove(
+            culvert_sys::fd::CWD,
+            &culvert_run::files::c_string(place.path.as_os_str().as_bytes()),
+        );
+    })?;
+    if let Some((entry, identity)) = both {
+        entry.put(&place.path, identity).map_err(unused)?;
+    }
+    Ok(travelling(mount, &place.path))
+}
+
+fn unused(error: io::Error) -> Failure {
+    let why = reason(&error);
+    Failure::new(format!("cannot note that the run uses it: {why}"))
+}
+
+/// Makes what the server of `mount` needs in its directory `place`: what its guardian is to do.
+fn prepare(
+    place: &RunDirectory,
+    mount: &Mount,
+    directory: &RunDirectory,
+    inherited: &Inherited,
+    (own, options): (&Own, &Options),
+) -> Result<Job, Failure> {
     place.write_mounts(&inherited.mounts)?;
     let cannot = |what: &str, error: io::Error| {
         Failure::new(format!("cannot make {what}: {}", reason(&error)))
@@ -113,6 +155,7 @@ fn start_in(
     let target = target(mount, &place.path).map_err(|error| cannot("a target", error))?;
     std::os::unix::fs::symlink(&target, place.path.join(fuse_server::TARGET))
         .map_err(|error| cannot("a link", error))?;
+    shared::uses(&place.path, &directory.path).map_err(unused)?;
     let opened = trust::directory(
         &culvert_run::files::c_string(place.path.as_os_str().as_bytes()),
         trust::user(),
@@ -120,20 +163,21 @@ fn start_in(
     let opened = opened.map_err(|why| Failure::new(why.to_string()))?;
     Area::create(&opened)
         .map_err(|errno| Failure::new(format!("cannot make the slots: {}", errno.text())))?;
-    let job = Job {
+    Ok(Job {
         run: directory.path.clone(),
+        entry: None,
         mount: place.path.clone(),
         target: path(&mount.target).into(),
         start_timeout: own.start_timeout,
-        command: command(mount, &own, &options, &target)?,
-    };
-    launch(&job, place, enter)?;
-    Ok(travelling(mount, &place.path))
+        command: command(mount, own, options, &target)?,
+    })
 }
 
 /// What Culvert takes of a mount's options, for itself.
 struct Own {
     command: Option<Vec<u8>>,
+    /// Which of several that have no source it is.
+    name: Option<Vec<u8>>,
     start_timeout: Duration,
 }
 
@@ -154,11 +198,12 @@ fn split(mount: &Mount) -> Result<(Own, Options), Failure> {
     });
     let own = Own {
         command: mount.option("command").map(<[u8]>::to_vec),
+        name: mount.option("name").map(<[u8]>::to_vec),
         start_timeout: timeout
             .transpose()?
             .unwrap_or(Duration::from_secs(START_TIMEOUT)),
     };
-    let is_own = |name: &str| matches!(name, "command" | "start-timeout");
+    let is_own = |name: &str| matches!(name, "command" | "name" | "start-timeout");
     let options = mount.options.iter().filter(|(name, _)| !is_own(name));
     Ok((own, options.cloned().collect()))
 }
@@ -305,6 +350,7 @@ mod tests {
     fn a_job_comes_back_from_its_words() {
         let job = Job {
             run: "/run".into(),
+            entry: Some("/entry".into()),
             mount: "/mount".into(),
             target: "/mnt".into(),
             start_timeout: Duration::from_secs(3),

@@ -91,3 +91,110 @@ fn a_server_that_dies_is_named_and_its_files_are_errors() {
     ));
     assert!(left.text().ends_with("none\n"), "{}", left.report());
 }
+
+/// Two runs at a time: what `script` prints, whose `first` and `second` run bash in them, and reads
+/// and writes by two FIFOs of that name.
+fn together(place: &Place, script: &str) -> Finished {
+    let culvert = &world().culvert;
+    let mount = format!(
+        "type=fuse.bindfs,source={},target={}",
+        place.text("source"),
+        place.text("target")
+    );
+    let run = format!("{} run --mount {mount} -- bash -c", culvert.display());
+    shell(&format!(
+        "cd {}; run='{run}'; {script}",
+        place.base.display()
+    ))
+}
+
+#[test]
+fn two_runs_of_a_mount_have_one_server_and_see_each_others_changes() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("two-runs");
+    // Each waits for the other's word in a FIFO.
+    let done = together(
+        &place,
+        r#"mkfifo a b
+        $run 'cd target; stat -c %s file; ls; echo ready > ../a; read word < ../b
+              stat -c "%s %a" file; ls; cat made; echo once more >> made; echo > ../a; read word < ../b
+              test -e made || echo gone; echo > ../a' &
+        $run 'cd target; read word < ../a; stat -c %s file
+              echo longer line > file; chmod 600 file; echo new > made; echo > ../b
+              read word < ../a; cat made; rm made; echo > ../b; read word < ../a
+              pgrep -c -f "^[a-z/]*bindfs $(realpath ../source) "'
+        wait"#,
+    );
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    assert_eq!(
+        done.text(),
+        "6\nbig\nfile\n6\n12 600\nbig\nfile\nmade\nnew\nnew\nonce more\ngone\n1\n",
+        "{}",
+        done.report()
+    );
+}
+
+#[test]
+fn the_server_ends_with_the_last_run_that_uses_it() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("last-run");
+    let done = together(
+        &place,
+        r#"mkfifo a b
+        $run 'cat target/file; echo ready > a; read word < b' &
+        read word < a
+        $run 'cat target/file; echo > b; sleep 0.2; cat target/file; kill -0 $$'
+        wait
+        for i in $(seq 100); do
+            pgrep -f "[b]indfs $PWD/source " > /dev/null || { echo none; break; }; sleep .1
+        done"#,
+    );
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    assert_eq!(
+        done.text(),
+        "hello\nhello\nhello\nnone\n",
+        "{}",
+        done.report()
+    );
+}
+
+/// Runs that begin while others of the same mount end: each has a server.
+#[test]
+fn a_run_that_begins_while_another_ends_is_served() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("racing-runs");
+    let done = together(
+        &place,
+        r#"for i in $(seq 6); do
+            for j in 1 2 3; do $run 'cat target/file' & done; wait -n
+        done; wait"#,
+    );
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    assert_eq!(done.text(), "hello\n".repeat(18), "{}", done.report());
+}
+
+#[test]
+fn what_a_killed_guardian_has_left_is_taken_over() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("killed-guardian");
+    let done = together(
+        &place,
+        r#"mkfifo a b
+        $run 'cat target/file; echo > a; read word < b' &
+        read word < a
+        pkill -9 -f "[r]un-fuse .* $PWD/source "
+        while pgrep -f "[b]indfs $PWD/source " > /dev/null; do sleep .05; done
+        $run 'cat target/file; echo > b'
+        wait"#,
+    );
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    assert_eq!(done.text(), "hello\nhello\n", "{}", done.report());
+}
