@@ -194,6 +194,16 @@ impl Server {
         self.area.server() == culvert_sys::process::getpid()
     }
 
+    /// Whether a request seems to wait, or the session has ended: looked at without a system call.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        let header = self.area.header();
+        let marked = |marks: &[AtomicU64]| marks.iter().any(|word| word.load(Acquire) != 0);
+        marked(&header.posted)
+            || marked(&header.interrupts)
+            || self.area.session() == Session::Ended
+    }
+
     /// The next message, if there is one. Each byte of the bell is for one.
     ///
     /// # Errors

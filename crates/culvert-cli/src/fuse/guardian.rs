@@ -3,7 +3,7 @@
 //!
 //! Each of its threads sleeps until something happens.
 
-use super::{DEVICE, DEVICE_PATH, lines::Lines, shared, start::Job};
+use super::{DEVICE, DEVICE_PATH, HOST, lines::Lines, shared, start::Job};
 use crate::{
     failure::{Failure, reason, shown},
     logs::until_over,
@@ -159,7 +159,10 @@ impl<'a> Guardian<'a> {
     }
 
     fn name(&self) -> String {
-        shown(self.job.command[0].as_os_str())
+        match self.job.command.get(1).is_some_and(|word| word == HOST) {
+            true => "the host".into(),
+            false => shown(self.job.command[0].as_os_str()),
+        }
     }
 
     /// `what`, and the server's last lines, all of them.

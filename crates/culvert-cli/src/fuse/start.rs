@@ -1,13 +1,15 @@
-//! From a mount of type `fuse.NAME` to a server that has answered INIT.
+//! From a mount to a server that has answered INIT: that of its type `fuse.NAME`, or a host.
 
 use super::{
-    DEVICE_PATH, GUARDIAN, command,
+    DEVICE_PATH, GUARDIAN, HOST, command, is_served,
     shared::{self, Entry, Identity},
 };
 use crate::{
     failure::{Failure, path, reason, shown},
     inherited::Inherited,
+    logs,
     own_path::own_path,
+    prepare,
     program::{self, Environment},
     run_directory::{self, RunDirectory},
     verdict::{self, Kind},
@@ -30,7 +32,7 @@ use std::{
 /// How long a server may take to answer INIT, in seconds, unless the mount says otherwise.
 const START_TIMEOUT: u64 = 30;
 /// What a server has said of its mount that its clients must know.
-const OF_CLIENTS: [&str; 2] = ["default_permissions", "max_read"];
+const OF_CLIENTS: [&str; 4] = ["default_permissions", "max_read", "ro", "rw"];
 
 /// What a guardian is told on its command line.
 #[derive(Clone, Debug)]
@@ -120,7 +122,16 @@ fn start_or_join(
         entry: entry_path,
         ..job
     });
-    let started = job.and_then(|job| launch(&job, &place, enter));
+    let started = job.and_then(|job| {
+        let environment = match is_served(&mount.driver) {
+            true => entered(&job, &place, enter)?,
+            // A host is in no run.
+            false => std::env::vars_os()
+                .filter(|(name, _)| name != "CULVERT_RUN")
+                .collect(),
+        };
+        launch(&job, &place, environment)
+    });
     // The guardian has it from here on.
     drop(OwnedFd::from_raw(place.lock));
     started.inspect_err(|_| {
@@ -148,7 +159,10 @@ fn prepare(
     inherited: &Inherited,
     (own, options): (&Own, &Options),
 ) -> Result<Job, Failure> {
-    place.write_mounts(&inherited.mounts)?;
+    match is_served(&mount.driver) {
+        true => place.write_mounts(&inherited.mounts)?,
+        false => place.write_mounts(&[hosted(mount, options, &place.path)?])?,
+    }
     let cannot = |what: &str, error: io::Error| {
         Failure::new(format!("cannot make {what}: {}", reason(&error)))
     };
@@ -163,14 +177,30 @@ fn prepare(
     let opened = opened.map_err(|why| Failure::new(why.to_string()))?;
     Area::create(&opened)
         .map_err(|errno| Failure::new(format!("cannot make the slots: {}", errno.text())))?;
+    let mut words = command(mount, own, options, &target)?;
+    if !is_served(&mount.driver) {
+        words.push(place.path.clone().into());
+    }
     Ok(Job {
         run: directory.path.clone(),
         entry: None,
         mount: place.path.clone(),
         target: path(&mount.target).into(),
         start_timeout: own.start_timeout,
-        command: command(mount, own, options, &target)?,
+        command: words,
     })
+}
+
+/// The mount with these options as its host opens it, ready.
+fn hosted(mount: &Mount, options: &Options, place: &Path) -> Result<Mount, Failure> {
+    let mut mount = Mount {
+        options: options.clone(),
+        ..mount.clone()
+    };
+    mount = prepare::prepare(&mount, place, true)?;
+    logs::note_idle(std::slice::from_mut(&mut mount));
+    logs::start(std::slice::from_ref(&mount), place)?;
+    Ok(mount)
 }
 
 /// What Culvert takes of a mount's options, for itself.
@@ -227,6 +257,12 @@ fn command(
     options: &Options,
     target: &Path,
 ) -> Result<Vec<OsString>, Failure> {
+    if !is_served(&mount.driver) {
+        let own = own_path().map_err(|error| {
+            Failure::new(format!("cannot tell what a host is: {}", reason(&error)))
+        })?;
+        return Ok(vec![own.into(), HOST.into()]);
+    }
     if let Some(line) = &own.command {
         check(line)?;
         return Ok(command::typed(line, mount, target, DEVICE_PATH.as_ref()));
@@ -250,10 +286,14 @@ fn check(line: &[u8]) -> Result<(), Failure> {
     found.map_or(Ok(()), |found| kind(&found).map(drop))
 }
 
-/// Starts the guardian, and with it the server; returns when INIT is answered.
-fn launch(job: &Job, place: &RunDirectory, enter: Enter<'_>) -> Result<(), Failure> {
+/// The environment of a server that is intercepted.
+fn entered(job: &Job, place: &RunDirectory, enter: Enter<'_>) -> Result<Environment, Failure> {
     let preloaded = kind(Path::new(&job.command[0]))? == Kind::Preloaded;
-    let environment = enter(place, FUSE_SERVER | OUTSIDE, preloaded)?;
+    enter(place, FUSE_SERVER | OUTSIDE, preloaded)
+}
+
+/// Starts the guardian, and with it the server; returns when INIT is answered.
+fn launch(job: &Job, place: &RunDirectory, environment: Environment) -> Result<(), Failure> {
     let failed =
         |error: io::Error| Failure::new(format!("cannot start its guardian: {}", reason(&error)));
     let told = Command::new(own_path().map_err(failed)?)
