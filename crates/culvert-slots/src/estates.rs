@@ -1,0 +1,127 @@
+//! What a process has left at the server that is gone: requests, and files that it had open.
+
+use crate::area::{SLOTS, State, Word};
+use crate::channel::{OpenFile, Payload, handle_of};
+use crate::client::{Client, TICK, mark, tell_free};
+use crate::cut::Held;
+use crate::identity::Identity;
+use crate::server::{has_reply, is_release};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use culvert_sys::sync::shared_wait;
+
+/// What a process that is gone has left.
+pub trait Heir {
+    /// The server has answered its request `opcode` about `node`: nobody else sees the answer.
+    fn answered(&self, opcode: u32, node: u64, answer: &Payload<'_>);
+    /// It had this open.
+    fn open(&self, file: &OpenFile);
+}
+
+impl<H: Held> Client<H> {
+    /// Whether the process that has told the guardian `identity` has anything of the server's.
+    pub fn has_left(&self, identity: u64) -> bool {
+        let has = |owner: &AtomicU64| owner.load(SeqCst) == identity;
+        (0..SLOTS).any(|index| has(&self.area().slot(index).owner))
+            || self.area().opens().iter().any(|entry| has(&entry.owner))
+    }
+
+    /// `heir` gets what the process that has told the guardian `identity` has left at the server, and
+    /// its slots are free. Nothing for a process that is there, or of another PID namespace. Waits
+    /// for what the server has in hand, of which an INTERRUPT is asked for.
+    pub fn bury(&self, identity: u64, heir: &dyn Heir) {
+        let dead = Identity(identity);
+        if dead == Identity::NOBODY || !dead.is_gone() {
+            return;
+        }
+        let (area, own) = (self.area(), self.identity());
+        let (mut waited, mut released) = (Vec::new(), Vec::new());
+        for index in 0..SLOTS {
+            let slot = area.slot(index);
+            if slot.owner.load(SeqCst) != dead.0 {
+                continue;
+            }
+            let word = Word(slot.word.load(SeqCst));
+            let opcode = slot.opcode.load(Relaxed);
+            let state = word.state();
+            let is_asked = matches!(state, Some(State::Posted | State::Taken | State::Done));
+            let stays = is_release(opcode) || !has_reply(opcode);
+            if is_asked && is_release(opcode) {
+                let node = slot.node.load(Relaxed);
+                released.push((node, handle_of(&area.payload(index, 8))));
+            }
+            let heir = match is_asked && !stays {
+                true => own,
+                false => Identity::ORPHAN,
+            };
+            let taken_over = slot.owner.compare_exchange(dead.0, heir.0, SeqCst, SeqCst);
+            if taken_over.is_err() {
+                continue;
+            }
+            if heir == Identity::ORPHAN {
+                // It is carried out, as after `send`; whoever comes second frees it.
+                let word = Word(slot.word.load(SeqCst));
+                match word.state() {
+                    Some(State::Posted) => {
+                        mark(&area.header().posted, index);
+                        self.ring();
+                    }
+                    Some(State::Taken) => {}
+                    _ => area.free_orphan(index),
+                }
+                continue;
+            }
+            let posted = word.to(State::Posted).0;
+            let free = word.to(State::Free).0;
+            let taken_back = slot.word.compare_exchange(posted, free, SeqCst, SeqCst);
+            if taken_back.is_ok() {
+                self.give_up(index, own);
+                continue;
+            }
+            slot.interrupt.store(word.count(), Release);
+            mark(&area.header().interrupts, index);
+            self.ring();
+            waited.push((index, word, opcode));
+        }
+        for (index, word, opcode) in waited {
+            let slot = area.slot(index);
+            loop {
+                let seen = Word(slot.word.load(Acquire));
+                if seen != word.to(State::Taken) || self.is_over() {
+                    break;
+                }
+                slot.sleeps.store(1, SeqCst);
+                shared_wait(&slot.word, seen.0, TICK);
+            }
+            let is_done = Word(slot.word.load(Acquire)) == word.to(State::Done);
+            if is_done && slot.error.load(Relaxed) == 0 {
+                let length = slot.length.load(Relaxed) as usize;
+                let node = slot.node.load(Relaxed);
+                heir.answered(opcode, node, &area.payload(index, length));
+            }
+            self.give_up(index, own);
+        }
+        for entry in area.opens() {
+            if entry.owner.load(SeqCst) != dead.0 {
+                continue;
+            }
+            if let Some(file) = entry.read() {
+                let is_it = |one: &(u64, u64)| *one == (file.node, file.handle);
+                match released.iter().position(is_it) {
+                    Some(at) => drop(released.swap_remove(at)),
+                    None => heir.open(&file),
+                }
+            }
+            entry.clear(dead);
+        }
+    }
+
+    /// A slot that is the caller's is nobody's.
+    fn give_up(&self, index: usize, own: Identity) {
+        let owner = &self.area().slot(index).owner;
+        let given = owner.compare_exchange(own.0, Identity::NOBODY.0, SeqCst, Relaxed);
+        if given.is_ok() {
+            tell_free(self.area().header());
+        }
+    }
+}
