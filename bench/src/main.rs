@@ -9,7 +9,6 @@
 mod compare;
 mod figure;
 mod fixture;
-mod hosts;
 mod layers;
 mod linux;
 mod mapping;

@@ -140,12 +140,14 @@ pub fn succeeds(command: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// `exec` spares a process where the command is a simple one.
+/// A shell with `command`. Cargo's search path for libraries is not the measured programs' own:
+/// ld.so would look in it first, for each library in dozens of directories.
 fn shell(command: &str) -> Command {
     let mut shell = Command::new("sh");
     shell
         .args(["-c", command])
         .env("LC_ALL", "C")
+        .env_remove("LD_LIBRARY_PATH")
         .stdin(Stdio::null());
     shell
 }

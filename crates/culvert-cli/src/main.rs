@@ -16,6 +16,7 @@ mod failure;
 mod file_size_signal;
 mod fork;
 mod fuse;
+mod host;
 mod identifier;
 mod inherited;
 mod kernel_mount;
@@ -99,13 +100,17 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Recover(directory) => recovery::recover(&directory),
         Command::RunPager(directory) => pager::serve(&directory),
         Command::WriteLog(job) => logs::write(&job),
+        Command::Host(place) => host::host(&place),
         Command::Guard(job, lock) => fuse::guard(&job, lock),
         Command::Log(wanted) => logs::read(&wanted),
         Command::Plfs(wanted) => plfs::plfs(&wanted),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
         Command::Mount(mount) => match mount.request.driver.as_deref() {
             Some(name) if fuse::is_served(name) => served_by_kernel::mount(*mount),
-            _ => kernel_mount::mount(*mount),
+            _ => {
+                fuse::Place::refuse(&mount.request.options)?;
+                kernel_mount::mount(*mount)
+            }
         },
         Command::Remount(remount) => kernel_mount::remount::remount(&remount),
         Command::Unmount { targets, lazy } => kernel_mount::unmount(&targets, lazy),

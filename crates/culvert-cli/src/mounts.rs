@@ -124,7 +124,7 @@ pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
     if request
         .driver
         .as_deref()
-        .is_some_and(crate::fuse::is_served)
+        .is_some_and(culvert_drivers::fuse::is_served)
     {
         // Its source means something to the server alone.
         request.target = target;

@@ -132,7 +132,18 @@ fn serve(
 ) -> Result<(), Failure> {
     let (mut all, mut copies) = (inherited.mounts.clone(), 0);
     for mut mount in added {
-        if fuse::is_served(&mount.driver) {
+        let place = fuse::Place::take(&mut mount)?;
+        let is_served = fuse::is_served(&mount.driver);
+        for leaf in mount.leaves_mut().into_iter().filter(|_| !is_served) {
+            if let Some(outer) = mounts::lies_on(leaf, &inherited.mounts) {
+                copies += 1;
+                match mounts::source_kind(leaf) {
+                    Some(Source::Directory) => mounts::source_behind(leaf, outer)?,
+                    _ => prepare::copy_source(leaf, &directory.path, copies)?,
+                }
+            }
+        }
+        if place == fuse::Place::Host {
             let enter = |place: &RunDirectory, flags, preloaded| {
                 let carrier = match preloaded {
                     true => Carrier::Preload,
@@ -143,15 +154,6 @@ fn serve(
             };
             all.push(fuse::start(&mount, directory, inherited, &enter)?);
             continue;
-        }
-        for leaf in mount.leaves_mut() {
-            if let Some(outer) = mounts::lies_on(leaf, &inherited.mounts) {
-                copies += 1;
-                match mounts::source_kind(leaf) {
-                    Some(Source::Directory) => mounts::source_behind(leaf, outer)?,
-                    _ => prepare::copy_source(leaf, &directory.path, copies)?,
-                }
-            }
         }
         all.push(prepare::prepare(&mount, &directory.path, false)?);
     }

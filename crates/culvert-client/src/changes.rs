@@ -231,6 +231,20 @@ impl Core {
         self.nodes.directory(from.0)?;
         self.nodes.directory(to.0)?;
         let (name, new_name) = (wire_name(from.1)?, wire_name(to.1)?);
+        // `do_renameat2`, fs/namei.c, which servers rely on: libfuse would wait for itself.
+        let leads = |at: (u64, &[u8])| self.nodes.last(at.0, at.1).map(|(node, _)| node);
+        if leads(from).is_some_and(|node| self.nodes.lies_in(to.0, node)) {
+            return Err(Errno::EINVAL.into());
+        }
+        if leads(to).is_some_and(|node| self.nodes.lies_in(from.0, node)) {
+            let exchange = flags.exchange();
+            return Err(if exchange {
+                Errno::EINVAL
+            } else {
+                Errno::ENOTEMPTY
+            }
+            .into());
+        }
         let done = if flags.0 == 0 {
             let rename = RenameIn { newdir: to.0 };
             let operation = Operation::Rename {

@@ -32,7 +32,6 @@ mod connection;
 mod core;
 mod data;
 mod directory;
-mod estate;
 mod file;
 mod filesystem;
 mod listing;
@@ -44,7 +43,6 @@ mod opens;
 mod settings;
 mod words;
 
-pub use estate::Estate;
 pub use filesystem::FuseFs;
-pub use settings::{InUse, Settings};
+pub use settings::{InUse, Settings, place};
 pub use words::WORDS;

@@ -514,6 +514,22 @@ impl Nodes {
         }
     }
 
+    /// Whether `node` is `above`, or lies in it, as far as that is known.
+    pub fn lies_in(&self, node: u64, above: u64) -> bool {
+        let table = self.0.lock();
+        let mut at = node;
+        for _ in 0..DEEPEST {
+            if at == above {
+                return true;
+            }
+            match table.nodes.get(&at) {
+                Some(known) if at != ROOT_ID && known.name.is_some() => at = known.parent,
+                _ => break,
+            }
+        }
+        false
+    }
+
     /// The path of `node` below the root.
     pub fn path(&self, node: u64) -> Result<Vec<u8>> {
         let table = self.0.lock();

@@ -300,7 +300,7 @@ impl Core {
     pub fn share(&self, node: u64, fh: u64) -> Option<usize> {
         let words = self.words();
         (0..OPENS).find(|&index| {
-            let Some([state, handle, of]) = words.open(index) else {
+            let Some([state, handle, of, place]) = words.open(index) else {
                 return false;
             };
             let claimed = state
@@ -309,6 +309,7 @@ impl Core {
             if claimed {
                 handle.store(fh, SeqCst);
                 of.store(node, SeqCst);
+                place.store(self.connection.settings.place, SeqCst);
                 state.store(OPEN, SeqCst);
             }
             claimed
@@ -317,10 +318,12 @@ impl Core {
 
     /// Whether number `index` is the open file `fh` of `node`.
     pub fn is_shared(&self, index: usize, node: u64, fh: u64) -> bool {
-        let Some([state, handle, of]) = self.words().open(index) else {
+        let Some([state, handle, of, place]) = self.words().open(index) else {
             return false;
         };
-        state.load(SeqCst) == OPEN && handle.load(SeqCst) == fh && of.load(SeqCst) == node
+        let is_open = state.load(SeqCst) == OPEN && handle.load(SeqCst) == fh;
+        let here = place.load(SeqCst) == self.connection.settings.place;
+        is_open && of.load(SeqCst) == node && here
     }
 
     /// This process does not have an open file of `node` any more that several had. Where nobody
@@ -332,9 +335,12 @@ impl Core {
         if in_use(Node(node)) {
             return;
         }
-        let words = self.words();
-        for [state, handle, of] in (0..OPENS).filter_map(|index| words.open(index)?.as_array()) {
-            if state.load(SeqCst) != OPEN || of.load(SeqCst) != node {
+        let (words, here) = (self.words(), self.connection.settings.place);
+        let all = (0..OPENS).filter_map(|index| words.open(index)?.as_array());
+        for [state, handle, of, place] in all {
+            let is_open = state.load(SeqCst) == OPEN && of.load(SeqCst) == node;
+            // Of another run's nothing is known here.
+            if !is_open || place.load(SeqCst) != here {
                 continue;
             }
             let fh = handle.load(SeqCst);

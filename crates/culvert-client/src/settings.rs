@@ -24,4 +24,19 @@ pub struct Settings {
     pub caller: Option<fn() -> Caller<'static>>,
     /// See [`InUse`]; none: nobody knows, and what was shared once is never given back.
     pub in_use: Option<InUse>,
+    /// For whom `in_use` answers: the processes that share descriptions with each other, and no
+    /// others that share the server ([`place`]).
+    pub place: u64,
+}
+
+/// The number of the mount at `target` in the run with the directory `run`: its upper 32 bits are
+/// the same for all mounts of the run.
+#[must_use]
+pub fn place(run: &[u8], target: &[u8]) -> u64 {
+    let hash = |bytes: &[u8]| {
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        })
+    };
+    hash(run) >> 32 << 32 | hash(target) >> 32
 }

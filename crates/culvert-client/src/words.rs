@@ -21,9 +21,9 @@ const NODES: usize = 1024;
 const NAMES: usize = 4096;
 const CONTENTS: usize = 512;
 /// Files that are open in several processes at once; what is more is not closed before the end.
-pub const OPENS: usize = 800;
-/// State, handle, node.
-const OPEN_WORDS: usize = 3;
+pub const OPENS: usize = 600;
+/// State, handle, node, place.
+const OPEN_WORDS: usize = 4;
 
 const LACKS: usize = 0;
 const FORKS: usize = 1;

@@ -44,6 +44,11 @@ pub const OPTIONS: &[OptionInfo] = &[
         summary: "the server's command, %m for the target (with type=fuse.NAME: NAME)",
     },
     OptionInfo {
+        name: "name",
+        value: "NAME",
+        summary: "which of several without a source: runs with the same name have one server",
+    },
+    OptionInfo {
         name: "start-timeout",
         value: "SECONDS",
         summary: "how long the server may take until it serves (default: 30)",
@@ -147,6 +152,7 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
         owner,
         caller: environment.caller,
         in_use: environment.in_use,
+        place: culvert_client::place(environment.run_directory.unwrap_or_default(), &mount.target),
         ..settings(mount)?
     };
     Ok(Box::new(FuseFs::new(Box::new(client), settings)?))

@@ -59,7 +59,6 @@ fn main() {
             &Interests::new(wished)
         },
         fork: ForkHooks {
-            thread: || (),
             before: |_| (),
             parent: |_, _| (),
             child: |_| (),

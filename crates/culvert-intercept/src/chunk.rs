@@ -2,7 +2,8 @@
 //! that it leads to them.
 //!
 //! All is relative to the object or to the chunk itself. The same bytes serve wherever the object is
-//! mapped, as long as the chunk and its slots lie at the same distance from it.
+//! mapped, as long as the chunk lies at the same distance from it, and its slots there, too, or
+//! where they lie in each process.
 
 use crate::sites::{JUMP, Kind, REGION, SYSCALL, Site};
 use crate::stub::{self, Edit, OutOfReach, Slots};
@@ -116,10 +117,9 @@ pub(crate) fn most(sites: usize) -> usize {
 /// A record with what keeps the next part aligned.
 const RECORD: usize = SiteRecord::SIZE.next_multiple_of(8);
 
-/// The chunk of `sites` for the address `base`, with its slots at `slots`, for the object that is
-/// mapped `bias` above its link-time addresses.
-pub(crate) fn write(sites: &[(Site, Interest)], bias: u64, slots: u64, base: u64) -> Written {
-    let slots = Slots::at(slots);
+/// The chunk of `sites` for the address `base`, with these slots, for the object that is mapped
+/// `bias` above its link-time addresses.
+pub(crate) fn write(sites: &[(Site, Interest)], bias: u64, slots: &Slots, base: u64) -> Written {
     let islands = sites.iter().filter(|(site, _)| site.kind == Kind::Island);
     let islands = islands.count();
     let traps = sites.iter().filter(|(site, _)| site.kind == Kind::Trap);
@@ -139,7 +139,7 @@ pub(crate) fn write(sites: &[(Site, Interest)], bias: u64, slots: u64, base: u64
         let record = records_at + index * SiteRecord::SIZE;
         let at = base + written.bytes.len() as u64;
         let Ok((stub, change, island)) =
-            site_of(site, *interest, bias, &slots, at, base + record as u64)
+            site_of(site, *interest, bias, slots, at, base + record as u64)
         else {
             written.out_of_reach += 1;
             continue;

@@ -177,14 +177,20 @@ pub fn path(start: u64) -> Option<Vec<u8>> {
     lines(here).ok()?.pop()
 }
 
-/// The same without a NUL, of the `text` of maps or smaps.
-pub fn path_in(text: &[u8], start: u64) -> Option<&[u8]> {
-    let begin = alloc::format!("{start:08x}-");
-    let mut lines = text.split(|byte| *byte == b'\n');
-    let line = lines.find(|line| line.starts_with(begin.as_bytes()))?;
-    line.iter()
-        .position(|byte| *byte == b'/')
-        .map(|at| &line[at..])
+/// The same without a NUL, of the first file that is mapped in `range` and is not `inode`, by the
+/// `text` of maps or smaps.
+pub fn path_between(text: &[u8], range: core::ops::Range<u64>, inode: u64) -> Option<&[u8]> {
+    let number =
+        |text: &[u8], base| u64::from_str_radix(core::str::from_utf8(text).ok()?, base).ok();
+    text.split(|byte| *byte == b'\n').find_map(|line| {
+        let mut fields = line.splitn(6, |byte| *byte == b' ');
+        let start = fields.next()?.split(|byte| *byte == b'-').next()?;
+        let is_here = range.contains(&number(start, 16)?);
+        let found = fields.nth(3).filter(|_| is_here)?;
+        let path = fields.next()?.trim_ascii_start();
+        let is_another = number(found, 10).is_some_and(|found| found != 0 && found != inode);
+        (is_another && path.starts_with(b"/")).then_some(path)
+    })
 }
 
 /// The shared mappings of files that `start..end` touches, and the files' paths (without a NUL) as
@@ -359,9 +365,11 @@ mod tests {
         );
         for text in ["/proc/self/maps", "/proc/self/smaps"] {
             let text = std::fs::read(text).unwrap();
-            let found = path_in(&text, code.start);
+            let range = code.start..code.start + 1;
+            let found = path_between(&text, range.clone(), 0);
             assert_eq!(found, Some(program.to_str().unwrap().as_bytes()));
-            assert_eq!(path_in(&text, code.start + 1), None);
+            assert_eq!(path_between(&text, range, code.file.1), None);
+            assert_eq!(path_between(&text, code.start + 1..code.start + 2, 0), None);
         }
         let nothing = View::around(0, 1).unwrap();
         assert!(nothing.complete || nothing.mappings.is_empty());

@@ -29,12 +29,12 @@ pub struct Original {
 /// whose other parts are not mapped any more.
 pub fn originals(text: &[u8]) -> Vec<Original> {
     let known = registry::of_images().filter_map(|code| {
-        let path = maps::path_in(text, code.bias)?.into();
+        let path = maps::path_between(text, code.bias..code.end, code.file.image)?.into();
         Some(Original {
             start: code.start,
             end: code.end,
             mapped_inode: code.file.image,
-            offset: code.file.offset,
+            offset: code.offset,
             device: code.file.device,
             inode: code.file.inode,
             path,

@@ -175,7 +175,7 @@ unsafe fn object(
         .map_err(|_| "/proc/self/maps cannot be read")?;
     let mut written = None;
     let made = arena::executable(&mut view.mappings, reach, size as u64, |base, memory| {
-        let chunk = chunk::write(&wanted, bias, base, base + HEADER as u64);
+        let chunk = chunk::write(&wanted, bias, &Slots::near(base), base + HEADER as u64);
         let used = HEADER + chunk.bytes.len();
         let words = [settings.entry, settings.descriptors, settings.numbers];
         if let Some((slots, room)) = memory

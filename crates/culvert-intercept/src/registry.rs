@@ -42,6 +42,9 @@ pub struct StandsFor {
     pub inode: u64,
     /// Where the code begins in the file, and in the image.
     pub offset: u64,
+    /// How many bytes of the object from its beginning on were mapped from the image; 0 where the
+    /// code alone was.
+    pub whole: u64,
 }
 
 /// Records that the changes of `chunk` are made in `start..end`, which is mapped from `image` or
@@ -57,27 +60,35 @@ pub(crate) fn add((start, end): (u64, u64), chunk: Chunk, image: Option<StandsFo
     FIRST.push(entry, &entry.next);
 }
 
-/// Code that is mapped from an image in place of its file.
+/// What is mapped from an image in place of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfImage {
-    /// The first address of the code.
+    /// The first address.
     pub start: u64,
-    /// The first address behind it.
+    /// The first address behind it; some of it may be mapped from the file itself.
     pub end: u64,
-    /// The object's link-time address 0: its file is mapped from there on.
+    /// The place in the file of `start`.
+    pub offset: u64,
+    /// The object's link-time address 0.
     pub bias: u64,
     /// What it stands for.
     pub file: StandsFor,
 }
 
-/// All code that is mapped from images.
+/// All that is mapped from images.
 pub fn of_images() -> impl Iterator<Item = OfImage> {
     present().filter_map(|entry| {
+        let (file, bias) = (entry.image?, entry.chunk.bias);
+        let (start, end, offset) = match file.whole {
+            0 => (entry.code.0, entry.code.1, file.offset),
+            whole => (bias, bias + whole, 0),
+        };
         Some(OfImage {
-            start: entry.code.0,
-            end: entry.code.1,
-            bias: entry.chunk.bias,
-            file: entry.image?,
+            start,
+            end,
+            offset,
+            bias,
+            file,
         })
     })
 }
@@ -87,11 +98,18 @@ pub(crate) fn chunks_of_images() -> impl Iterator<Item = (Chunk, StandsFor)> {
     entries().filter_map(|entry| Some((entry.chunk, entry.image?)))
 }
 
-/// The object of `chunk` is mapped again where it was.
-pub(crate) fn revive(chunk: Chunk) {
-    let mut left = entries().filter(|entry| entry.image.is_some());
-    if let Some(entry) = left.find(|entry| entry.chunk == chunk) {
-        entry.gone.store(false, Release);
+/// The object of `chunk`, which stands for `file`, is mapped again where it was.
+pub(crate) fn revive(chunk: Chunk, file: StandsFor) {
+    let mut left = entries().filter(|entry| entry.image == Some(file));
+    match left.find(|entry| entry.chunk == chunk) {
+        Some(entry) => entry.gone.store(false, Release),
+        // Of it the code alone was mapped from the image, or now is.
+        None => {
+            let code = entries().find(|entry| entry.chunk == chunk);
+            if let Some(code) = code.map(|entry| entry.code) {
+                add(code, chunk, Some(file));
+            }
+        }
     }
 }
 

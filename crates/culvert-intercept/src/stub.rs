@@ -9,7 +9,7 @@
 //! restart:
 //!         filter: is this call interesting? else forward       (nothing, for calls that always are)
 //! slow:   lea   record(%rip),%r11
-//!         jmp   *entry(%rip)
+//!         jmp   *entry
 //! forward:
 //!         jmp   the site's own syscall                         (when it stayed in its place)
 //!    or:  syscall; resume: moved instructions behind it; jmp behind the region
@@ -21,31 +21,43 @@ use crate::sites::{JUMP, Kind, REGION, SYSCALL, Site};
 use crate::{Interest, descriptors};
 
 /// More than any stub takes.
-pub const LONGEST: usize = 192;
+pub const LONGEST: usize = 224;
 
-/// Where stubs find what they refer to in this process: three words in rel32 reach, each of which
-/// holds an address.
+/// Where stubs find what they refer to in this process: three words, each of which holds an
+/// address.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots {
     /// Where the slow path goes on.
-    pub entry: u64,
+    entry: u64,
     /// A byte for each value of the low 16 bits of a descriptor: [`crate::descriptors::FOREIGN`] or
     /// something else.
-    pub descriptors: u64,
+    descriptors: u64,
     /// An [`Interest`] for each number below 512.
-    pub numbers: u64,
+    numbers: u64,
+    /// They lie at these addresses in each process, wherever the stubs lie; else in rel32 reach.
+    fixed: bool,
 }
 
 impl Slots {
     /// Bytes of the words.
     pub const SIZE: usize = 3 * size_of::<u64>();
 
-    /// The words one after the other from `address` on, in the order of the fields.
-    pub fn at(address: u64) -> Self {
+    /// The words one after the other from `address` on, in the order of the fields; in rel32 reach
+    /// of the stubs, and at the same distance wherever those lie.
+    pub fn near(address: u64) -> Self {
         Self {
             entry: address,
             descriptors: address + 8,
             numbers: address + 16,
+            fixed: false,
+        }
+    }
+
+    /// The same, at this very address wherever the stubs lie.
+    pub fn fixed(address: u64) -> Self {
+        Self {
+            fixed: true,
+            ..Self::near(address)
         }
     }
 }
@@ -99,7 +111,7 @@ impl Assembler {
     }
 
     /// Lets the short jump that ends at `end` lead here. All distances in a stub are below 128: its
-    /// filter takes at most 97 bytes.
+    /// filter takes at most 109 bytes.
     fn land(&mut self, end: usize) {
         let distance = self.length - end;
         debug_assert!(distance < 128);
@@ -108,9 +120,26 @@ impl Assembler {
         }
     }
 
-    /// `mov slot(%rip),%r11`
-    fn load_r11(&mut self, slot: u64) -> Result<(), OutOfReach> {
-        self.relative(&[0x4c, 0x8b, 0x1d], slot)
+    /// `mov slot(%rip),%r11`; or `movabs $slot,%r11; mov (%r11),%r11`.
+    fn load_r11(&mut self, slots: &Slots, slot: u64) -> Result<(), OutOfReach> {
+        if !slots.fixed {
+            return self.relative(&[0x4c, 0x8b, 0x1d], slot);
+        }
+        self.put(&[0x49, 0xbb]);
+        self.put(&slot.to_le_bytes());
+        self.put(&[0x4d, 0x8b, 0x1b]);
+        Ok(())
+    }
+
+    /// `jmp *entry(%rip)`; or `movabs $entry,%rcx; jmp *(%rcx)`.
+    fn enter(&mut self, slots: &Slots) -> Result<(), OutOfReach> {
+        if !slots.fixed {
+            return self.relative(&[0xff, 0x25], slots.entry);
+        }
+        self.put(&[0x48, 0xb9]);
+        self.put(&slots.entry.to_le_bytes());
+        self.put(&[0xff, 0x21]);
+        Ok(())
     }
 
     /// `movzbl (%r11,%rcx),%ecx`
@@ -199,7 +228,7 @@ fn filter(
         Interest::Bytes02 => Some(Argument::Rdx),
     };
     let of_bytes = interest != Interest::Descriptor0;
-    out.load_r11(slots.descriptors)?;
+    out.load_r11(slots, slots.descriptors)?;
     let kernels = test(out, Argument::Rdi, of_bytes);
     match second {
         None => kernels.for_each(|jump| exits.forward.push(jump)),
@@ -227,7 +256,7 @@ fn test(
 /// The filter where only eax knows the number: bits 8 to 15 must be 0 or 1, then the byte for the
 /// number decides. Higher bits (x32, or nonsense) are left to the entry.
 fn any_number(out: &mut Assembler, slots: &Slots, exits: &mut Exits) -> Result<(), OutOfReach> {
-    out.load_r11(slots.numbers)?;
+    out.load_r11(slots, slots.numbers)?;
     out.put(&[0x0f, 0xb6, 0xcc]); // movzbl %ah,%ecx
     let low = out.short(JRCXZ);
     out.decrement();
@@ -248,7 +277,7 @@ fn any_number(out: &mut Assembler, slots: &Slots, exits: &mut Exits) -> Result<(
     exits.slow.push(out.short(SHORT_JUMP)); // the entry looks at both descriptors
     out.land(first);
     out.land(bytes);
-    out.load_r11(slots.descriptors)?;
+    out.load_r11(slots, slots.descriptors)?;
     exits.forward.push(out.test_descriptor(Argument::Rdi));
     Ok(())
 }
@@ -325,7 +354,7 @@ fn write(
     let exits = filter(out, site.number, interest, slots)?;
     exits.slow.land(out);
     out.relative(&[0x4c, 0x8d, 0x1d], record)?; // lea record(%rip),%r11
-    out.relative(&[0xff, 0x25], slots.entry)?; // jmp *entry(%rip)
+    out.enter(slots)?;
     exits.forward.land(out);
     let (forward, resume) = if site.keeps_syscall() {
         out.jump(syscall)?;

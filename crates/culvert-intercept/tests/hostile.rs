@@ -107,11 +107,10 @@ fn sites_in_random_code_never_overlap() {
         &[0xff, 0xe0],
         &[0x58],
     ];
-    const SLOTS: Slots = Slots {
-        entry: 0x7f00_0030_0000,
-        descriptors: 0x7f00_0030_0008,
-        numbers: 0x7f00_0030_0010,
-    };
+    let slots = [
+        Slots::near(0x7f00_0030_0000),
+        Slots::fixed(0x5660_0000_0000),
+    ];
     let mut random = Random(4);
     let mut kinds = [0; 6];
     for _ in 0..3000 {
@@ -152,9 +151,11 @@ fn sites_in_random_code_never_overlap() {
             let at = (site.address - address) as usize;
             assert_eq!(code[at..at + 2], sites::SYSCALL);
             const STUB: u64 = 0x7f00_0010_0000;
-            let stub =
-                stub::emit(site, 0, Interest::Bytes02, &SLOTS, STUB, 0x7f00_0020_0000).unwrap();
-            assert_eq!(stub.places.instruction, site.address);
+            for slots in &slots {
+                let record = 0x7f00_0020_0000;
+                let stub = stub::emit(site, 0, Interest::Bytes02, slots, STUB, record).unwrap();
+                assert_eq!(stub.places.instruction, site.address);
+            }
             let (region, island) = stub::edits(site, 0, STUB).unwrap();
             touch(region.address, region.bytes().len());
             assert_eq!(region.address, site.start());

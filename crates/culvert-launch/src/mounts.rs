@@ -42,12 +42,9 @@ fn served(mut request: Request, target: Vec<u8>) -> Option<Mount> {
     if !request.more_sources.is_empty() {
         return None;
     }
-    // Its server is started by the whole command.
-    if request
-        .driver
-        .as_deref()
-        .is_some_and(culvert_drivers::fuse::is_served)
-    {
+    // Its server, or host, is started by the whole command.
+    let driver = request.driver.as_deref();
+    if driver.is_some_and(culvert_drivers::fuse::is_served) || request.option("place").is_some() {
         return None;
     }
     let driver = match &request.driver {

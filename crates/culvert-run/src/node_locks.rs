@@ -450,6 +450,10 @@ impl NodeLocks {
 
     /// This is a new process: it needs a slot of its own, as the proof is not inherited.
     pub fn forget_slot(&self) {
+        // As a rule there is none: then nothing is written, and a child copies no page for it.
+        if self.slot.load(Acquire) == 0 && !self.proof.is_locked() {
+            return;
+        }
         if let Some(proof) = self.proof.lock().take() {
             proof.is_the_parents();
         }

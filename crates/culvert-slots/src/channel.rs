@@ -84,26 +84,6 @@ impl Payload<'_> {
     }
 }
 
-/// A file that is open at the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenFile {
-    /// Its node.
-    pub node: u64,
-    /// Its handle.
-    pub handle: u64,
-    /// How open(2) was asked for it.
-    pub flags: u32,
-    /// It is a directory.
-    pub is_directory: bool,
-}
-
-/// The handle that the body of RELEASE names.
-pub(crate) fn handle_of(body: &Payload<'_>) -> u64 {
-    let mut bytes = [0; 8];
-    body.read(0, &mut bytes);
-    u64::from_ne_bytes(bytes)
-}
-
 /// Puts a request's body, or takes a reply's.
 pub type Body<'a> = &'a mut dyn FnMut(&Payload<'_>) -> Result<(), Errno>;
 
@@ -121,10 +101,8 @@ pub trait Channel: Send + Sync {
     /// # Errors
     ///
     /// The error that the server replied, or of `fill` and `take`; `EINTR` after a signal before
-    /// the server took the request (a server's `EINTR` to RELEASE and RELEASEDIR is none: these are
-    /// carried out after a signal too); `EAGAIN` after one before there was room for a RELEASE or
-    /// RELEASEDIR; `E2BIG` for a body that is too large; `EIO` for a reply that is no reply;
-    /// `ENOTCONN` if the server is gone (`ECONNABORTED` for a request that it had taken).
+    /// the server took the request (a server's `EINTR` to RELEASE and RELEASEDIR is none); `E2BIG` for a body that is too large; `EIO` for a reply that is
+    /// no reply; `ENOTCONN` if the server is gone (`ECONNABORTED` for a request that it had taken).
     fn call(
         &self,
         caller: Caller,
@@ -169,17 +147,6 @@ pub trait Channel: Send + Sync {
     fn backing(&self, id: i32) -> Result<OwnedFd, Errno> {
         let _ = id;
         Err(Errno::EOPNOTSUPP)
-    }
-
-    /// This process has `file` open at the server, until it sends RELEASE or RELEASEDIR for it: if it
-    /// is killed before, somebody else does.
-    fn opened(&self, file: &OpenFile) {
-        let _ = file;
-    }
-
-    /// It is not for this process alone to release that.
-    fn lent(&self, node: u64, handle: u64) {
-        let _ = (node, handle);
     }
 
     /// This process is the child of a fork: what the channel keeps for its process alone is the

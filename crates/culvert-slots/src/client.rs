@@ -1,13 +1,9 @@
 //! The client's side: a slot for each request, and the wait for its reply.
 
 use crate::area::{Area, BELL, GUARD, LARGEST, SLOTS, Session, Slot, State, Word, open_fifo};
-use crate::channel::{Body, Caller, Channel, OpenFile, handle_of};
-use crate::cut::{self, Held};
-use crate::entries::{note_closed, note_open};
+use crate::channel::{Body, Caller, Channel};
 use crate::identity::Identity;
-use crate::processor::processor;
 use crate::server::{has_reply, is_release};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -17,20 +13,25 @@ use culvert_sys::{AsFd, BorrowedFd, Errno, OwnedFd, fs, process};
 
 /// How long a wait goes on before what should have ended it is looked at again: whether the server
 /// lives, and whether somebody has taken the bell's byte and not the request. Nanoseconds.
-pub(crate) const TICK: u32 = 900_000_000;
+const TICK: u32 = 900_000_000;
 
-/// How often a client looks whether its reply is there before it sleeps, while the server looks at
-/// the slots as often: some ten microseconds.
-const LOOKS: u32 = 250;
-/// How many requests go without such looks after one that they were in vain for, at first and at
-/// most.
-const REST: [u32; 2] = [1, 1024];
+/// A descriptor that is held for a client, perhaps under a number that changes.
+pub trait Held: Send + Sync {
+    /// Its number now.
+    fn number(&self) -> i32;
+}
+
+impl Held for OwnedFd {
+    fn number(&self) -> i32 {
+        self.raw()
+    }
+}
 
 /// A client of the server of one mount.
 #[derive(Debug)]
-pub struct Client<H: Held + 'static = OwnedFd> {
+pub struct Client<H: Held = OwnedFd> {
     area: Area,
-    bell: Arc<H>,
+    bell: H,
     directory: alloc::ffi::CString,
     /// The owner of the area, as this process saw him.
     uid: u32,
@@ -40,8 +41,6 @@ pub struct Client<H: Held + 'static = OwnedFd> {
     first: AtomicU32,
     /// Requests whose reply nobody waits for, and that may not have it yet.
     pending: Mutex<Vec<(usize, Word)>>,
-    /// For how many requests nobody looks, and for how many after the next failure.
-    rests: [AtomicU32; 2],
 }
 
 /// A slot that is this process's.
@@ -83,12 +82,6 @@ pub(crate) fn tell_free(header: &crate::area::Header) {
     }
 }
 
-impl<H: Held> Drop for Client<H> {
-    fn drop(&mut self) {
-        cut::forget(self.area.place().0);
-    }
-}
-
 impl Client<OwnedFd> {
     /// [`Client::open_with`], its descriptor held as it is.
     ///
@@ -112,20 +105,16 @@ impl<H: Held> Client<H> {
     ) -> Result<Self, Errno> {
         let opened = trust::directory(directory, trust::user()).map_err(|why| why.errno())?;
         let area = Area::open(&opened)?;
-        let bell = Arc::new(keep(open_fifo(&opened, BELL)?)?);
-        let uid = opened.stat().st_uid;
-        let (start, length) = area.place();
-        cut::note(uid, start, length, bell.clone());
+        let bell = keep(open_fifo(&opened, BELL)?)?;
         let client = Self {
             area,
             bell,
             directory: directory.into(),
-            uid,
+            uid: opened.stat().st_uid,
             own: AtomicU64::new(0),
             interrupted,
             first: AtomicU32::new(0),
             pending: Mutex::new(Vec::new()),
-            rests: [AtomicU32::new(0), AtomicU32::new(REST[0])],
         };
         client.introduce(&opened);
         Ok(client)
@@ -175,7 +164,7 @@ impl<H: Held> Client<H> {
         self.interrupted.is_some_and(|asked| asked())
     }
 
-    pub(crate) fn ring(&self) {
+    fn ring(&self) {
         self.ring_times(1);
     }
 
@@ -279,29 +268,13 @@ impl<H: Held> Client<H> {
         if self.area.session() == Session::Ended {
             return Err(Errno::ENOTCONN);
         }
-        let claim = self.claim(self.own(caller.pid));
-        let claim = claim.map_err(|errno| match errno {
-            Errno::EINTR if is_release(opcode) => Errno::EAGAIN,
-            errno => errno,
-        })?;
+        let claim = self.claim(self.own(caller.pid))?;
         if length != 0 {
             self.area.secure(claim.index, length)?;
             fill(&self.area.payload(claim.index, length))?;
         }
-        let handle = is_release(opcode).then(|| handle_of(&self.area.payload(claim.index, 8)));
         self.post(&claim, opcode, node, length, caller.pid);
-        if let Some(handle) = handle {
-            note_closed(self.area.opens(), claim.own, node, handle);
-        }
-        if !self.look(&claim) {
-            match self.wait(&claim, handle.is_none()) {
-                Err(Errno::EINTR) if handle.is_some() => {
-                    self.leave(claim, opcode);
-                    return Err(Errno::EINTR);
-                }
-                waited => waited?,
-            }
-        }
+        self.wait(&claim)?;
         let slot = claim.slot();
         match slot.error.load(Relaxed) {
             0 => take(
@@ -323,51 +296,13 @@ impl<H: Held> Client<H> {
         slot.node.store(node, Relaxed);
         slot.length.store(length as u32, Relaxed);
         slot.pid.store(pid, Relaxed);
-        slot.sleeps.store(0, Relaxed);
-        let on = processor().map_or(0, |number| number + 1);
-        slot.processor.store(on, Relaxed);
         slot.word.store(claim.word.to(State::Posted).0, Release);
         mark(&self.area.header().posted, claim.index);
+        self.ring();
     }
 
-    /// Looks for the reply for a moment, where the server looks for the request: whether it is there.
-    /// The bell has rung for the request if it has not been taken.
-    fn look(&self, claim: &Claim<'_>) -> bool {
-        let (attention, word) = (&self.area.header().attention, &claim.slot().word);
-        let [rest, next] = &self.rests;
-        let posted = claim.word.to(State::Posted).0;
-        if attention.load(SeqCst) == 0 {
-            self.ring();
-            return false;
-        }
-        let resting = rest.load(Relaxed);
-        if resting > 0 {
-            rest.store(resting - 1, Relaxed);
-            self.ring();
-            return false;
-        }
-        let done = claim.word.to(State::Done).0;
-        for _ in 0..LOOKS {
-            if word.load(Acquire) == done {
-                next.store((next.load(Relaxed) / 2).max(REST[0]), Relaxed);
-                return true;
-            }
-            if attention.load(Relaxed) == 0 {
-                break;
-            }
-            core::hint::spin_loop();
-        }
-        let pause = next.load(Relaxed);
-        rest.store(pause, Relaxed);
-        next.store((pause * 2).min(REST[1]), Relaxed);
-        if word.load(SeqCst) == posted {
-            self.ring();
-        }
-        false
-    }
-
-    /// Waits for the reply. A signal takes the request back, if it may and has not been taken.
-    fn wait(&self, claim: &Claim<'_>, may_be_taken_back: bool) -> Result<(), Errno> {
+    /// Waits for the reply.
+    fn wait(&self, claim: &Claim<'_>) -> Result<(), Errno> {
         let slot = claim.slot();
         let mut interrupted = false;
         loop {
@@ -388,13 +323,9 @@ impl<H: Held> Client<H> {
                     _ => return Err(Errno::ECONNABORTED),
                 }
             }
-            slot.sleeps.store(1, SeqCst);
-            let waited = match interrupted || !self.is_interrupted() {
-                true => shared_wait_outside(&slot.word, seen.0, TICK),
-                false => Err(Errno::EINTR),
-            };
+            let waited = shared_wait_outside(&slot.word, seen.0, TICK);
             if !interrupted && (waited == Err(Errno::EINTR) || self.is_interrupted()) {
-                if !may_be_taken_back || self.take_back(claim) {
+                if self.take_back(claim) {
                     return Err(Errno::EINTR);
                 }
                 interrupted = true;
@@ -425,9 +356,7 @@ impl<H: Held> Client<H> {
                 pending.pop();
                 continue;
             };
-            let slot = self.area.slot(index);
-            slot.sleeps.store(1, SeqCst);
-            let waited = shared_wait_outside(&slot.word, seen.0, TICK);
+            let waited = shared_wait_outside(&self.area.slot(index).word, seen.0, TICK);
             if self.area.session() == Session::Ended {
                 return Err(Errno::ENOTCONN);
             }
@@ -441,31 +370,6 @@ impl<H: Held> Client<H> {
             }
         }
         Ok(())
-    }
-
-    /// Nobody waits for the end of a request that was posted: whoever of server and client comes
-    /// second here frees it.
-    fn leave(&self, claim: Claim<'_>, opcode: u32) {
-        let slot = claim.slot();
-        slot.owner.store(Identity::ORPHAN.0, SeqCst);
-        let word = Word(slot.word.load(SeqCst));
-        let is_over = matches!(word.state(), Some(State::Free | State::Done));
-        if is_over && word.count() == claim.word.count() {
-            self.area.free_orphan(claim.index);
-        } else if has_reply(opcode) {
-            let mut pending = self.pending.lock();
-            pending.retain(|(index, word)| self.is_pending(*index, *word).is_some());
-            pending.push((claim.index, claim.word));
-        }
-        core::mem::forget(claim);
-    }
-
-    /// This process.
-    pub(crate) fn identity(&self) -> Identity {
-        match Identity(self.own.load(Relaxed)) {
-            Identity::NOBODY => self.introduce_again(Identity::NOBODY),
-            own => own,
-        }
     }
 
     /// Takes a request back that the server has not taken.
@@ -520,14 +424,19 @@ impl<H: Held> Channel for Client<H> {
         self.area.secure(claim.index, body.len())?;
         self.area.payload(claim.index, body.len()).write(0, body);
         self.post(&claim, opcode, node, body.len(), caller.pid);
-        self.ring();
-        if is_release(opcode) {
-            let handle = body
-                .first_chunk()
-                .map_or(0, |word| u64::from_ne_bytes(*word));
-            note_closed(self.area.opens(), own, node, handle);
+        // Nobody waits for its end: whoever of server and client comes second here frees it.
+        let slot = claim.slot();
+        slot.owner.store(Identity::ORPHAN.0, SeqCst);
+        let word = Word(slot.word.load(SeqCst));
+        let is_over = matches!(word.state(), Some(State::Free | State::Done));
+        if is_over && word.count() == claim.word.count() {
+            self.area.free_orphan(claim.index);
+        } else if has_reply(opcode) {
+            let mut pending = self.pending.lock();
+            pending.retain(|(index, word)| self.is_pending(*index, *word).is_some());
+            pending.push((claim.index, claim.word));
         }
-        self.leave(claim, opcode);
+        core::mem::forget(claim);
         Ok(())
     }
 
@@ -551,14 +460,6 @@ impl<H: Held> Channel for Client<H> {
     fn backing(&self, id: i32) -> Result<OwnedFd, Errno> {
         let directory = trust::directory(&self.directory, trust::user());
         crate::backing::open(&directory.map_err(|why| why.errno())?, id)
-    }
-
-    fn opened(&self, file: &OpenFile) {
-        note_open(self.area.opens(), self.identity(), file);
-    }
-
-    fn lent(&self, node: u64, handle: u64) {
-        note_closed(self.area.opens(), self.identity(), node, handle);
     }
 
     fn forked(&self) {

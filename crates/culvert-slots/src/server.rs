@@ -67,7 +67,6 @@ pub struct Message<'a> {
     index: usize,
     word: Word,
     opcode: u32,
-    processor: u32,
 }
 
 impl Message<'_> {
@@ -85,18 +84,6 @@ impl Message<'_> {
     pub const fn is_init(&self) -> bool {
         const INIT: u32 = 26;
         self.opcode == INIT
-    }
-
-    /// Whether it has a reply.
-    #[must_use]
-    pub fn has_reply(&self) -> bool {
-        self.interrupted.is_none() && has_reply(self.opcode)
-    }
-
-    /// The processor on which its client has posted it, where that is known.
-    #[must_use]
-    pub const fn processor(&self) -> Option<u32> {
-        self.processor.checked_sub(1)
     }
 
     /// It was copied: of a request without a reply that is all.
@@ -169,10 +156,7 @@ impl Reply<'_> {
                 if slot.owner.load(SeqCst) == Identity::ORPHAN.0 {
                     server.area.free_orphan(index);
                 }
-                // Who goes to sleep says so first, and looks at the word again then.
-                if slot.sleeps.load(SeqCst) != 0 {
-                    shared_wake(&slot.word);
-                }
+                shared_wake(&slot.word);
                 Ok(())
             }
             Err(_) => Err(Errno::ENOENT),
@@ -210,45 +194,14 @@ impl Server {
         self.area.server() == culvert_sys::process::getpid()
     }
 
-    /// Whether a request or an INTERRUPT seems to wait.
-    #[inline]
+    /// Whether a request seems to wait, or the session has ended: looked at without a system call.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         let header = self.area.header();
-        let is_marked = |marks: &[AtomicU64]| marks.iter().any(|word| word.load(SeqCst) != 0);
-        is_marked(&header.posted) || is_marked(&header.interrupts)
-    }
-
-    /// Whether several requests are under way whose replies are waited for.
-    #[must_use]
-    pub fn is_crowded(&self) -> bool {
-        let in_hand = self.in_hand.iter().filter(|word| word.load(Relaxed) != 0);
-        in_hand.take(2).count() > 1 || self.is_waited_for()
-    }
-
-    /// Whether a request seems to be posted whose reply is waited for.
-    fn is_waited_for(&self) -> bool {
-        let marks = self.area.header().posted.iter().enumerate();
-        let is_marked = |(at, word): (usize, &AtomicU64)| {
-            let mut marked = word.load(SeqCst);
-            while marked != 0 {
-                let index = at * 64 + marked.trailing_zeros() as usize;
-                if has_reply(self.area.slot(index).opcode.load(Relaxed)) {
-                    return true;
-                }
-                marked &= marked - 1;
-            }
-            false
-        };
-        marks.into_iter().any(is_marked)
-    }
-
-    /// Clients are told whether a thread of this process looks at the slots by itself.
-    pub fn attends(&self, does: bool) {
-        let attention = &self.area.header().attention;
-        if attention.load(Relaxed) != u32::from(does) {
-            attention.store(u32::from(does), SeqCst);
-        }
+        let marked = |marks: &[AtomicU64]| marks.iter().any(|word| word.load(Acquire) != 0);
+        marked(&header.posted)
+            || marked(&header.interrupts)
+            || self.area.session() == Session::Ended
     }
 
     /// The next message, if there is one. Each byte of the bell is for one.
@@ -363,7 +316,6 @@ impl Server {
             index,
             word: taken,
             opcode,
-            processor: slot.processor.load(Relaxed),
         })
     }
 
@@ -384,7 +336,6 @@ impl Server {
             index,
             word,
             opcode: INTERRUPT,
-            processor: 0,
         })
     }
 

@@ -44,6 +44,8 @@ pub enum Command {
     WriteLog(logs::Job),
     /// The guardian of a FUSE server, and the descriptor that keeps its mount.
     Guard(fuse::Job, i32),
+    /// The host of the mount in this directory.
+    Host(PathBuf),
     /// `culvert log`.
     Log(logs::Read),
     /// `culvert plfs`.
@@ -230,6 +232,10 @@ where
                 let given = lock.zip(job).map(|(lock, job)| Command::Guard(job, lock));
                 given.ok_or_else(|| Failure::new("no server given"))
             }
+            Some(fuse::HOST) => match parser.next().map_err(|error| bad(&error, ""))? {
+                Some(Arg::Value(directory)) => Ok(Command::Host(directory.into())),
+                _ => Err(Failure::new("no mount directory given")),
+            },
             Some("log") => log::log(&mut parser),
             Some("plfs") => plfs::plfs(&mut parser),
             Some("mount") => mount::mount(&mut parser),

@@ -1,9 +1,9 @@
-//! The process that starts a server, outside of all programs, and is there as long as the run: it
-//! sends INIT and DESTROY, frees the slots of programs that die, and tells when the server does.
+//! The process that starts a server, outside of all programs, and is there as long as a run uses
+//! it: it sends INIT and DESTROY, frees the slots of programs that die, and tells when the server does.
 //!
 //! Each of its threads sleeps until something happens.
 
-use super::{DEVICE, DEVICE_PATH, heirs::Heirs, lines::Lines, start::Job};
+use super::{DEVICE, DEVICE_PATH, HOST, lines::Lines, shared, start::Job};
 use crate::{
     failure::{Failure, reason, shown},
     logs::until_over,
@@ -51,7 +51,7 @@ enum Event {
     Init(Result<[u8; 64], culvert_sys::Errno>),
     /// The server is gone, and how.
     Gone(String),
-    /// No program of the run is there any more.
+    /// No program of any run that uses it is there any more.
     Over,
 }
 
@@ -107,6 +107,8 @@ struct Guardian<'a> {
     child: OwnedFd,
     /// Nobody writes lines any more.
     written: Receiver<()>,
+    /// Says to who would join that the guardian is there.
+    _guards: File,
     gone: Cell<bool>,
 }
 
@@ -119,6 +121,8 @@ impl<'a> Guardian<'a> {
         }
         let _ = process::set_name(c"culvert-fuse");
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+        let guards = shared::guards(&job.mount)
+            .map_err(|error| format!("cannot lock its directory: {}", reason(&error)))?;
         let directory = c_string(job.mount.as_os_str().as_bytes());
         let cannot = |errno: culvert_sys::Errno| format!("cannot use the slots: {}", errno.text());
         let client = Client::open(&directory, None).map_err(cannot)?;
@@ -134,9 +138,8 @@ impl<'a> Guardian<'a> {
         let area = client.clone();
         let reaper = sender.clone();
         thread::spawn(move || reap(child, area.area(), &reaper));
-        let (ring, place) = (bell.clone(), directory.clone());
-        let heirs = Heirs::new(client.clone(), ring, place);
-        thread::spawn(move || watch(&guard, &heirs));
+        let (area, ring) = (client.clone(), bell.clone());
+        thread::spawn(move || watch(&guard, area.area(), &ring));
         let (init, asked) = (client.clone(), sender.clone());
         thread::spawn(move || {
             let _ = asked.send(Event::Init(initialise(&init)));
@@ -150,12 +153,16 @@ impl<'a> Guardian<'a> {
             sender,
             child: process,
             written,
+            _guards: guards,
             gone: Cell::new(false),
         })
     }
 
     fn name(&self) -> String {
-        shown(self.job.command[0].as_os_str())
+        match self.job.command.get(1).is_some_and(|word| word == HOST) {
+            true => "the host".into(),
+            false => shown(self.job.command[0].as_os_str()),
+        }
     }
 
     /// `what`, and the server's last lines, all of them.
@@ -180,9 +187,14 @@ impl<'a> Guardian<'a> {
             self.remove();
             return;
         }
-        let (run, over) = (self.job.run.clone(), self.sender.clone());
+        let (job, over) = (self.job.clone(), self.sender.clone());
         thread::spawn(move || {
-            until_over(&run);
+            until_over(&job.run);
+            // Who reads its programs' output is not kept waiting.
+            if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
+                let _ = rustix::stdio::dup2_stderr(&nothing);
+            }
+            shared::until_unused(&job.mount, job.entry.as_deref());
             let _ = over.send(Event::Over);
         });
         let mut lives = true;
@@ -203,10 +215,6 @@ impl<'a> Guardian<'a> {
                     let _ = writeln!(io::stderr(), "{}", self.told(&what));
                 }
             }
-        }
-        // Who reads the programs' output is not kept waiting.
-        if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
-            let _ = rustix::stdio::dup2_stderr(&nothing);
         }
         if lives {
             self.destroy();
@@ -421,7 +429,7 @@ fn initialise(client: &Client) -> Result<[u8; 64], culvert_sys::Errno> {
 
 /// Watches the programs that tell of themselves by `guard`: what one that dies has left in the slots
 /// is freed.
-fn watch(guard: &OwnedFd, heirs: &Heirs) {
+fn watch(guard: &OwnedFd, area: &Area, bell: &OwnedFd) {
     use culvert_sys::raw::general::pollfd;
     const POLLIN: i16 = 1;
     let mut known: HashMap<u64, OwnedFd> = HashMap::new();
@@ -443,7 +451,7 @@ fn watch(guard: &OwnedFd, heirs: &Heirs) {
         let ended = polled.iter().skip(1).zip(identities);
         for (_, identity) in ended.filter(|(process, _)| process.revents != 0) {
             known.remove(&identity);
-            heirs.died(identity);
+            area.died(identity, bell);
         }
         // All that is there: what is no whole identity shifts none that comes later.
         let mut bytes = [0; 4096];
@@ -453,7 +461,7 @@ fn watch(guard: &OwnedFd, heirs: &Heirs) {
                 let number = Area::process_of(identity);
                 match number.map(process::pidfd_open) {
                     // Gone already, or no process of this PID namespace.
-                    None => heirs.died(identity),
+                    None => area.died(identity, bell),
                     Some(Ok(process)) => drop(known.insert(identity, process)),
                     Some(Err(_)) => {}
                 }

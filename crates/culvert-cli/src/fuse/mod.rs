@@ -1,18 +1,23 @@
 //! Mounts whose file system is another program: a FUSE server, which runs as it is, intercepted, and
 //! finds /dev/fuse in slots of shared memory (`culvert_preload::fuse_server`).
 //!
+//! Drivers of ours may run so, too (`place=host`): the server is then the command itself, as a host.
+//!
 //! Each server has a run of its own, in whose directory the slots lie and whose mounts are those
 //! that the command itself sees: so it never sees its own. A *guardian* starts it, outside of all
-//! programs, and is there as long as the run is.
+//! programs, and is there as long as a run uses it: several runs of a user on the same mount have
+//! one server ([`shared`]).
 
 pub mod command;
 mod guardian;
-mod heirs;
 mod lines;
+mod place;
+mod shared;
 mod start;
 
 pub use culvert_drivers::fuse::is_served;
 pub use guardian::guard;
+pub use place::Place;
 pub use start::{Job, start};
 
 /// The word with which the command becomes a guardian.
@@ -24,3 +29,6 @@ const DEVICE: i32 = 100;
 /// What such a command has for the mount point: libfuse 3.3 and go-fuse take the descriptor, and
 /// mount nothing.
 const DEVICE_PATH: &str = "/dev/fd/100";
+
+/// The word with which the command becomes a host.
+pub const HOST: &str = "run-host";

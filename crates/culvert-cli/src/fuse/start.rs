@@ -1,10 +1,15 @@
-//! From a mount of type `fuse.NAME` to a server that has answered INIT.
+//! From a mount to a server that has answered INIT: that of its type `fuse.NAME`, or a host.
 
-use super::{DEVICE_PATH, GUARDIAN, command};
+use super::{
+    DEVICE_PATH, GUARDIAN, HOST, command, is_served,
+    shared::{self, Entry, Identity},
+};
 use crate::{
     failure::{Failure, path, reason, shown},
     inherited::Inherited,
+    logs,
     own_path::own_path,
+    prepare,
     program::{self, Environment},
     run_directory::{self, RunDirectory},
     verdict::{self, Kind},
@@ -27,13 +32,15 @@ use std::{
 /// How long a server may take to answer INIT, in seconds, unless the mount says otherwise.
 const START_TIMEOUT: u64 = 30;
 /// What a server has said of its mount that its clients must know.
-const OF_CLIENTS: [&str; 2] = ["default_permissions", "max_read"];
+const OF_CLIENTS: [&str; 4] = ["default_permissions", "max_read", "ro", "rw"];
 
 /// What a guardian is told on its command line.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The directory of the run that the mount is for.
+    /// The directory of the run that has asked for it first.
     pub run: PathBuf,
+    /// The entry of a mount that other runs may join.
+    pub entry: Option<PathBuf>,
     /// The directory of the mount, which is the server's run.
     pub mount: PathBuf,
     /// Where programs see the mount.
@@ -48,6 +55,7 @@ impl Job {
     fn words(&self) -> Vec<OsString> {
         let own = [
             self.run.clone().into(),
+            self.entry.clone().unwrap_or_default().into(),
             self.mount.clone().into(),
             self.target.clone(),
             self.start_timeout.as_millis().to_string().into(),
@@ -57,13 +65,14 @@ impl Job {
 
     /// The job that `words` tell.
     pub fn parse(mut words: Vec<OsString>) -> Option<Self> {
-        if words.len() < 5 {
+        if words.len() < 6 {
             return None;
         }
-        let command = words.split_off(4);
-        let [run, mount, target, time] = words.try_into().ok()?;
+        let command = words.split_off(5);
+        let [run, entry, mount, target, time] = words.try_into().ok()?;
         Some(Self {
             run: run.into(),
+            entry: (!entry.is_empty()).then(|| entry.into()),
             mount: mount.into(),
             target,
             start_timeout: Duration::from_millis(time.to_str()?.parse().ok()?),
@@ -76,7 +85,8 @@ impl Job {
 /// is preloaded if the last says so.
 pub type Enter<'a> = &'a dyn Fn(&RunDirectory, u8, bool) -> Result<Environment, Failure>;
 
-/// Starts the server of `mount`, for the run in `directory`: the mount as it travels.
+/// Starts the server of `mount`, for the run in `directory`, or finds it running for another run of
+/// the same mount: the mount as it travels.
 pub fn start(
     mount: &Mount,
     directory: &RunDirectory,
@@ -84,35 +94,82 @@ pub fn start(
     enter: Enter<'_>,
 ) -> Result<Mount, Failure> {
     let name = shown(path(&mount.target));
-    culvert_drivers::find(driver::NAME).map_err(|error| Failure::new(error.to_string()))?;
-    let place = run_directory::create()?;
-    let started = start_in(&place, mount, directory, inherited, enter);
-    // The guardian has it from here on.
-    drop(OwnedFd::from_raw(place.lock));
-    started.map_err(|failure| {
-        culvert_launch::run_directory::remove(
-            culvert_sys::fd::CWD,
-            &culvert_run::files::c_string(place.path.as_os_str().as_bytes()),
-        );
-        failure.within(&format!("the mount {name}"))
-    })
+    let started = start_or_join(mount, directory, inherited, enter);
+    started.map_err(|failure| failure.within(&format!("the mount {name}")))
 }
 
-fn start_in(
-    place: &RunDirectory,
+fn start_or_join(
     mount: &Mount,
     directory: &RunDirectory,
     inherited: &Inherited,
     enter: Enter<'_>,
 ) -> Result<Mount, Failure> {
+    culvert_drivers::find(driver::NAME).map_err(|error| Failure::new(error.to_string()))?;
     let (own, options) = split(mount)?;
-    place.write_mounts(&inherited.mounts)?;
+    // Whatever its target is.
+    let words = command(mount, &own, &options, Path::new("%m"))?;
+    let identity = Identity::of(mount, own.name.as_deref(), &words, inherited);
+    // Until it is ready others wait here.
+    let entry = identity.as_ref().map(Entry::of).transpose()?;
+    let both = entry.as_ref().zip(identity.as_ref());
+    if let Some(place) = both.and_then(|(entry, identity)| entry.serving(identity)) {
+        shared::uses(&place, &directory.path).map_err(unused)?;
+        return Ok(travelling(mount, &place));
+    }
+    let place = run_directory::create()?;
+    let entry_path = entry.as_ref().map(|entry| entry.path.clone());
+    let job = prepare(&place, mount, directory, inherited, (&own, &options)).map(|job| Job {
+        entry: entry_path,
+        ..job
+    });
+    let started = job.and_then(|job| {
+        let environment = match is_served(&mount.driver) {
+            true => entered(&job, &place, enter)?,
+            // A host is in no run.
+            false => std::env::vars_os()
+                .filter(|(name, _)| name != "CULVERT_RUN")
+                .collect(),
+        };
+        launch(&job, &place, environment)
+    });
+    // The guardian has it from here on.
+    drop(OwnedFd::from_raw(place.lock));
+    started.inspect_err(|_| {
+        culvert_launch::run_directory::remove(
+            culvert_sys::fd::CWD,
+            &culvert_run::files::c_string(place.path.as_os_str().as_bytes()),
+        );
+    })?;
+    if let Some((entry, identity)) = both {
+        entry.put(&place.path, identity).map_err(unused)?;
+    }
+    Ok(travelling(mount, &place.path))
+}
+
+fn unused(error: io::Error) -> Failure {
+    let why = reason(&error);
+    Failure::new(format!("cannot note that the run uses it: {why}"))
+}
+
+/// Makes what the server of `mount` needs in its directory `place`: what its guardian is to do.
+fn prepare(
+    place: &RunDirectory,
+    mount: &Mount,
+    directory: &RunDirectory,
+    inherited: &Inherited,
+    (own, options): (&Own, &Options),
+) -> Result<Job, Failure> {
+    match is_served(&mount.driver) {
+        true => place.write_mounts(&inherited.mounts)?,
+        false => place.write_mounts(&[hosted(mount, options, &place.path)?])?,
+    }
     let cannot = |what: &str, error: io::Error| {
         Failure::new(format!("cannot make {what}: {}", reason(&error)))
     };
     let target = target(mount, &place.path).map_err(|error| cannot("a target", error))?;
     std::os::unix::fs::symlink(&target, place.path.join(fuse_server::TARGET))
         .map_err(|error| cannot("a link", error))?;
+    shared::uses(&place.path, &directory.path).map_err(unused)?;
     let opened = trust::directory(
         &culvert_run::files::c_string(place.path.as_os_str().as_bytes()),
         trust::user(),
@@ -120,20 +177,37 @@ fn start_in(
     let opened = opened.map_err(|why| Failure::new(why.to_string()))?;
     Area::create(&opened)
         .map_err(|errno| Failure::new(format!("cannot make the slots: {}", errno.text())))?;
-    let job = Job {
+    let mut words = command(mount, own, options, &target)?;
+    if !is_served(&mount.driver) {
+        words.push(place.path.clone().into());
+    }
+    Ok(Job {
         run: directory.path.clone(),
+        entry: None,
         mount: place.path.clone(),
         target: path(&mount.target).into(),
         start_timeout: own.start_timeout,
-        command: command(mount, &own, &options, &target)?,
+        command: words,
+    })
+}
+
+/// The mount with these options as its host opens it, ready.
+fn hosted(mount: &Mount, options: &Options, place: &Path) -> Result<Mount, Failure> {
+    let mut mount = Mount {
+        options: options.clone(),
+        ..mount.clone()
     };
-    launch(&job, place, enter)?;
-    Ok(travelling(mount, &place.path))
+    mount = prepare::prepare(&mount, place, true)?;
+    logs::note_idle(std::slice::from_mut(&mut mount));
+    logs::start(std::slice::from_ref(&mount), place)?;
+    Ok(mount)
 }
 
 /// What Culvert takes of a mount's options, for itself.
 struct Own {
     command: Option<Vec<u8>>,
+    /// Which of several that have no source it is.
+    name: Option<Vec<u8>>,
     start_timeout: Duration,
 }
 
@@ -154,11 +228,12 @@ fn split(mount: &Mount) -> Result<(Own, Options), Failure> {
     });
     let own = Own {
         command: mount.option("command").map(<[u8]>::to_vec),
+        name: mount.option("name").map(<[u8]>::to_vec),
         start_timeout: timeout
             .transpose()?
             .unwrap_or(Duration::from_secs(START_TIMEOUT)),
     };
-    let is_own = |name: &str| matches!(name, "command" | "start-timeout");
+    let is_own = |name: &str| matches!(name, "command" | "name" | "start-timeout");
     let options = mount.options.iter().filter(|(name, _)| !is_own(name));
     Ok((own, options.cloned().collect()))
 }
@@ -182,6 +257,12 @@ fn command(
     options: &Options,
     target: &Path,
 ) -> Result<Vec<OsString>, Failure> {
+    if !is_served(&mount.driver) {
+        let own = own_path().map_err(|error| {
+            Failure::new(format!("cannot tell what a host is: {}", reason(&error)))
+        })?;
+        return Ok(vec![own.into(), HOST.into()]);
+    }
     if let Some(line) = &own.command {
         check(line)?;
         return Ok(command::typed(line, mount, target, DEVICE_PATH.as_ref()));
@@ -205,10 +286,14 @@ fn check(line: &[u8]) -> Result<(), Failure> {
     found.map_or(Ok(()), |found| kind(&found).map(drop))
 }
 
-/// Starts the guardian, and with it the server; returns when INIT is answered.
-fn launch(job: &Job, place: &RunDirectory, enter: Enter<'_>) -> Result<(), Failure> {
+/// The environment of a server that is intercepted.
+fn entered(job: &Job, place: &RunDirectory, enter: Enter<'_>) -> Result<Environment, Failure> {
     let preloaded = kind(Path::new(&job.command[0]))? == Kind::Preloaded;
-    let environment = enter(place, FUSE_SERVER | OUTSIDE, preloaded)?;
+    enter(place, FUSE_SERVER | OUTSIDE, preloaded)
+}
+
+/// Starts the guardian, and with it the server; returns when INIT is answered.
+fn launch(job: &Job, place: &RunDirectory, environment: Environment) -> Result<(), Failure> {
     let failed =
         |error: io::Error| Failure::new(format!("cannot start its guardian: {}", reason(&error)));
     let told = Command::new(own_path().map_err(failed)?)
@@ -305,6 +390,7 @@ mod tests {
     fn a_job_comes_back_from_its_words() {
         let job = Job {
             run: "/run".into(),
+            entry: Some("/entry".into()),
             mount: "/mount".into(),
             target: "/mnt".into(),
             start_timeout: Duration::from_secs(3),

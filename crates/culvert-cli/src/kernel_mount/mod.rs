@@ -7,7 +7,7 @@ mod log;
 mod notify;
 pub mod registry;
 pub mod remount;
-mod signals;
+pub mod signals;
 mod target;
 mod times;
 
@@ -316,11 +316,11 @@ fn start(
 
 /// How many nodes of a mount have a descriptor at most: each costs the kernel some 250 bytes, and
 /// keeps the inode behind it in memory, 1 KB and more.
-const OPEN_NODES: usize = 1 << 17;
+pub const OPEN_NODES: usize = 1 << 17;
 
 /// As many descriptors as there may be, and how many that is: open files and nodes that are in use
 /// have one.
-fn more_descriptors() -> usize {
+pub fn more_descriptors() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
     let most = Rlimit {

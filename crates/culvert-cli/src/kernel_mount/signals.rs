@@ -58,10 +58,15 @@ pub fn prepare() {
     }
 }
 
+/// Waits for a signal that ends the server.
+pub fn until_told_to_end() {
+    while sigwait(ENDING).is_err() {}
+}
+
 /// Waits, in a thread of its own, for a signal that ends the server, and ends `mount`.
 pub fn unmount_at_signals(mount: MountIdentity) {
     thread::spawn(move || {
-        while sigwait(ENDING).is_err() {}
+        until_told_to_end();
         // With the mount gone the threads that serve it end, and the process with them.
         if mounting::unmount(&mount, false).is_ok() {
             return;

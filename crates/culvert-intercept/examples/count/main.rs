@@ -227,7 +227,6 @@ fn main() {
     let _ = PROGRAM.set(loader::real_path(&arguments[0]));
     loader::forget_signals();
     let nothing = ForkHooks {
-        thread: || (),
         before: |_| (),
         parent: |_, _| (),
         child: |_| (),

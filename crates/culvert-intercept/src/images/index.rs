@@ -17,9 +17,9 @@ use culvert_sys::fd::{self, CWD};
 use culvert_sys::flags::{AtFlags, OFlags, Protection};
 use culvert_sys::memory::{Mapping, Of};
 use culvert_sys::plain::{Packed, Plain};
-use culvert_sys::{Errno, OwnedFd, PAGE, fs, process, trust};
+use culvert_sys::{Errno, OwnedFd, PAGE, PAGE64, fs, process, trust};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"culvidx2");
+const MAGIC: u64 = u64::from_le_bytes(*b"culvidx3");
 const ENTRIES: usize = 512;
 /// Places for their numbers, and where these begin in the first page.
 const PLACES: usize = 1024;
@@ -32,7 +32,7 @@ const MOST_BYTES: u64 = 256 << 20;
 const TRIED: usize = 24;
 const SIZE: usize = PAGE + ENTRIES * size_of::<Entry>();
 /// The longest name of an image, with its NUL.
-const NAME: usize = 152;
+const NAME: usize = 144;
 
 /// What is known of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +82,22 @@ struct Counts {
     magic: u64,
     used: u64,
     bytes: u64,
+    /// Where each process has its slots ([`Layout::slots`]).
+    slots: u64,
     /// Bits for programs that want something of their own ([`Writer::mark`]).
     marks: [u64; MARKS],
+}
+
+/// Where slots may lie: above a position-independent program and what its heap may take, below all
+/// libraries; where sanitizers expect mappings of a program's, too (tsan_platform.h, msan.h).
+const SLOTS: core::ops::Range<u64> = 0x5660_0000_0000..0x5670_0000_0000;
+
+/// A page among [`SLOTS`] that nobody can foretell.
+fn any_slots() -> Result<u64, Errno> {
+    let mut random = 0_u64;
+    process::getrandom(random.bytes_mut(), 0)?;
+    let pages = (SLOTS.end - SLOTS.start) / PAGE64;
+    Ok(SLOTS.start + random % pages * PAGE64)
 }
 
 const MARKS: usize = 16;
@@ -218,6 +232,11 @@ impl Writer {
         }
     }
 
+    /// Where the stubs of all images here find their process's slots.
+    pub fn slots(&self) -> u64 {
+        self.counts.slots
+    }
+
     /// Whether an image of so many bytes may be added.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.counts.bytes.saturating_add(bytes) <= MOST_BYTES
@@ -297,6 +316,7 @@ pub fn is_full(directory: &[u8]) -> bool {
 fn create(directory: &[u8]) -> Result<(), Errno> {
     let counts = Counts {
         magic: MAGIC,
+        slots: any_slots()?,
         ..Counts::zeroed()
     };
     let mut contents = Vec::from(counts.bytes());

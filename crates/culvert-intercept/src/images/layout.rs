@@ -1,23 +1,25 @@
 //! How an image lies in a file and in memory.
 //!
 //! The file is the object's ELF file, byte for byte at its offsets, but for the changes in its code;
-//! a header and the chunk follow, from a page's beginning on. In memory the code is mapped from the
-//! image where the object's own would be. Right behind the object's last page lies a page of
-//! *slots*, which tell the stubs what they need of this process, then header and chunk:
+//! a header and the chunk follow, from a page's beginning on. In memory they lie behind the object,
+//! as far from its beginning as in the file:
 //!
 //! ```text
-//! | object: headers, code (of the image), data | slots | header, chunk (of the image) |
-//! 0                                         span     +1 page
+//! | object: headers, code (of the image), data | header, chunk (of the image) |
+//! 0                                       span   chunk_offset
 //! ```
+//!
+//! So one mapping of the image serves for headers, code and chunk, where the code lies in memory as
+//! in the file, too.
 
 use crate::elf::{Image, LOAD, ProgramHeader};
-use crate::{Interest, chunk, sites::Site, user};
+use crate::{Interest, chunk, sites::Site, stub::Slots, user};
 use alloc::vec::Vec;
 use culvert_sys::plain::{Packed, Plain};
 use culvert_sys::{PAGE, PAGE64, raw::general as linux};
 
 /// Changes with the format of images; what stubs are made of changes the store's name.
-const MAGIC: [u8; 8] = *b"culvimg2";
+const MAGIC: [u8; 8] = *b"culvimg3";
 
 /// What tells a file from all others, and from itself before a change.
 #[repr(C)]
@@ -89,9 +91,12 @@ pub struct Layout {
     pub code_address: u64,
     /// Bytes of the code, whole pages.
     pub code_length: u64,
-    /// Where header and chunk begin in the image, and how many bytes they have, whole pages.
+    /// Where header and chunk begin in the image, and behind the object's beginning in memory, and
+    /// how many bytes they have, whole pages.
     pub chunk_offset: u64,
     pub chunk_length: u64,
+    /// The address of the page in which each process has what its stubs need.
+    pub slots: u64,
 }
 
 // SAFETY: words.
@@ -100,9 +105,14 @@ unsafe impl Plain for Layout {}
 unsafe impl Packed for Layout {}
 
 impl Layout {
-    /// What an image takes behind the object.
-    pub fn room(&self) -> u64 {
-        PAGE64 + self.chunk_length
+    /// Bytes of the object in memory with its chunk.
+    pub fn extent(&self) -> u64 {
+        self.chunk_offset + self.chunk_length
+    }
+
+    /// Whether the code lies in memory as in the file.
+    pub fn is_linear(&self) -> bool {
+        self.code_offset == self.code_address
     }
 }
 
@@ -148,7 +158,8 @@ pub struct Header {
     layout: Layout,
     /// Of the object's own code.
     sums: Sums,
-    /// The link-time address of the build-id, its length and its bytes.
+    /// The link-time address of the build-id, which is its place in the file; its length and its
+    /// bytes.
     build_id_at: u64,
     build_id_length: u64,
     build_id: [u8; 64],
@@ -173,7 +184,7 @@ impl Header {
         self.sums
     }
 
-    /// The link-time address of the object's build-id and the build-id.
+    /// Where the object has its build-id, as a link-time address and in its file, and the build-id.
     pub fn build_id(&self) -> (u64, &[u8]) {
         let length = (self.build_id_length as usize).min(self.build_id.len());
         (
@@ -195,12 +206,14 @@ pub struct Planned {
 /// Why an object has no image.
 pub type Reason = &'static str;
 
-/// The image of the ELF file `file`, whose sites `wanted` are to be rewritten.
+/// The image of the ELF file `file`, whose sites `wanted` are to be rewritten; each process has its
+/// slots at `slots`.
 pub fn plan(
     key: &Key,
     file: &[u8],
     image: &Image<'_>,
     wanted: &[(Site, Interest)],
+    slots: u64,
 ) -> Result<Planned, Reason> {
     let (code, span) = shape(image)?;
     let page = |value: u64| value & !(PAGE64 - 1);
@@ -209,11 +222,12 @@ pub fn plan(
         code_offset: page(code.offset),
         code_address: page(code.address),
         code_length: (code.address - page(code.address) + code.file_size).next_multiple_of(PAGE64),
-        chunk_offset: (file.len() as u64).next_multiple_of(PAGE64),
+        chunk_offset: span.max((file.len() as u64).next_multiple_of(PAGE64)),
         chunk_length: 0,
+        slots,
     };
-    let base = span + PAGE64 + Header::SIZE as u64;
-    let written = chunk::write(wanted, 0, span, base);
+    let base = layout_without_chunk.chunk_offset + Header::SIZE as u64;
+    let written = chunk::write(wanted, 0, &Slots::fixed(slots), base);
     if written.out_of_reach > 0 {
         return Err("something it refers to is out of the stubs' reach");
     }
@@ -223,6 +237,11 @@ pub fn plan(
         ..layout_without_chunk
     };
     let id = image.build_id().ok_or("it has no build-id")?;
+    let build_id_at = address_of(image, id).ok_or("its build-id is not mapped")?;
+    let offset = (id.as_ptr() as usize).wrapping_sub(file.as_ptr() as usize) as u64;
+    if build_id_at != offset || build_id_at >= page(code.address) {
+        return Err("its build-id is not among its headers");
+    }
     let own = layout.code_offset as usize..(layout.code_offset + layout.code_length) as usize;
     let own = own.start..own.end.min(file.len());
     let mut header = Header {
@@ -230,7 +249,7 @@ pub fn plan(
         key: *key,
         layout,
         sums: sums(file.get(own).ok_or("its code is not in the file")?),
-        build_id_at: address_of(image, id).ok_or("its build-id is not mapped")?,
+        build_id_at,
         build_id_length: id.len() as u64,
         build_id: [0; 64],
     };

@@ -39,6 +39,8 @@ pub struct Images {
     pub store: Store,
     /// What slots hold.
     pub slots: SlotWords,
+    /// Where they are mapped.
+    slots_at: OnceCell<u64>,
     index: OnceCell<Index>,
     /// Room behind an object that ld.so is mapping.
     reserved: Mutex<Reserved>,
@@ -49,10 +51,15 @@ pub struct Images {
 enum Reserved {
     /// Nothing that is known.
     Nothing,
-    /// Room that was mapped with the object.
+    /// Room that was mapped with the object, for its chunk.
     Room(Range<u64>),
-    /// Slots and chunk that the object has left there when it was unmapped.
-    Left(Chunk, StandsFor),
+    /// Its chunk. The code lies there, too, where all of the object was mapped from the image; and
+    /// the object itself may have left the chunk there when it was unmapped.
+    Chunk {
+        chunk: Chunk,
+        stands_for: StandsFor,
+        was_left: bool,
+    },
 }
 
 static IMAGES: OnceCell<Images> = OnceCell::new();
@@ -63,6 +70,7 @@ pub fn begin(store: Store, slots: SlotWords) -> &'static Images {
         Ok::<_, core::convert::Infallible>(Images {
             store,
             slots,
+            slots_at: OnceCell::new(),
             index: OnceCell::new(),
             reserved: Mutex::new(Reserved::Nothing),
         })
@@ -94,6 +102,7 @@ const MAP_FIXED: usize = 0x10;
 const MAP_ANONYMOUS: usize = 0x20;
 const MAP_DENYWRITE: usize = 0x800;
 const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
+const PROT_READ: usize = 1;
 const PROT_WRITE: usize = 2;
 const PROT_EXEC: usize = 4;
 
@@ -171,7 +180,10 @@ impl Images {
             return Mapped::Known;
         };
         if is_whole && pages == layout.span && layout.code_offset != 0 {
-            return self.reserve(address as u64, &key, layout, rights, flags, fd);
+            return match self.reserve(&key, &known, call, fd) {
+                Ok(start) => Mapped::Done(start as usize),
+                Err(_) => Mapped::Known,
+            };
         }
         let is_its_code = is_code
             && flags & !MAP_DENYWRITE == MAP_PRIVATE | MAP_FIXED
@@ -193,85 +205,184 @@ impl Images {
         self.index.get_or_try_init(open).ok()?.find(key)
     }
 
-    /// Maps all of an object, and room behind it.
+    /// Sees to it that the stubs of images find this process's slots at `wanted`.
+    fn map_slots(&self, wanted: u64) -> Result<(), Errno> {
+        let map_there = || {
+            let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+            let page = map(wanted, PAGE64, PROT_READ | PROT_WRITE, flags, None)?;
+            if page != wanted {
+                // A kernel that knows no MAP_FIXED_NOREPLACE.
+                let _ = unmap(page, PAGE64);
+                return Err(Errno::EEXIST);
+            }
+            let copied = user::copy_out(page as usize, self.slots.bytes());
+            copied.map_err(|_| Errno::EFAULT)?;
+            // All calls go through them: no store of the program's is to lead one elsewhere.
+            // SAFETY: a page that was mapped here.
+            unsafe { memory::protect(page as usize, PAGE, Protection::READ) }?;
+            Ok(page)
+        };
+        match self.slots_at.get_or_try_init(map_there)? {
+            found if *found == wanted => Ok(()),
+            // The store is another one by now.
+            _ => Err(Errno::ESTALE),
+        }
+    }
+
+    /// Maps all of an object, with its chunk behind it or room for that, as `call` does of the file
+    /// that is open in `file`. Its beginning.
     fn reserve(
         &self,
-        address: u64,
         key: &Key,
-        layout: &Layout,
-        rights: usize,
-        flags: usize,
+        known: &Known,
+        call: &Call,
         file: BorrowedFd<'_>,
-    ) -> Mapped {
-        let file_at_0 = Some((file, 0));
-        for (left, image) in self.left(key, layout) {
+    ) -> Result<u64, Errno> {
+        let layout = &known.layout;
+        let [address, _, rights, flags, ..] = call.args;
+        self.map_slots(layout.slots)?;
+        // From the image at once: then it takes no mapping more than natively.
+        let image = (layout.is_linear() && rights == PROT_READ)
+            .then(|| self.store.open(known.name()))
+            .transpose()?;
+        let (rights, from) = match &image {
+            Some(image) => (PROT_READ | PROT_EXEC, (image.file.as_fd(), 0)),
+            None => (rights, (file, 0)),
+        };
+        for (chunk, stands_for) in self.left(key, layout) {
+            let is_its = |image: &Opened| image.inode == stands_for.image;
+            if !image.as_ref().is_none_or(is_its) {
+                continue;
+            }
             let flags = flags | MAP_FIXED_NOREPLACE;
-            if map(left.bias, layout.span, rights, flags, file_at_0) == Ok(left.bias) {
-                *self.reserved.lock() = Reserved::Left(left, image);
-                return Mapped::Done(left.bias as usize);
+            if map(chunk.bias, layout.span, rights, flags, Some(from)) == Ok(chunk.bias) {
+                let whole = image.as_ref().map_or(0, |_| layout.span);
+                *self.reserved.lock() = Reserved::Chunk {
+                    chunk,
+                    stands_for: StandsFor {
+                        whole,
+                        ..stands_for
+                    },
+                    was_left: true,
+                };
+                return Ok(chunk.bias);
             }
         }
-        let length = layout.span + layout.room();
-        let Ok(start) = map(address, length, rights, flags, file_at_0) else {
-            return Mapped::Known;
+        let length = layout.extent();
+        let start = map(address as u64, length, rights, flags, Some(from))?;
+        let reserved = match image {
+            None => Reserved::Room(start + layout.chunk_offset..start + length),
+            Some(image) => match self.is_of_file(key, layout, start, file) {
+                Ok(chunk) => Reserved::Chunk {
+                    chunk,
+                    stands_for: StandsFor::new(key, layout, &image, layout.span),
+                    was_left: false,
+                },
+                Err(errno) => {
+                    let _ = unmap(start, length);
+                    return Err(errno);
+                }
+            },
         };
-        *self.reserved.lock() = Reserved::Room(start + layout.span..start + length);
-        Mapped::Done(start as usize)
+        *self.reserved.lock() = reserved;
+        Ok(start)
+    }
+
+    /// The chunk of the image that is mapped at `start` as a whole, if it is that of the object
+    /// that is open in `file`.
+    fn is_of_file(
+        &self,
+        key: &Key,
+        layout: &Layout,
+        start: u64,
+        file: BorrowedFd<'_>,
+    ) -> Result<Chunk, Errno> {
+        let (header, chunk) = chunk_at(key, layout, start)?;
+        let (at, wanted) = header.build_id();
+        let mut found = [0; 64];
+        let found = found.get_mut(..wanted.len()).ok_or(Errno::ESTALE)?;
+        match fs::pread(file, found, at) == Ok(wanted.len()) && found == wanted {
+            true => Ok(chunk),
+            false => Err(Errno::ESTALE),
+        }
     }
 
     /// Maps the code of an object from its image to `address`, where the program wants it.
     fn code(&self, key: &Key, known: &Known, address: u64, rights: usize) -> Result<(), Errno> {
         let layout = &known.layout;
         let bias = address.wrapping_sub(layout.code_address);
-        let room = bias + layout.span..bias + layout.span + layout.room();
+        let code = address..address + layout.code_length;
+        let room = bias + layout.chunk_offset..bias + layout.extent();
         let reserved = core::mem::replace(&mut *self.reserved.lock(), Reserved::Nothing);
+        if let Reserved::Chunk {
+            chunk,
+            stands_for,
+            was_left,
+        } = reserved
+            && chunk.bias == bias
+        {
+            if stands_for.inode != key.inode() {
+                return Err(Errno::ESTALE);
+            }
+            match stands_for.whole {
+                0 => self.map_code(&self.open(known, &stands_for)?, layout, address, rights)?,
+                _ => {
+                    // ld.so has taken all rights away where the object has holes.
+                    protect(address, layout.code_length, rights)?;
+                    protect(bias, layout.code_address, PROT_READ)?;
+                }
+            }
+            registry::replaced(code.start, code.end);
+            match was_left {
+                true => registry::revive(chunk, stands_for),
+                false => registry::add((code.start, code.end), chunk, Some(stands_for)),
+            }
+            return Ok(());
+        }
+        let is_reserved = reserved == Reserved::Room(room.clone());
         let image = self.store.open(known.name()).inspect_err(|_| {
-            if reserved == Reserved::Room(room.clone()) {
+            if is_reserved {
                 // Mapped here, and nobody knows of it.
                 let _ = unmap(room.start, room.end - room.start);
             }
         })?;
-        let mut left = None;
-        let mut stubs = None;
-        match reserved {
-            Reserved::Left(chunk, stands_for) if chunk.bias == bias => {
-                if (stands_for.image, stands_for.inode) != (image.inode, key.inode()) {
-                    // What was left belongs to an image that is gone.
-                    return Err(Errno::ESTALE);
-                }
-                left = Some(chunk);
-            }
-            reserved => {
-                let is_reserved = reserved == Reserved::Room(room);
-                stubs = Some(Stubs::map(self, key, layout, bias, &image, is_reserved)?);
-            }
-        }
-        let flags = MAP_PRIVATE | MAP_FIXED;
-        let length = layout.code_length;
-        let file = Some((image.file.as_fd(), layout.code_offset));
-        map(address, length, rights, flags, file)?;
-        if let Some(stubs) = stubs {
-            stubs.keep(address..address + length);
-        }
-        if let Some(chunk) = left {
-            registry::replaced(address, address + length);
-            registry::revive(chunk);
-        }
+        let stubs = Stubs::map(self, key, layout, bias, &image, is_reserved)?;
+        self.map_code(&image, layout, address, rights)?;
+        stubs.keep(code);
         Ok(())
     }
 
-    /// Slots and chunks that objects with the image of `key` have left in memory. Their places
-    /// behind an object are taken, so it is mapped there again.
+    /// Opens the image to which what an object has left belongs.
+    fn open(&self, known: &Known, left: &StandsFor) -> Result<Opened, Errno> {
+        let image = self.store.open(known.name())?;
+        match image.inode == left.image {
+            true => Ok(image),
+            // What was left belongs to an image that is gone.
+            false => Err(Errno::ESTALE),
+        }
+    }
+
+    fn map_code(
+        &self,
+        image: &Opened,
+        layout: &Layout,
+        address: u64,
+        rights: usize,
+    ) -> Result<(), Errno> {
+        let file = Some((image.file.as_fd(), layout.code_offset));
+        let flags = MAP_PRIVATE | MAP_FIXED;
+        map(address, layout.code_length, rights, flags, file).map(drop)
+    }
+
+    /// Chunks that objects with the image of `key` have left in memory. Their places behind an
+    /// object are taken, so it is mapped there again.
     fn left(&self, key: &Key, layout: &Layout) -> impl Iterator<Item = (Chunk, StandsFor)> + '_ {
         /// A failed attempt costs a system call.
         const TRIED: usize = 3;
         let (key, layout) = (*key, *layout);
         let is_whole = move |(chunk, _): &(Chunk, StandsFor)| {
-            let header = chunk.address() - Header::SIZE;
-            let found: Result<Header, _> = user::read(header);
-            let slots: Result<SlotWords, _> = user::read(header - PAGE);
-            let is_of = found.is_ok_and(|found| found.is_of(&key, &layout));
-            is_of && slots.is_ok_and(|slots| slots == self.slots)
+            let header: Result<Header, _> = user::read(chunk.address() - Header::SIZE);
+            header.is_ok_and(|found| found.is_of(&key, &layout))
         };
         let is_of_file = move |(_, one): &(Chunk, StandsFor)| {
             (one.device, one.inode) == (key.device(), key.inode())
@@ -328,9 +439,37 @@ impl Images {
     }
 }
 
-/// Slots and chunk of an object, mapped behind it; unmapped again unless they are kept.
+impl StandsFor {
+    /// An image of the file `key`, of which so many bytes are mapped, from the object's beginning
+    /// on.
+    fn new(key: &Key, layout: &Layout, image: &Opened, whole: u64) -> Self {
+        Self {
+            image: image.inode,
+            device: key.device(),
+            inode: key.inode(),
+            offset: layout.code_offset,
+            whole,
+        }
+    }
+}
+
+/// The header and the chunk of the image of `key`, which are mapped for an object that is `bias`
+/// above its link-time addresses.
+fn chunk_at(key: &Key, layout: &Layout, bias: u64) -> Result<(Header, Chunk), Errno> {
+    let at = (bias + layout.chunk_offset) as usize;
+    let header: Header = user::read(at).map_err(|_| Errno::EIO)?;
+    if !header.is_of(key, layout) {
+        return Err(Errno::ESTALE);
+    }
+    let room = (layout.chunk_length as usize).saturating_sub(Header::SIZE);
+    // SAFETY: mapped of a file that nobody writes; it stays, or the caller forgets the chunk.
+    let chunk = unsafe { Chunk::at(at + Header::SIZE, room, bias) };
+    Ok((header, chunk.ok_or(Errno::ENOEXEC)?))
+}
+
+/// The chunk of an object, mapped behind it; unmapped again unless it is kept.
 struct Stubs {
-    slots: u64,
+    start: u64,
     length: u64,
     /// Of the object's own code.
     sums: layout::Sums,
@@ -339,8 +478,8 @@ struct Stubs {
 }
 
 impl Stubs {
-    /// Maps them at their distance from the object: into room that is `reserved`, or where nothing
-    /// is mapped.
+    /// Maps it at its distance from the object: into room that is `reserved`, or where nothing is
+    /// mapped.
     fn map(
         images: &Images,
         key: &Key,
@@ -349,58 +488,38 @@ impl Stubs {
         image: &Opened,
         reserved: bool,
     ) -> Result<Self, Errno> {
-        const READ: usize = 1;
-        let slots = bias + layout.span;
+        images.map_slots(layout.slots)?;
         let place = match reserved {
             true => MAP_FIXED,
             false => MAP_FIXED_NOREPLACE,
         };
-        let exactly = |wanted: u64, got: u64| match wanted == got {
-            true => Ok(()),
-            false => Err(Errno::EEXIST),
-        };
-        let flags = MAP_PRIVATE | MAP_ANONYMOUS | place;
-        let page = map(slots, PAGE64, READ | PROT_WRITE, flags, None)?;
-        let mut stubs = Self {
-            slots: page,
-            length: match reserved {
-                true => layout.room(),
-                false => PAGE64,
-            },
-            sums: Default::default(),
-            chunk: None,
-            stands_for: StandsFor {
-                image: image.inode,
-                device: key.device(),
-                inode: key.inode(),
-                offset: layout.code_offset,
-            },
-        };
-        exactly(slots, page)?;
+        let wanted = bias + layout.chunk_offset;
         let flags = MAP_PRIVATE | place;
         let file = Some((image.file.as_fd(), layout.chunk_offset));
-        let header = slots + PAGE64;
-        let start = map(header, layout.chunk_length, READ | PROT_EXEC, flags, file)?;
-        if start != header {
+        let start = map(
+            wanted,
+            layout.chunk_length,
+            PROT_READ | PROT_EXEC,
+            flags,
+            file,
+        )?;
+        let mut stubs = Self {
+            start,
+            length: layout.chunk_length,
+            sums: Default::default(),
+            chunk: None,
+            stands_for: StandsFor::new(key, layout, image, 0),
+        };
+        if start != wanted {
             // A kernel that knows no MAP_FIXED_NOREPLACE.
-            let _ = unmap(start, layout.chunk_length);
             return Err(Errno::EEXIST);
         }
-        stubs.length = layout.room();
-        let found: Header = user::read(header as usize).map_err(|_| Errno::EIO)?;
-        if !found.is_of(key, layout) || !is_built_as(&found, bias) {
+        let (header, chunk) = chunk_at(key, layout, bias)?;
+        if !is_built_as(&header, bias) {
             return Err(Errno::ESTALE);
         }
-        stubs.sums = found.sums();
-        let (at, room) = (header as usize + Header::SIZE, layout.chunk_length as usize);
-        // SAFETY: mapped above, of a file that nobody writes; it stays unless it is dropped here.
-        let chunk = unsafe { Chunk::at(at, room.saturating_sub(Header::SIZE), bias) };
-        stubs.chunk = Some(chunk.ok_or(Errno::ENOEXEC)?);
-        let copied = user::copy_out(slots as usize, images.slots.bytes());
-        copied.map_err(|_| Errno::EFAULT)?;
-        // All calls go through them: no store of the program's is to lead one elsewhere.
-        // SAFETY: a page that was mapped here.
-        unsafe { memory::protect(slots as usize, PAGE, Protection::READ) }?;
+        stubs.sums = header.sums();
+        stubs.chunk = Some(chunk);
         Ok(stubs)
     }
 
@@ -447,8 +566,15 @@ impl Stubs {
 
 impl Drop for Stubs {
     fn drop(&mut self) {
-        let _ = unmap(self.slots, self.length);
+        let _ = unmap(self.start, self.length);
     }
+}
+
+/// mprotect(2) of what was mapped here for the program, as it wants it.
+fn protect(start: u64, length: u64, rights: usize) -> Result<(), Errno> {
+    let arguments = [start as usize, length as usize, rights];
+    // SAFETY: the object's own mapping, which nobody runs yet.
+    unsafe { syscall::call(nr::MPROTECT, arguments) }.map(drop)
 }
 
 fn unmap(start: u64, length: u64) -> Result<usize, Errno> {

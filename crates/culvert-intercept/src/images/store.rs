@@ -104,7 +104,7 @@ impl Store {
         if wanted.is_empty() {
             return remember(writer, &key, (0, b""), Kind::Nothing);
         }
-        let Ok(planned) = layout::plan(&key, bytes.get(), &image, &wanted) else {
+        let Ok(planned) = layout::plan(&key, bytes.get(), &image, &wanted, writer.slots()) else {
             return remember(writer, &key, (0, b""), Kind::InPlace);
         };
         self.write(writer, new, &key, file, bytes.get(), &planned)

@@ -83,7 +83,6 @@ fn start_patched(function: fn(&mut Call) -> Outcome) {
 
 fn start_as(fresh: bool, patch: bool) {
     let fork = ForkHooks {
-        thread: || (),
         before: |_| (),
         parent: |_, _| (),
         child: |_| (),

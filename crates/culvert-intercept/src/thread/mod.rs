@@ -155,6 +155,9 @@ struct FirstStack(UnsafeCell<[u8; STACK]>);
 unsafe impl Sync for FirstStack {}
 
 static FIRST: ThreadBlock = ThreadBlock::new();
+/// An embedder puts this section first among its data that is written, right behind what is only
+/// read once it is relocated: that is the stack's guard (`data.ld` of libculvert.so).
+#[unsafe(link_section = ".data.culvert_stack")]
 static FIRST_STACK: FirstStack = FirstStack(UnsafeCell::new([0; STACK]));
 
 /// All blocks there are, the newest first.
@@ -229,7 +232,6 @@ fn make() -> Option<&'static ThreadBlock> {
 /// Makes the first block that of the calling thread, which has none.
 pub(crate) fn take_first() -> &'static ThreadBlock {
     let stack = FIRST_STACK.0.get() as usize;
-    // It has no guard: that would cost each process a call and two mappings more.
     FIRST.frame.stack.set(stack + STACK);
     FIRST.frame.used.store(1, Relaxed);
     link(&FIRST);

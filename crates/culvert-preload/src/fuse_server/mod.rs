@@ -11,11 +11,9 @@
 
 mod backing;
 mod device;
-mod follow;
 mod fusermount;
 mod mounting;
 mod pipes;
-pub mod processors;
 
 pub use device::{Spans, closed, ioctl, open, read, write};
 pub use fusermount::fusermount;
@@ -40,7 +38,6 @@ struct State {
     /// Where it has mounted, as it has said.
     target: Mutex<Option<Vec<u8>>>,
     backing: backing::BackingFiles,
-    follow: follow::Follow,
 }
 
 static STATE: AtomicRef<State> = AtomicRef::new();
@@ -63,7 +60,6 @@ pub fn begin(run: &Run, flags: u8) -> Result<(), Errno> {
         directory: run.path.clone(),
         target: Mutex::new(None),
         backing: backing::BackingFiles::new(),
-        follow: follow::Follow::new(),
     }))));
     Ok(())
 }

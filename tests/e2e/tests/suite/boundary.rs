@@ -44,6 +44,17 @@ fn a_thousand_threads_with_dlopen_and_fork() {
 }
 
 #[test]
+fn a_hook_that_outgrows_its_stack_changes_nothing() {
+    let case = Case::new("hook_stack", User::Me);
+    let program = case.program("hook_stack");
+    let done = case.through_culvert(&[&program]);
+    if !culvert_e2e::world().only_native {
+        let expected = "this is the stack\nended by SIGSEGV, at its end\n";
+        assert_eq!(done.text(), expected, "{}", done.report());
+    }
+}
+
+#[test]
 fn what_goes_past_hooks_is_refused() {
     let case = Case::new("refused", culvert_e2e::User::Me).odd();
     let refused = case.program("refused");

@@ -92,101 +92,109 @@ fn a_server_that_dies_is_named_and_its_files_are_errors() {
     assert!(left.text().ends_with("none\n"), "{}", left.report());
 }
 
-/// Requests that bindfs was asked, as it says itself: its source, then its log.
-const LOGGED: &str = "type=fuse,\"command=bindfs -d %s %m > LOG 2>&1\"";
-
-#[test]
-fn what_a_killed_program_had_open_is_released() {
-    if !installed("bindfs") {
-        return;
-    }
-    let place = Place::new("killed");
-    let log = place.text("log");
-    let target = place.text("target");
-    // Each is killed with two files and a directory open.
-    let script = format!(
-        "for i in $(seq 20); do
-             python3 -c 'import os, signal, time
-a, b = open(\"{target}/file\"), open(\"{target}/big\", \"r+b\")
-d = os.open(\"{target}\", os.O_RDONLY)
-os.kill(os.getpid(), 9)'
-         done 2> /dev/null
-         count() {{ grep -c \" opcode: $1 \" {log}; }}
-         for i in $(seq 100); do
-             [ $(count OPEN) = $(count RELEASE) ] && break
-             sleep .1
-         done
-         echo $(count OPEN) $(count RELEASE) $(( $(count OPENDIR) - $(count RELEASEDIR) ))"
+/// Two runs at a time: what `script` prints, whose `first` and `second` run bash in them, and reads
+/// and writes by two FIFOs of that name.
+fn together(place: &Place, script: &str) -> Finished {
+    let culvert = &world().culvert;
+    let mount = format!(
+        "type=fuse.bindfs,source={},target={}",
+        place.text("source"),
+        place.text("target")
     );
-    let done = place.run(&LOGGED.replace("LOG", &log), &script);
-    assert_eq!(done.status, "exit 0", "{}", done.report());
-    assert_eq!(done.text(), "40 40 0\n", "{}", done.report());
+    let run = format!("{} run --mount {mount} -- bash -c", culvert.display());
+    shell(&format!(
+        "cd {}; run='{run}'; {script}",
+        place.base.display()
+    ))
 }
 
 #[test]
-fn a_program_that_waits_for_a_stopped_server_ends_at_ctrl_c() {
+fn two_runs_of_a_mount_have_one_server_and_see_each_others_changes() {
     if !installed("bindfs") {
         return;
     }
-    let place = Place::new("stopped");
-    let (source, target) = (place.text("source"), place.text("target"));
-    let script = format!(
-        "cat {target}/file
-         server=$(pgrep -f '^/[a-z/]*[b]indfs {source} ')
-         kill -STOP $server
-         python3 -c 'import os, signal, subprocess, time
-waits = subprocess.Popen([\"stat\", \"{target}/big\"])
-time.sleep(.5)
-began = time.monotonic()
-waits.send_signal(signal.SIGINT)
-print(waits.wait(), time.monotonic() - began < 5)'
-         kill -CONT $server
-         cat {target}/file"
+    let place = Place::new("two-runs");
+    // Each waits for the other's word in a FIFO.
+    let done = together(
+        &place,
+        r#"mkfifo a b
+        $run 'cd target; stat -c %s file; ls; echo ready > ../a; read word < ../b
+              stat -c "%s %a" file; ls; cat made; echo once more >> made; echo > ../a; read word < ../b
+              test -e made || echo gone; echo > ../a' &
+        $run 'cd target; read word < ../a; stat -c %s file
+              echo longer line > file; chmod 600 file; echo new > made; echo > ../b
+              read word < ../a; cat made; rm made; echo > ../b; read word < ../a
+              pgrep -c -f "^[a-z/]*bindfs $(realpath ../source) "'
+        wait"#,
     );
-    let done = place.run("type=fuse.bindfs,attr_timeout=0,entry_timeout=0", &script);
-    assert_eq!(done.status, "exit 0", "{}", done.report());
-    assert_eq!(done.text(), "hello\n-2 True\nhello\n", "{}", done.report());
-}
-
-#[test]
-fn who_becomes_another_user_keeps_nothing_of_the_slots() {
-    if !installed("bindfs") || !world().is_root() {
-        return;
-    }
-    let place = Place::new("dropped");
-    let target = place.text("target");
-    let script = format!(
-        "python3 -c 'import os, signal
-has = lambda: any(line.rstrip().endswith(\"/area\") for line in open(\"/proc/self/maps\"))
-bells = lambda: [fd for fd in os.listdir(\"/proc/self/fd\") if \"/bell\" in os.readlink(\"/proc/self/fd/\" + fd)]
-os.stat(\"{target}/file\")
-reading, writing = os.pipe()
-os.set_inheritable(reading, True)
-child = os.fork()
-if child == 0:
-    os.stat(\"{target}/file\")
-    os.setresuid(65534, 65534, 65534)
-    try:
-        os.stat(\"{target}/file\")
-    except OSError as error:
-        print(error.errno, flush=True)
-    os.write(writing, b\"x\")
-    signal.pause()
-os.read(reading, 1)
-import subprocess
-look = lambda pid: subprocess.run([\"sh\", \"-c\", f\"grep -c /area /proc/{{pid}}/maps; ls -l /proc/{{pid}}/fd | grep -c /bell\"], capture_output=True, text=True).stdout.split()
-print(look(child), look(os.getpid()))
-os.kill(child, 9)
-os.wait()
-print(os.stat(\"{target}/file\").st_size)
-'"
-    );
-    let done = place.run("type=fuse.bindfs,attr_timeout=0,entry_timeout=0", &script);
     assert_eq!(done.status, "exit 0", "{}", done.report());
     assert_eq!(
         done.text(),
-        "13\n['0', '0'] ['1', '1']\n6\n",
+        "6\nbig\nfile\n6\n12 600\nbig\nfile\nmade\nnew\nnew\nonce more\ngone\n1\n",
         "{}",
         done.report()
     );
+}
+
+#[test]
+fn the_server_ends_with_the_last_run_that_uses_it() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("last-run");
+    let done = together(
+        &place,
+        r#"mkfifo a b
+        $run 'cat target/file; echo ready > a; read word < b' &
+        read word < a
+        $run 'cat target/file; echo > b; sleep 0.2; cat target/file; kill -0 $$'
+        wait
+        for i in $(seq 100); do
+            pgrep -f "[b]indfs $PWD/source " > /dev/null || { echo none; break; }; sleep .1
+        done"#,
+    );
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    assert_eq!(
+        done.text(),
+        "hello\nhello\nhello\nnone\n",
+        "{}",
+        done.report()
+    );
+}
+
+/// Runs that begin while others of the same mount end: each has a server.
+#[test]
+fn a_run_that_begins_while_another_ends_is_served() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("racing-runs");
+    let done = together(
+        &place,
+        r#"for i in $(seq 6); do
+            for j in 1 2 3; do $run 'cat target/file' & done; wait -n
+        done; wait"#,
+    );
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    assert_eq!(done.text(), "hello\n".repeat(18), "{}", done.report());
+}
+
+#[test]
+fn what_a_killed_guardian_has_left_is_taken_over() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("killed-guardian");
+    let done = together(
+        &place,
+        r#"mkfifo a b
+        $run 'cat target/file; echo > a; read word < b' &
+        read word < a
+        pkill -9 -f "[r]un-fuse .* $PWD/source "
+        while pgrep -f "[b]indfs $PWD/source " > /dev/null; do sleep .05; done
+        $run 'cat target/file; echo > b'
+        wait"#,
+    );
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    assert_eq!(done.text(), "hello\nhello\n", "{}", done.report());
 }

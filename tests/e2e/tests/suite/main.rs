@@ -28,6 +28,7 @@ mod fuse_server_kinds;
 mod fuse_servers;
 mod given_away;
 mod heritage;
+mod hosts;
 mod images;
 mod isolation;
 mod kernel_administered;

@@ -1,0 +1,166 @@
+//! Drivers of ours in a process of their own, `place=host`: no /dev/fuse, no kernel mount.
+
+use crate::kernel_mount::{culvert, shell};
+use culvert_e2e::{Finished, world};
+use std::{fs, path::PathBuf};
+
+/// Directories for one test.
+struct Place {
+    base: PathBuf,
+}
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let base = world().claim("hosts", name);
+        for directory in ["source", "other", "target"] {
+            fs::create_dir_all(base.join(directory)).expect("the base directory is ours");
+        }
+        fs::write(base.join("source/file"), "hello\n").expect("ours");
+        fs::write(base.join("other/two"), "second\n").expect("ours");
+        Self { base }
+    }
+
+    /// `words` with `{}` for the base directory, in its target.
+    fn run(&self, mount: &str, script: &str) -> Finished {
+        let base = self.base.display().to_string();
+        let mount = format!(
+            "{},target={base}/target,place=host",
+            mount.replace("{}", &base)
+        );
+        let script = format!("cd {base}/target; {}", script.replace("{}", &base));
+        culvert(&["run", "--mount", &mount, "--", "bash", "-c", &script])
+    }
+
+    #[track_caller]
+    fn prints(&self, mount: &str, script: &str, want: &str) {
+        let done = self.run(mount, script);
+        assert_eq!(done.text(), want, "{}", done.report());
+        assert_eq!(done.status, "exit 0", "{}", done.report());
+    }
+}
+
+/// Prints the number of the host of the mount at the working directory.
+const HOST: &str = "pgrep -P $(pgrep -f \"[r]un-fuse .* $PWD \")";
+
+#[test]
+fn processes_of_a_run_see_one_state_of_a_host() {
+    let place = Place::new("state");
+    let script = "echo one > made; bash -c 'cat made; echo two >> made'; cat made; mkdir d; \
+                  (mv made d/moved); ls -R; bash -c 'rm d/moved' & wait; ls d; stat -fc %T .";
+    let want = "one\none\ntwo\n.:\nd\n\n./d:\nmoved\n";
+    let done = place.run("type=memory,source=memory", script);
+    assert!(done.text().starts_with(want), "{}", done.report());
+    let done = place.run("type=passthrough,source={}/source", script);
+    let want = "one\none\ntwo\n.:\nd\nfile\n\n./d:\nmoved\n";
+    assert!(done.text().starts_with(want), "{}", done.report());
+    assert!(place.base.join("source/d").is_dir());
+}
+
+#[test]
+fn every_driver_and_layer_runs_in_a_host() {
+    let place = Place::new("drivers");
+    let made = shell(&format!(
+        "cd {}; tar cf a.tar -C source file",
+        place.base.display()
+    ));
+    assert_eq!(made.status, "exit 0", "{}", made.report());
+    place.prints("type=archive,source={}/a.tar", "cat file", "hello\n");
+    let refused = place.run("type=archive,source={}/a.tar", "echo x > file");
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(told.contains("Read-only file system"), "{told}");
+    place.prints(
+        "type=union,source={}/source,source={}/other",
+        "ls; cat two",
+        "file\ntwo\nsecond\n",
+    );
+    place.prints(
+        "type=passthrough,source={}/source,layer=casefold",
+        "cat FILE",
+        "hello\n",
+    );
+    place.prints(
+        "type=passthrough,source={}/source,layer=log,log.file={}/log",
+        "cat file; for i in $(seq 100); do grep -q read_at {}/log && break; sleep .1; done; \
+         grep -c read_at {}/log | grep -vx 0 > /dev/null && echo logged",
+        "hello\nlogged\n",
+    );
+    place.prints(
+        "type=passthrough,source={}/source,layer=fault,fault.rule=read+errno=ENOSPC",
+        "cat file 2>&1 || true",
+        "cat: file: No space left on device\n",
+    );
+}
+
+#[test]
+fn a_host_that_dies_is_named_and_its_files_are_errors() {
+    let place = Place::new("dying");
+    let script = format!("echo a > made; kill -ABRT $({HOST}); cat made; ls");
+    let done = place.run("type=memory,source=memory", &script);
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(
+        told.contains("cat: made: Transport endpoint is not connected"),
+        "{told}"
+    );
+    let what = format!("the host of {}/target", place.base.display());
+    // The guardian may say it after the program's end.
+    assert!(
+        !told.contains("culvert:") || told.contains(&format!("{what} was ended by signal 6")),
+        "{told}"
+    );
+    let left = shell(&format!(
+        "for i in $(seq 100); do pgrep -f '[r]un-fuse .* {}/target ' || {{ echo none; exit; }}; sleep .1; done",
+        place.base.display()
+    ));
+    assert!(left.text().ends_with("none\n"), "{}", left.report());
+}
+
+#[test]
+fn what_cannot_be_hosted_is_refused_with_the_reason() {
+    let place = Place::new("refused");
+    for (mount, want) in [
+        ("type=memory,source=memory,size=a", "size"),
+        ("type=memory,source=memory,frob", "no option \"frob\""),
+        ("type=archive,source={}/source/file", "not an archive"),
+        ("type=memory,source=memory,place=moon", "host"),
+    ] {
+        let done = place.run(mount, "echo ran");
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        match mount.contains("moon") {
+            // The last one decides.
+            true => assert_eq!(done.text(), "ran\n", "{}", done.report()),
+            false => {
+                assert_eq!(done.status, "exit 125", "{mount}: {}", done.report());
+                assert!(told.contains(want), "{mount}: {told}");
+            }
+        }
+    }
+    let base = place.base.display();
+    let mount = |more: &str| format!("type=memory,source=memory,target={base}/target,{more}");
+    let run = |mount: &str| culvert(&["run", "--mount", mount, "--", "true"]);
+    for (mount, want) in [
+        (mount("place=moon"), "place=moon: no such place"),
+        (mount("place="), "place=: no such place"),
+        (
+            format!("type=fuse.true,source=x,target={base}/target,place=process"),
+            "a program of its own",
+        ),
+    ] {
+        let done = run(&mount);
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status, "exit 125", "{mount}: {}", done.report());
+        assert!(told.contains(want), "{mount}: {told}");
+    }
+    let target = format!("{base}/target");
+    let words = [
+        "mount",
+        "-t",
+        "memory",
+        "-o",
+        "place=host",
+        "memory",
+        &target,
+    ];
+    let done = culvert(&words);
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(told.contains("option place is for culvert run"), "{told}");
+}
