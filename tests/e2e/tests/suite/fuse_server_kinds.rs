@@ -1,7 +1,12 @@
 //! FUSE servers as Debian has them, each at real work, by an ordinary user without /dev/fuse:
 //! docs/drivers/fuse-servers.md is the table of them.
 
-use culvert_e2e::{installed, script, world};
+use crate::{
+    kernel_mount::{possible, shell},
+    mapped::suites::FSX,
+    suites::{PJDFSTEST, results},
+};
+use culvert_e2e::{installed, script, suite, world};
 use std::{fs, os::unix::fs::chown, process::Command, time::Duration};
 
 /// The ordinary user (setpriv in `user.sh`).
@@ -50,4 +55,69 @@ servers! {
     lowntfs_3g "lowntfs-3g.sh" ["lowntfs-3g", "mkntfs"];
     squashfuse "squashfuse.sh" ["squashfuse", "mksquashfs"];
     unionfs "unionfs.sh" ["unionfs"];
+}
+
+/// What fails in a run that does not behind the kernel, and why.
+const DIFFERENT: &[(&str, &str)] = &[(
+    "rmdir::ebusy",
+    "mounts a file system of the kernel on a directory of the mount, which the kernel cannot: it knows no such directory",
+)];
+
+/// The server is the same, so that what it cannot do fails in both; a run may know better what has
+/// changed than the kernel, which believes the server for a second.
+#[test]
+fn pjdfstest_of_a_server_fails_at_nothing_that_succeeds_behind_the_kernel() {
+    if !possible() || !world().is_root() || !installed("bindfs") {
+        return;
+    }
+    let place = world().claim("served", "pj");
+    fs::create_dir_all(&place).expect("the base directory is ours");
+    let script = script!(
+        "fuse_servers/pjdfstest.sh",
+        place = place.display(),
+        configuration = PJDFSTEST,
+        pjdfstest = suite("pjdfstest").display(),
+        culvert = world().culvert.display()
+    );
+    let done = shell(&script);
+    let text = done.text();
+    let (kernel, run) = text.split_once("in a run").expect("the script says so");
+    let [kernel, run] = [kernel, run].map(results);
+    assert!(kernel.len() > 380, "{}", done.report());
+    let worse = kernel.iter().filter(|(name, (result, _))| {
+        let is_known = DIFFERENT.iter().any(|(known, _)| known == name);
+        result == "ok" && !is_known && run.get(*name).map(|(result, _)| &**result) != Some("ok")
+    });
+    let worse: Vec<_> = worse.map(|(name, _)| (name, run.get(name))).collect();
+    assert!(worse.is_empty(), "{worse:#?}");
+}
+
+#[test]
+fn fsx_with_mappings_on_a_server() {
+    // bindfs has no fallocate(2), and copies nothing itself.
+    let configuration = FSX
+        .replace("_fallocate = 3", "_fallocate = 0")
+        .replace("hole = 3", "hole = 0");
+    let fsx = suite("fsx");
+    let fsx = fsx.display();
+    let work = script!("fuse_servers/fsx.sh", configuration, fsx);
+    serves("fsx", &["bindfs"], &work);
+}
+
+/// The work of `script` with tests/e2e/programs/passthrough_server.py.
+fn with_our_own(name: &str, script: &str) {
+    let server = world().program("passthrough_server.py");
+    let server = server.display().to_string();
+    let work = culvert_e2e::filled(script, &[("server", server)]);
+    serves(name, &["python3"], &work);
+}
+
+#[test]
+fn a_backing_file_of_the_servers_is_read_and_written_without_it() {
+    with_our_own("passthrough", script!(part "fuse_servers/passthrough.sh"));
+}
+
+#[test]
+fn a_name_that_the_server_tells_of_is_asked_for_again() {
+    with_our_own("told", script!(part "fuse_servers/told.sh"));
 }

@@ -144,7 +144,7 @@ pub fn pjdfstest(driver: Driver, words: &[&str], name: &str) {
     );
     let native = case.natively(&["bash", "-c", &script]);
     let ours = case.through_kernel(words, &["bash", "-c", &script]);
-    let (expected, met) = (results(&native), results(&ours));
+    let (expected, met) = (results(&native.text()), results(&ours.text()));
     assert!(expected.len() > 380, "{}", native.report());
     let mut report = String::new();
     for (name, (result, said)) in &expected {

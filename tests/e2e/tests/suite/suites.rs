@@ -1,6 +1,6 @@
 //! Other people's test suites: pjdfstest and fsx.
 
-use culvert_e2e::{Case, Driver, Finished, User, suite, world};
+use culvert_e2e::{Case, Driver, User, suite, world};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -45,10 +45,10 @@ const DIFFERENT: &[(&[Driver], &str, &str)] = &[
 ];
 
 /// Result of each test, and what was said below it.
-pub fn results(done: &Finished) -> BTreeMap<String, (String, String)> {
+pub fn results(text: &str) -> BTreeMap<String, (String, String)> {
     let mut found = BTreeMap::new();
     let mut last = String::new();
-    for line in done.text().lines() {
+    for line in text.lines() {
         let mut words = line.split_whitespace();
         match (words.next(), words.next(), words.next()) {
             (Some(name), Some(result @ ("ok" | "skipped" | "FAILED")), None) => {
@@ -84,7 +84,7 @@ fn pjdfstest(driver: Driver, user: User) {
     );
     let native = case.natively(&["bash", "-c", &script]);
     let ours = case.through_culvert(&["bash", "-c", &script]);
-    let (expected, met) = (results(&native), results(&ours));
+    let (expected, met) = (results(&native.text()), results(&ours.text()));
     assert!(
         expected.len() > 380,
         "the suite does not run natively\n{}",

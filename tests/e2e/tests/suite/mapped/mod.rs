@@ -5,7 +5,7 @@
 //! does (5,000).
 
 mod databases;
-mod suites;
+pub mod suites;
 mod tools;
 
 use culvert_e2e::{Case, Driver, User, world};

@@ -6,7 +6,7 @@ use culvert_e2e::{has_python_suite, suite};
 
 /// All operations, half of them by mappings, with an msync after each mapped write or (`ASYNC`)
 /// without.
-const FSX: &str = "
+pub const FSX: &str = "
 flen = 262144
 nomsyncafterwrite = ASYNC
 [opsize]
