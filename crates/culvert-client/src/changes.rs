@@ -231,7 +231,16 @@ impl Core {
         self.nodes.directory(from.0)?;
         self.nodes.directory(to.0)?;
         let (name, new_name) = (wire_name(from.1)?, wire_name(to.1)?);
-        // `do_renameat2`, fs/namei.c, which servers rely on: libfuse would wait for itself.
+        // `do_renameat2` and `vfs_rename`, fs/namei.c, which servers rely on: libfuse would wait for
+        // itself.
+        if from == to {
+            let found = self.find(who, from.0, from.1)?;
+            self.forget(found.node.0, 1);
+            return match flags.no_replace() {
+                true => Err(Errno::EEXIST.into()),
+                false => Ok(()),
+            };
+        }
         let leads = |at: (u64, &[u8])| self.nodes.last(at.0, at.1).map(|(node, _)| node);
         if leads(from).is_some_and(|node| self.nodes.lies_in(to.0, node)) {
             return Err(Errno::EINVAL.into());

@@ -380,7 +380,7 @@ pub fn unmount(targets: &[OsString], lazy: bool) -> Result<u8, Failure> {
         false => Vec::new(),
     };
     let typed = targets.iter().map(|typed| {
-        let line = target::mounted(Path::new(typed))?;
+        let line = target::served(Path::new(typed))?;
         Ok((line.which, line.path()))
     });
     let mut outcome = Ok(0);

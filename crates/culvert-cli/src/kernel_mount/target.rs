@@ -103,8 +103,9 @@ pub fn check_findable(target: &Path, source: &Path) -> Result<(), Failure> {
 }
 
 /// The mount whose root is the directory `typed`, as it is found now; without looking into it, for
-/// its server may be gone. It is known by its number from here on, not by its path.
-pub fn mounted(typed: &Path) -> Result<Line, Failure> {
+/// its server may be gone. It is known by its number from here on, not by its path. One that is
+/// `wanted`.
+fn at(typed: &Path, wanted: fn(&Line) -> bool) -> Result<Line, Failure> {
     let wrong = |why: &str| Failure::new(format!("{}: {why}", shown(typed)));
     let absolute = std::path::absolute(typed).map_err(|error| wrong(&reason(&error)))?;
     let canonical = match (absolute.parent(), absolute.file_name()) {
@@ -121,7 +122,7 @@ pub fn mounted(typed: &Path) -> Result<Line, Failure> {
     };
     let nothing = || wrong("nothing is mounted there").advice("see what is: culvert list");
     let line = topmost(&canonical).ok_or_else(nothing)?;
-    match line.is_ours() {
+    match wanted(&line) {
         true => Ok(line),
         false => Err(wrong(&format!(
             "a mount of type {}, not of culvert's",
@@ -129,6 +130,16 @@ pub fn mounted(typed: &Path) -> Result<Line, Failure> {
         ))
         .advice("umount(8) ends mounts of others")),
     }
+}
+
+/// The mount of ours at `typed`.
+pub fn mounted(typed: &Path) -> Result<Line, Failure> {
+    at(typed, Line::is_ours)
+}
+
+/// The mount of ours at `typed`, or of a FUSE server that has made it itself.
+pub fn served(typed: &Path) -> Result<Line, Failure> {
+    at(typed, |line| line.is_ours() || line.is_of_fuse())
 }
 
 /// The mount whose root is `target`, the topmost.

@@ -26,6 +26,11 @@ impl Line {
         self.kind == b"fuse.culvert"
     }
 
+    /// Whether a FUSE server serves it.
+    pub fn is_of_fuse(&self) -> bool {
+        self.kind == b"fuse" || self.kind.starts_with(b"fuse.") || self.kind == b"fuseblk"
+    }
+
     /// The mount point.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(OsString::from_vec(self.target.clone()))
