@@ -53,7 +53,9 @@ servers! {
     fuseiso "fuseiso.sh" ["fuseiso", "genisoimage"];
     gocryptfs_by_the_descriptor_of_the_device "gocryptfs.sh" ["gocryptfs"];
     lowntfs_3g "lowntfs-3g.sh" ["lowntfs-3g", "mkntfs"];
+    mergerfs "mergerfs.sh" ["mergerfs"];
     squashfuse "squashfuse.sh" ["squashfuse", "mksquashfs"];
+    sshfs "sshfs.sh" ["sshfs"];
     unionfs "unionfs.sh" ["unionfs"];
 }
 

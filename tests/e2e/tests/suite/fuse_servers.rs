@@ -1,6 +1,6 @@
 //! FUSE servers as they are, for a run, without /dev/fuse, fusermount or a kernel mount.
 
-use crate::kernel_mount::{culvert, shell};
+use crate::kernel_mount::{culvert, possible, shell};
 use culvert_e2e::{Finished, installed, world};
 use std::{fs, path::PathBuf};
 
@@ -197,4 +197,21 @@ fn what_a_killed_guardian_has_left_is_taken_over() {
     );
     assert_eq!(done.status, "exit 0", "{}", done.report());
     assert_eq!(done.text(), "hello\nhello\n", "{}", done.report());
+}
+
+#[test]
+fn a_server_mounts_by_the_kernel_with_its_own_options() {
+    if !possible() || !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("by-the-kernel");
+    let culvert = world().culvert.display();
+    let (source, target) = (place.text("source"), place.text("target"));
+    let done = shell(&format!(
+        "{culvert} mount -t fuse.bindfs {source} {target} -o ro && cat {target}/file; \
+         touch {target}/new; {culvert} umount {target}; ls {target}"
+    ));
+    assert_eq!(done.text(), "hello\n", "{}", done.report());
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(told.contains("Read-only file system"), "{told}");
 }
