@@ -9,6 +9,7 @@
 mod compare;
 mod figure;
 mod fixture;
+mod hosts;
 mod layers;
 mod linux;
 mod mapping;

@@ -174,6 +174,7 @@ impl Connection {
                 return Err(Errno::EIO);
             }
             length = reply.read(0, &mut bytes);
+            self.note_opened(operation, node, bytes.get(..length).unwrap_or_default());
             Ok(())
         })?;
         let bytes = bytes.get(..length).unwrap_or_default();
@@ -290,7 +291,9 @@ impl Connection {
     /// itself then. Who is interrupted does not wait.
     pub fn close(&self, who: Who, node: u64, operation: &Operation<'_>) -> bool {
         match self.call(who, node, operation, &mut |_| Ok(())) {
-            Err(error) if error.errno() == Errno::EINTR => {
+            // It is under way.
+            Err(error) if error.errno() == Errno::EINTR => false,
+            Err(error) if error.errno() == Errno::EAGAIN => {
                 if let Ok((opcode, body)) = self.whole(operation)
                     && self.channel.send(who.sent, opcode, node, &body) == Err(Errno::EAGAIN)
                 {

@@ -369,6 +369,7 @@ impl File for FuseFile {
             let number = self.core.share(self.node, fh);
             let number = number.map_or(LEFT_OPEN, |index| index as u64);
             self.shared.store(number, Relaxed);
+            self.core.connection.channel.lent(self.node, fh);
         }
         self.core.words().forked();
     }

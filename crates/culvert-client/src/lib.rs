@@ -32,6 +32,7 @@ mod connection;
 mod core;
 mod data;
 mod directory;
+mod estate;
 mod file;
 mod filesystem;
 mod listing;
@@ -43,6 +44,7 @@ mod opens;
 mod settings;
 mod words;
 
+pub use estate::Estate;
 pub use filesystem::FuseFs;
 pub use settings::{InUse, Settings, place};
 pub use words::WORDS;

@@ -59,6 +59,7 @@ fn main() {
             &Interests::new(wished)
         },
         fork: ForkHooks {
+            thread: || (),
             before: |_| (),
             parent: |_, _| (),
             child: |_| (),

@@ -60,6 +60,8 @@ pub(crate) fn begin(block: &'static ThreadBlock, call: &Call) -> Verdict {
     }
     if flags.is_told() {
         (config().fork.before)(flags);
+    } else {
+        (config().fork.thread)();
     }
     // After that: its block says that it is inside, and whoever wants to be alone would wait for
     // it.

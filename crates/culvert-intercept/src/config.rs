@@ -19,6 +19,8 @@ pub struct ForkHooks {
     /// First thing in a new *process* (fork, vfork, CLONE_VM without CLONE_THREAD alike), not in a
     /// new thread, but in one with descriptors of its own.
     pub child: fn(CloneFlags),
+    /// Before a thread is made of which the others are not told.
+    pub thread: fn(),
 }
 
 /// What the engine is to do.
@@ -61,6 +63,7 @@ static CONFIG: Installed = Installed(UnsafeCell::new(Config {
         before: |_| (),
         parent: |_, _| (),
         child: |_| (),
+        thread: || (),
     },
     fresh: false,
     patch: false,

@@ -70,6 +70,7 @@ fn handler(call: &mut Call) -> Outcome {
 
 fn start() {
     let fork = ForkHooks {
+        thread: || (),
         before: |_| _ = BEFORE.fetch_add(1, Relaxed),
         parent: |_: CloneFlags, _| _ = PARENTS.fetch_add(1, Relaxed),
         child: |_| {
@@ -371,6 +372,7 @@ fn a_fork_goes_on_while_a_thread_waits_inside_a_hook() {
             &Interests::new(wished)
         },
         fork: ForkHooks {
+            thread: || (),
             before: |_| (),
             parent: |_, _| (),
             child: |_| (),

@@ -2,6 +2,7 @@
 //! call that has no row, since it is newer than the table, is the kernel's.
 
 use crate::answer::Answer;
+use crate::fuse_server;
 use crate::process::Process;
 use crate::rings::{self, Dispatch};
 use crate::syscalls::arguments::At;
@@ -298,8 +299,14 @@ pub const TABLE: &[(u32, Treatment)] = &[
     (__NR_tkill, PROCESSES),
     (__NR_time, STATE),
     (__NR_futex, PROCESSES),
-    (__NR_sched_setaffinity, PROCESSES),
-    (__NR_sched_getaffinity, PROCESSES),
+    (
+        __NR_sched_setaffinity,
+        Handled(Always, fuse_server::processors::set),
+    ),
+    (
+        __NR_sched_getaffinity,
+        Handled(Always, fuse_server::processors::get),
+    ),
     (__NR_set_thread_area, PROCESSES),
     (__NR_io_setup, CONTEXTS),
     (__NR_io_destroy, CONTEXTS),

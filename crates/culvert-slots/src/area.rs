@@ -9,6 +9,7 @@
 
 use crate::channel::Payload;
 use crate::identity::{Identity, namespace};
+use crate::opens::{Entry, OPENS};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use culvert_sys::flags::{OFlags, Protection};
@@ -24,7 +25,7 @@ pub const SLOTS: usize = 128;
 pub const LARGEST: usize = (1 << 20) + 2 * PAGE;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"culvslot");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The name of the area in the mount directory.
 pub const AREA: &CStr = c"area";
@@ -111,7 +112,8 @@ pub(crate) struct Header {
     pub freed: AtomicU32,
     /// How many wait for one.
     pub waiting: AtomicU32,
-    _pad: AtomicU32,
+    /// Not 0: a thread of the server looks at the slots by itself, before it sleeps.
+    pub attention: AtomicU32,
     pub server: AtomicU64,
     pub notifications: AtomicU64,
     /// `struct fuse_init_out`.
@@ -139,6 +141,10 @@ pub(crate) struct Slot {
     pub pid: AtomicU32,
     /// Of the request with this count an INTERRUPT is wanted.
     pub interrupt: AtomicU32,
+    /// The processor on which the owner has posted it, plus one; 0: not known.
+    pub processor: AtomicU32,
+    /// Not 0: the owner sleeps, and wants to be woken.
+    pub sleeps: AtomicU32,
 }
 
 const HEADER: usize = PAGE;
@@ -146,9 +152,11 @@ const TABLE: usize = size_of::<Slot>() * SLOTS;
 /// Words that clients share, whatever they mean.
 const WORDS: usize = 16384;
 const WORDS_AT: usize = HEADER + TABLE.next_multiple_of(PAGE);
-const PAYLOADS: usize = WORDS_AT + size_of::<[AtomicU64; WORDS]>();
+const OPENS_AT: usize = WORDS_AT + size_of::<[AtomicU64; WORDS]>();
+const PAYLOADS: usize = OPENS_AT + size_of::<[Entry; OPENS]>();
 const SIZE: usize = PAYLOADS + SLOTS * LARGEST;
 const _: () = assert!(size_of::<Header>() <= HEADER && size_of::<Slot>() == 64);
+const _: () = assert!(OPENS_AT.is_multiple_of(PAGE) && PAYLOADS.is_multiple_of(PAGE));
 
 /// The area of a mount, mapped.
 #[derive(Debug)]
@@ -211,6 +219,11 @@ impl Area {
         Ok(Self { mapping, secured })
     }
 
+    /// Where it is mapped: address and bytes.
+    pub(crate) fn place(&self) -> (usize, usize) {
+        (self.mapping.address(), self.mapping.len())
+    }
+
     pub(crate) fn header(&self) -> &Header {
         // SAFETY: the mapping begins with it, aligned; all of it is atomic words.
         unsafe { &*self.mapping.start().cast() }
@@ -226,6 +239,12 @@ impl Area {
     pub(crate) fn words(&self) -> &[AtomicU64; WORDS] {
         // SAFETY: they lie behind the table; all of them are atomic words.
         unsafe { &*self.mapping.start().add(WORDS_AT).cast() }
+    }
+
+    /// What is open at the server.
+    pub(crate) fn opens(&self) -> &[Entry; OPENS] {
+        // SAFETY: they lie behind the words; all of it is atomic words.
+        unsafe { &*self.mapping.start().add(OPENS_AT).cast() }
     }
 
     /// The first `length` bytes of a slot's payload.

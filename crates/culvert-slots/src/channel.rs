@@ -1,5 +1,6 @@
 //! What a client of a FUSE server needs of the way to it.
 
+use crate::opens::OpenFile;
 use core::{marker::PhantomData, sync::atomic::AtomicU64};
 use culvert_sys::{OwnedFd, errno::Errno};
 
@@ -101,8 +102,10 @@ pub trait Channel: Send + Sync {
     /// # Errors
     ///
     /// The error that the server replied, or of `fill` and `take`; `EINTR` after a signal before
-    /// the server took the request (a server's `EINTR` to RELEASE and RELEASEDIR is none); `E2BIG` for a body that is too large; `EIO` for a reply that is
-    /// no reply; `ENOTCONN` if the server is gone (`ECONNABORTED` for a request that it had taken).
+    /// the server took the request (a server's `EINTR` to RELEASE and RELEASEDIR is none: these are
+    /// carried out after a signal too); `EAGAIN` after one before there was room for a RELEASE or
+    /// RELEASEDIR; `E2BIG` for a body that is too large; `EIO` for a reply that is no reply;
+    /// `ENOTCONN` if the server is gone (`ECONNABORTED` for a request that it had taken).
     fn call(
         &self,
         caller: Caller,
@@ -147,6 +150,17 @@ pub trait Channel: Send + Sync {
     fn backing(&self, id: i32) -> Result<OwnedFd, Errno> {
         let _ = id;
         Err(Errno::EOPNOTSUPP)
+    }
+
+    /// This process has `file` open at the server, until it sends RELEASE or RELEASEDIR for it: if it
+    /// is killed before, somebody else does.
+    fn opened(&self, file: &OpenFile) {
+        let _ = file;
+    }
+
+    /// It is not for this process alone to release that.
+    fn lent(&self, node: u64, handle: u64) {
+        let _ = (node, handle);
     }
 
     /// This process is the child of a fork: what the channel keeps for its process alone is the

@@ -2,8 +2,12 @@
 
 use crate::area::{Area, BELL, GUARD, LARGEST, SLOTS, Session, Slot, State, Word, open_fifo};
 use crate::channel::{Body, Caller, Channel};
+use crate::cut;
 use crate::identity::Identity;
+use crate::opens::{OpenFile, handle_of};
+use crate::processor::processor;
 use crate::server::{has_reply, is_release};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -13,7 +17,14 @@ use culvert_sys::{AsFd, BorrowedFd, Errno, OwnedFd, fs, process};
 
 /// How long a wait goes on before what should have ended it is looked at again: whether the server
 /// lives, and whether somebody has taken the bell's byte and not the request. Nanoseconds.
-const TICK: u32 = 900_000_000;
+pub(crate) const TICK: u32 = 900_000_000;
+
+/// How often a client looks whether its reply is there before it sleeps, while the server looks at
+/// the slots as often: some ten microseconds.
+const LOOKS: u32 = 250;
+/// How many requests go without such looks after one that they were in vain for, at first and at
+/// most.
+const REST: [u32; 2] = [1, 1024];
 
 /// A descriptor that is held for a client, perhaps under a number that changes.
 pub trait Held: Send + Sync {
@@ -29,9 +40,9 @@ impl Held for OwnedFd {
 
 /// A client of the server of one mount.
 #[derive(Debug)]
-pub struct Client<H: Held = OwnedFd> {
+pub struct Client<H: Held + 'static = OwnedFd> {
     area: Area,
-    bell: H,
+    bell: Arc<H>,
     directory: alloc::ffi::CString,
     /// The owner of the area, as this process saw him.
     uid: u32,
@@ -41,6 +52,8 @@ pub struct Client<H: Held = OwnedFd> {
     first: AtomicU32,
     /// Requests whose reply nobody waits for, and that may not have it yet.
     pending: Mutex<Vec<(usize, Word)>>,
+    /// For how many requests nobody looks, and for how many after the next failure.
+    rests: [AtomicU32; 2],
 }
 
 /// A slot that is this process's.
@@ -82,6 +95,12 @@ pub(crate) fn tell_free(header: &crate::area::Header) {
     }
 }
 
+impl<H: Held> Drop for Client<H> {
+    fn drop(&mut self) {
+        cut::forget(self.area.place().0);
+    }
+}
+
 impl Client<OwnedFd> {
     /// [`Client::open_with`], its descriptor held as it is.
     ///
@@ -105,16 +124,20 @@ impl<H: Held> Client<H> {
     ) -> Result<Self, Errno> {
         let opened = trust::directory(directory, trust::user()).map_err(|why| why.errno())?;
         let area = Area::open(&opened)?;
-        let bell = keep(open_fifo(&opened, BELL)?)?;
+        let bell = Arc::new(keep(open_fifo(&opened, BELL)?)?);
+        let uid = opened.stat().st_uid;
+        let (start, length) = area.place();
+        cut::note(uid, start, length, bell.clone());
         let client = Self {
             area,
             bell,
             directory: directory.into(),
-            uid: opened.stat().st_uid,
+            uid,
             own: AtomicU64::new(0),
             interrupted,
             first: AtomicU32::new(0),
             pending: Mutex::new(Vec::new()),
+            rests: [AtomicU32::new(0), AtomicU32::new(REST[0])],
         };
         client.introduce(&opened);
         Ok(client)
@@ -164,7 +187,7 @@ impl<H: Held> Client<H> {
         self.interrupted.is_some_and(|asked| asked())
     }
 
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         self.ring_times(1);
     }
 
@@ -268,13 +291,29 @@ impl<H: Held> Client<H> {
         if self.area.session() == Session::Ended {
             return Err(Errno::ENOTCONN);
         }
-        let claim = self.claim(self.own(caller.pid))?;
+        let claim = self.claim(self.own(caller.pid));
+        let claim = claim.map_err(|errno| match errno {
+            Errno::EINTR if is_release(opcode) => Errno::EAGAIN,
+            errno => errno,
+        })?;
         if length != 0 {
             self.area.secure(claim.index, length)?;
             fill(&self.area.payload(claim.index, length))?;
         }
+        let handle = is_release(opcode).then(|| handle_of(&self.area.payload(claim.index, 8)));
         self.post(&claim, opcode, node, length, caller.pid);
-        self.wait(&claim)?;
+        if let Some(handle) = handle {
+            self.area.note_closed(claim.own, node, handle);
+        }
+        if !self.look(&claim) {
+            match self.wait(&claim, handle.is_none()) {
+                Err(Errno::EINTR) if handle.is_some() => {
+                    self.leave(claim, opcode);
+                    return Err(Errno::EINTR);
+                }
+                waited => waited?,
+            }
+        }
         let slot = claim.slot();
         match slot.error.load(Relaxed) {
             0 => take(
@@ -296,13 +335,51 @@ impl<H: Held> Client<H> {
         slot.node.store(node, Relaxed);
         slot.length.store(length as u32, Relaxed);
         slot.pid.store(pid, Relaxed);
+        slot.sleeps.store(0, Relaxed);
+        let on = processor().map_or(0, |number| number + 1);
+        slot.processor.store(on, Relaxed);
         slot.word.store(claim.word.to(State::Posted).0, Release);
         mark(&self.area.header().posted, claim.index);
-        self.ring();
     }
 
-    /// Waits for the reply.
-    fn wait(&self, claim: &Claim<'_>) -> Result<(), Errno> {
+    /// Looks for the reply for a moment, where the server looks for the request: whether it is there.
+    /// The bell has rung for the request if it has not been taken.
+    fn look(&self, claim: &Claim<'_>) -> bool {
+        let (attention, word) = (&self.area.header().attention, &claim.slot().word);
+        let [rest, next] = &self.rests;
+        let posted = claim.word.to(State::Posted).0;
+        if attention.load(SeqCst) == 0 {
+            self.ring();
+            return false;
+        }
+        let resting = rest.load(Relaxed);
+        if resting > 0 {
+            rest.store(resting - 1, Relaxed);
+            self.ring();
+            return false;
+        }
+        let done = claim.word.to(State::Done).0;
+        for _ in 0..LOOKS {
+            if word.load(Acquire) == done {
+                next.store((next.load(Relaxed) / 2).max(REST[0]), Relaxed);
+                return true;
+            }
+            if attention.load(Relaxed) == 0 {
+                break;
+            }
+            core::hint::spin_loop();
+        }
+        let pause = next.load(Relaxed);
+        rest.store(pause, Relaxed);
+        next.store((pause * 2).min(REST[1]), Relaxed);
+        if word.load(SeqCst) == posted {
+            self.ring();
+        }
+        false
+    }
+
+    /// Waits for the reply. A signal takes the request back, if it may and has not been taken.
+    fn wait(&self, claim: &Claim<'_>, may_be_taken_back: bool) -> Result<(), Errno> {
         let slot = claim.slot();
         let mut interrupted = false;
         loop {
@@ -323,9 +400,13 @@ impl<H: Held> Client<H> {
                     _ => return Err(Errno::ECONNABORTED),
                 }
             }
-            let waited = shared_wait_outside(&slot.word, seen.0, TICK);
+            slot.sleeps.store(1, SeqCst);
+            let waited = match interrupted || !self.is_interrupted() {
+                true => shared_wait_outside(&slot.word, seen.0, TICK),
+                false => Err(Errno::EINTR),
+            };
             if !interrupted && (waited == Err(Errno::EINTR) || self.is_interrupted()) {
-                if self.take_back(claim) {
+                if !may_be_taken_back || self.take_back(claim) {
                     return Err(Errno::EINTR);
                 }
                 interrupted = true;
@@ -356,7 +437,9 @@ impl<H: Held> Client<H> {
                 pending.pop();
                 continue;
             };
-            let waited = shared_wait_outside(&self.area.slot(index).word, seen.0, TICK);
+            let slot = self.area.slot(index);
+            slot.sleeps.store(1, SeqCst);
+            let waited = shared_wait_outside(&slot.word, seen.0, TICK);
             if self.area.session() == Session::Ended {
                 return Err(Errno::ENOTCONN);
             }
@@ -370,6 +453,31 @@ impl<H: Held> Client<H> {
             }
         }
         Ok(())
+    }
+
+    /// Nobody waits for the end of a request that was posted: whoever of server and client comes
+    /// second here frees it.
+    fn leave(&self, claim: Claim<'_>, opcode: u32) {
+        let slot = claim.slot();
+        slot.owner.store(Identity::ORPHAN.0, SeqCst);
+        let word = Word(slot.word.load(SeqCst));
+        let is_over = matches!(word.state(), Some(State::Free | State::Done));
+        if is_over && word.count() == claim.word.count() {
+            self.area.free_orphan(claim.index);
+        } else if has_reply(opcode) {
+            let mut pending = self.pending.lock();
+            pending.retain(|(index, word)| self.is_pending(*index, *word).is_some());
+            pending.push((claim.index, claim.word));
+        }
+        core::mem::forget(claim);
+    }
+
+    /// This process.
+    pub(crate) fn identity(&self) -> Identity {
+        match Identity(self.own.load(Relaxed)) {
+            Identity::NOBODY => self.introduce_again(Identity::NOBODY),
+            own => own,
+        }
     }
 
     /// Takes a request back that the server has not taken.
@@ -424,19 +532,14 @@ impl<H: Held> Channel for Client<H> {
         self.area.secure(claim.index, body.len())?;
         self.area.payload(claim.index, body.len()).write(0, body);
         self.post(&claim, opcode, node, body.len(), caller.pid);
-        // Nobody waits for its end: whoever of server and client comes second here frees it.
-        let slot = claim.slot();
-        slot.owner.store(Identity::ORPHAN.0, SeqCst);
-        let word = Word(slot.word.load(SeqCst));
-        let is_over = matches!(word.state(), Some(State::Free | State::Done));
-        if is_over && word.count() == claim.word.count() {
-            self.area.free_orphan(claim.index);
-        } else if has_reply(opcode) {
-            let mut pending = self.pending.lock();
-            pending.retain(|(index, word)| self.is_pending(*index, *word).is_some());
-            pending.push((claim.index, claim.word));
+        self.ring();
+        if is_release(opcode) {
+            let handle = body
+                .first_chunk()
+                .map_or(0, |word| u64::from_ne_bytes(*word));
+            self.area.note_closed(own, node, handle);
         }
-        core::mem::forget(claim);
+        self.leave(claim, opcode);
         Ok(())
     }
 
@@ -460,6 +563,14 @@ impl<H: Held> Channel for Client<H> {
     fn backing(&self, id: i32) -> Result<OwnedFd, Errno> {
         let directory = trust::directory(&self.directory, trust::user());
         crate::backing::open(&directory.map_err(|why| why.errno())?, id)
+    }
+
+    fn opened(&self, file: &OpenFile) {
+        self.area.note_open(self.identity(), file);
+    }
+
+    fn lent(&self, node: u64, handle: u64) {
+        self.area.note_closed(self.identity(), node, handle);
     }
 
     fn forked(&self) {

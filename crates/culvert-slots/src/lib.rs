@@ -26,7 +26,10 @@ mod area;
 pub mod backing;
 mod channel;
 mod client;
+mod cut;
 mod identity;
+mod opens;
+mod processor;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -34,4 +37,7 @@ mod tests;
 pub use area::{AREA, Area, BELL, GUARD, LARGEST, SLOTS, Session, open_fifo};
 pub use channel::{Body, Caller, Channel, Payload};
 pub use client::{Client, Held};
+pub use cut::{cut, has_area_of};
+pub use opens::{Heir, OpenFile};
+pub use processor::processor;
 pub use server::{IN_HEADER, Message, OUT_HEADER, Reply, Server};

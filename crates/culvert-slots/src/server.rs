@@ -67,6 +67,7 @@ pub struct Message<'a> {
     index: usize,
     word: Word,
     opcode: u32,
+    processor: u32,
 }
 
 impl Message<'_> {
@@ -84,6 +85,18 @@ impl Message<'_> {
     pub const fn is_init(&self) -> bool {
         const INIT: u32 = 26;
         self.opcode == INIT
+    }
+
+    /// Whether it has a reply.
+    #[must_use]
+    pub fn has_reply(&self) -> bool {
+        self.interrupted.is_none() && has_reply(self.opcode)
+    }
+
+    /// The processor on which its client has posted it, where that is known.
+    #[must_use]
+    pub const fn processor(&self) -> Option<u32> {
+        self.processor.checked_sub(1)
     }
 
     /// It was copied: of a request without a reply that is all.
@@ -156,7 +169,10 @@ impl Reply<'_> {
                 if slot.owner.load(SeqCst) == Identity::ORPHAN.0 {
                     server.area.free_orphan(index);
                 }
-                shared_wake(&slot.word);
+                // Who goes to sleep says so first, and looks at the word again then.
+                if slot.sleeps.load(SeqCst) != 0 {
+                    shared_wake(&slot.word);
+                }
                 Ok(())
             }
             Err(_) => Err(Errno::ENOENT),
@@ -202,6 +218,38 @@ impl Server {
         marked(&header.posted)
             || marked(&header.interrupts)
             || self.area.session() == Session::Ended
+    }
+
+    /// Whether several requests are under way whose replies are waited for.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        let in_hand = self.in_hand.iter().filter(|word| word.load(Relaxed) != 0);
+        in_hand.take(2).count() > 1 || self.is_waited_for()
+    }
+
+    /// Whether a request seems to be posted whose reply is waited for.
+    fn is_waited_for(&self) -> bool {
+        let marks = self.area.header().posted.iter().enumerate();
+        let is_marked = |(at, word): (usize, &AtomicU64)| {
+            let mut marked = word.load(SeqCst);
+            while marked != 0 {
+                let index = at * 64 + marked.trailing_zeros() as usize;
+                if has_reply(self.area.slot(index).opcode.load(Relaxed)) {
+                    return true;
+                }
+                marked &= marked - 1;
+            }
+            false
+        };
+        marks.into_iter().any(is_marked)
+    }
+
+    /// Clients are told whether a thread of this process looks at the slots by itself.
+    pub fn attends(&self, does: bool) {
+        let attention = &self.area.header().attention;
+        if attention.load(Relaxed) != u32::from(does) {
+            attention.store(u32::from(does), SeqCst);
+        }
     }
 
     /// The next message, if there is one. Each byte of the bell is for one.
@@ -316,6 +364,7 @@ impl Server {
             index,
             word: taken,
             opcode,
+            processor: slot.processor.load(Relaxed),
         })
     }
 
@@ -336,6 +385,7 @@ impl Server {
             index,
             word,
             opcode: INTERRUPT,
+            processor: 0,
         })
     }
 

@@ -232,6 +232,18 @@ pub unsafe fn protect(start: usize, length: usize, protection: Protection) -> Re
     mprotect(start, length, protection.word())
 }
 
+/// The pages from `start` on are zeroes of this process's own from here on (mmap(2), MAP_FIXED).
+///
+/// # Safety
+/// They are a mapping of the caller's, to whom zeroes are as good as what is there.
+pub unsafe fn empty(start: usize, length: usize) -> Result<(), Errno> {
+    let flags = linux::MAP_PRIVATE | linux::MAP_ANONYMOUS | linux::MAP_FIXED | linux::MAP_NORESERVE;
+    let rights = Protection::READ | Protection::WRITE;
+    let words = [start, length, rights.word(), flags as usize, usize::MAX, 0];
+    // SAFETY: the caller's promise.
+    unsafe { syscall::call(nr::MMAP, words) }.map(|_| ())
+}
+
 /// Advice of madvise(2) that changes no byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Advice(u32);

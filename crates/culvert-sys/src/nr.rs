@@ -33,11 +33,13 @@ numbers! {
     PTRACE = __NR_ptrace; GETUID = __NR_getuid; GETGID = __NR_getgid; SETUID = __NR_setuid;
     GETEUID = __NR_geteuid; GETEGID = __NR_getegid; GETPPID = __NR_getppid; GETPGRP = __NR_getpgrp;
     SETSID = __NR_setsid; SETREUID = __NR_setreuid; GETGROUPS = __NR_getgroups;
-    SETGROUPS = __NR_setgroups; SETRESUID = __NR_setresuid; SETFSUID = __NR_setfsuid;
+    SETGROUPS = __NR_setgroups; SETRESUID = __NR_setresuid;
+    GETRESUID = __NR_getresuid; SETFSUID = __NR_setfsuid;
     SETFSGID = __NR_setfsgid; CAPGET = __NR_capget; CAPSET = __NR_capset;
     RT_SIGPENDING = __NR_rt_sigpending; RT_SIGTIMEDWAIT = __NR_rt_sigtimedwait;
     RT_SIGSUSPEND = __NR_rt_sigsuspend; SIGALTSTACK = __NR_sigaltstack; UTIME = __NR_utime;
     MKNOD = __NR_mknod; STATFS = __NR_statfs; FSTATFS = __NR_fstatfs;
+    SCHED_SETAFFINITY = __NR_sched_setaffinity; SCHED_GETAFFINITY = __NR_sched_getaffinity;
     SCHED_SETSCHEDULER = __NR_sched_setscheduler; SCHED_GETSCHEDULER = __NR_sched_getscheduler;
     PRCTL = __NR_prctl; ARCH_PRCTL = __NR_arch_prctl; SETRLIMIT = __NR_setrlimit;
     MOUNT = __NR_mount; UMOUNT2 = __NR_umount2; GETTID = __NR_gettid; READAHEAD = __NR_readahead;

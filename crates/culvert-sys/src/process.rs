@@ -42,6 +42,14 @@ infallible! {
     setfsgid(new) = SETFSGID;
 }
 
+/// Who the calling thread is: real, effective, saved and file system's user.
+pub fn users() -> [u32; 4] {
+    let [mut real, mut effective, mut saved] = [u32::MAX; 3];
+    let _ = getresuid(&mut real, &mut effective, &mut saved);
+    // No such user: nothing changes.
+    [real, effective, saved, setfsuid(u32::MAX)]
+}
+
 /// Soft and hard limit (`struct rlimit64`), `u64::MAX` for none.
 pub type Limits = [u64; 2];
 
@@ -57,6 +65,8 @@ calls! {
         = CAPSET[from_mut(header), from_ref(sets)];
     /// getgroups(2): how many there are; EINVAL where `into` has not the room.
     pub fn getgroups(into: &mut [u32]) -> usize = GETGROUPS[into.len(), into.as_mut_ptr()];
+    fn getresuid(real: &mut u32, effective: &mut u32, saved: &mut u32) -> ()
+        = GETRESUID[from_mut(real), from_mut(effective), from_mut(saved)];
     /// tkill(2): a signal to a thread of this process.
     pub fn tkill(thread: u32, signal: u32) -> () = TKILL[thread, signal];
     /// tgkill(2).

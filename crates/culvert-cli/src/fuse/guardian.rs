@@ -3,7 +3,7 @@
 //!
 //! Each of its threads sleeps until something happens.
 
-use super::{DEVICE, DEVICE_PATH, HOST, lines::Lines, shared, start::Job};
+use super::{DEVICE, DEVICE_PATH, HOST, heirs::Heirs, lines::Lines, shared, start::Job};
 use crate::{
     failure::{Failure, reason, shown},
     logs::until_over,
@@ -138,8 +138,9 @@ impl<'a> Guardian<'a> {
         let area = client.clone();
         let reaper = sender.clone();
         thread::spawn(move || reap(child, area.area(), &reaper));
-        let (area, ring) = (client.clone(), bell.clone());
-        thread::spawn(move || watch(&guard, area.area(), &ring));
+        let (ring, place) = (bell.clone(), directory.clone());
+        let heirs = Heirs::new(client.clone(), ring, place);
+        thread::spawn(move || watch(&guard, &heirs));
         let (init, asked) = (client.clone(), sender.clone());
         thread::spawn(move || {
             let _ = asked.send(Event::Init(initialise(&init)));
@@ -429,7 +430,7 @@ fn initialise(client: &Client) -> Result<[u8; 64], culvert_sys::Errno> {
 
 /// Watches the programs that tell of themselves by `guard`: what one that dies has left in the slots
 /// is freed.
-fn watch(guard: &OwnedFd, area: &Area, bell: &OwnedFd) {
+fn watch(guard: &OwnedFd, heirs: &Heirs) {
     use culvert_sys::raw::general::pollfd;
     const POLLIN: i16 = 1;
     let mut known: HashMap<u64, OwnedFd> = HashMap::new();
@@ -451,7 +452,7 @@ fn watch(guard: &OwnedFd, area: &Area, bell: &OwnedFd) {
         let ended = polled.iter().skip(1).zip(identities);
         for (_, identity) in ended.filter(|(process, _)| process.revents != 0) {
             known.remove(&identity);
-            area.died(identity, bell);
+            heirs.died(identity);
         }
         // All that is there: what is no whole identity shifts none that comes later.
         let mut bytes = [0; 4096];
@@ -461,7 +462,7 @@ fn watch(guard: &OwnedFd, area: &Area, bell: &OwnedFd) {
                 let number = Area::process_of(identity);
                 match number.map(process::pidfd_open) {
                     // Gone already, or no process of this PID namespace.
-                    None => area.died(identity, bell),
+                    None => heirs.died(identity),
                     Some(Ok(process)) => drop(known.insert(identity, process)),
                     Some(Err(_)) => {}
                 }

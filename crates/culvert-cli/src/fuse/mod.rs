@@ -10,6 +10,7 @@
 
 pub mod command;
 mod guardian;
+mod heirs;
 mod lines;
 mod place;
 mod shared;

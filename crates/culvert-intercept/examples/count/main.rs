@@ -227,6 +227,7 @@ fn main() {
     let _ = PROGRAM.set(loader::real_path(&arguments[0]));
     loader::forget_signals();
     let nothing = ForkHooks {
+        thread: || (),
         before: |_| (),
         parent: |_, _| (),
         child: |_| (),

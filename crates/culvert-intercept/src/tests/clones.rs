@@ -87,6 +87,7 @@ fn who_is_told_of_a_clone_can_be_alone_while_the_childs_block_is_not_in_use() {
             handler,
             interests: &Interests::ALL,
             fork: ForkHooks {
+                thread: || (),
                 before,
                 parent: |_, _| (),
                 child: |_| (),

@@ -83,6 +83,7 @@ fn start_patched(function: fn(&mut Call) -> Outcome) {
 
 fn start_as(fresh: bool, patch: bool) {
     let fork = ForkHooks {
+        thread: || (),
         before: |_| (),
         parent: |_, _| (),
         child: |_| (),

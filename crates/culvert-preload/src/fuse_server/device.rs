@@ -118,11 +118,16 @@ impl State {
             if self.slots.area().session() == Session::Ended {
                 return Err(Errno::ENODEV);
             }
-            wait::read(BorrowedFd::number(fd), &mut [0])?;
+            if !self.follow.await_asked(&self.slots) {
+                wait::read(BorrowedFd::number(fd), &mut [0])?;
+            }
             // Taken back meanwhile.
             let Some(message) = self.slots.take()? else {
                 continue;
             };
+            if message.has_reply() {
+                self.follow.took(&self.slots, message.processor());
+            }
             let length = message.length();
             if length > room {
                 message.failed(Errno::EIO);
@@ -195,7 +200,9 @@ impl State {
                 return Err(errno);
             }
         }
-        reply.finish(error, body).map(|()| length)
+        let finished = reply.finish(error, body);
+        self.follow.replied();
+        finished.map(|()| length)
     }
 
     /// Notification `code`, whose body has `length` bytes.

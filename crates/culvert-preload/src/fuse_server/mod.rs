@@ -11,9 +11,11 @@
 
 mod backing;
 mod device;
+mod follow;
 mod fusermount;
 mod mounting;
 mod pipes;
+pub mod processors;
 
 pub use device::{Spans, closed, ioctl, open, read, write};
 pub use fusermount::fusermount;
@@ -38,6 +40,7 @@ struct State {
     /// Where it has mounted, as it has said.
     target: Mutex<Option<Vec<u8>>>,
     backing: backing::BackingFiles,
+    follow: follow::Follow,
 }
 
 static STATE: AtomicRef<State> = AtomicRef::new();
@@ -60,6 +63,7 @@ pub fn begin(run: &Run, flags: u8) -> Result<(), Errno> {
         directory: run.path.clone(),
         target: Mutex::new(None),
         backing: backing::BackingFiles::new(),
+        follow: follow::Follow::new(),
     }))));
     Ok(())
 }

@@ -19,6 +19,11 @@ pub fn shares_memory() {
     MEMORY_IS_SHARED.store(true, Relaxed);
 }
 
+/// Whether there may be such a child, or this is one.
+pub fn memory_is_shared() -> bool {
+    MEMORY_IS_SHARED.load(Relaxed)
+}
+
 /// This is a process with memory of its own.
 pub fn forked() {
     MEMORY_IS_SHARED.store(false, Relaxed);

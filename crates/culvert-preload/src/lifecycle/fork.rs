@@ -1,7 +1,7 @@
 //! Processes that are made: what is done before, in the parent and in the child.
 
 use super::{credentials, exit};
-use crate::process;
+use crate::{fuse_server, process};
 use culvert::Errno;
 use culvert_intercept::{CloneFlags, ForkHooks, descriptors as classes};
 use culvert_run::{internal::with_more, task::tables};
@@ -12,6 +12,7 @@ pub const HOOKS: ForkHooks = ForkHooks {
     before,
     parent,
     child,
+    thread: fuse_server::processors::restore,
 };
 
 /// What makes the heap smaller.
@@ -23,6 +24,7 @@ pub fn trim_with(trim: fn()) {
 }
 
 fn before(flags: CloneFlags) {
+    fuse_server::processors::restore();
     let vfork = flags.vm() && flags.vfork();
     let process = process::get();
     if flags.vm() && !flags.vfork() && !flags.thread() {

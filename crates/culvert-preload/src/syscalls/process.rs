@@ -31,6 +31,7 @@ pub fn execve(process: &Process, call: &mut Call) -> Answer {
     if fuse_server::is_one() {
         let lists = || Ok([exec::pointers(arguments)?, exec::pointers(environment)?]);
         fuse_server::fusermount(path.bytes(), lists);
+        fuse_server::processors::restore();
     }
     culvert_cache::executes();
     Err(exec::execute(
@@ -58,6 +59,7 @@ pub fn execveat(process: &Process, call: &mut Call) -> Answer {
     let path = path_room.read(path)?;
     let fd = fd as i32;
     let ours = descriptor(process, fd as usize);
+    fuse_server::processors::restore();
     if flags & AT_EXECVE_CHECK != 0 {
         return if ours.is_some() {
             Err(Errno::EINVAL)

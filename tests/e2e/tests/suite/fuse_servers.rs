@@ -215,3 +215,100 @@ fn a_server_mounts_by_the_kernel_with_its_own_options() {
     let told = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(told.contains("Read-only file system"), "{told}");
 }
+
+/// bindfs, which says in a file what it is asked.
+const LOGGED: &str = "type=fuse,\"command=bindfs -d %s %m > LOG 2>&1\"";
+
+#[test]
+fn what_a_killed_program_had_open_is_released() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("killed");
+    let log = place.text("log");
+    let target = place.text("target");
+    // Each is killed with two files and a directory open.
+    let script = format!(
+        "for i in $(seq 20); do
+             python3 -c 'import os, signal, time
+a, b = open(\"{target}/file\"), open(\"{target}/big\", \"r+b\")
+d = os.open(\"{target}\", os.O_RDONLY)
+os.kill(os.getpid(), 9)'
+         done 2> /dev/null
+         count() {{ grep -c \" opcode: $1 \" {log}; }}
+         for i in $(seq 100); do
+             [ $(count OPEN) = $(count RELEASE) ] && break
+             sleep .1
+         done
+         echo $(count OPEN) $(count RELEASE) $(( $(count OPENDIR) - $(count RELEASEDIR) ))"
+    );
+    let done = place.run(&LOGGED.replace("LOG", &log), &script);
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    assert_eq!(done.text(), "40 40 0\n", "{}", done.report());
+}
+
+#[test]
+fn a_program_that_waits_for_a_stopped_server_ends_at_ctrl_c() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("stopped");
+    let (source, target) = (place.text("source"), place.text("target"));
+    let script = format!(
+        "cat {target}/file
+         server=$(pgrep -f '^/[a-z/]*[b]indfs {source} ')
+         kill -STOP $server
+         python3 -c 'import os, signal, subprocess, time
+waits = subprocess.Popen([\"stat\", \"{target}/big\"])
+time.sleep(.5)
+began = time.monotonic()
+waits.send_signal(signal.SIGINT)
+print(waits.wait(), time.monotonic() - began < 5)'
+         kill -CONT $server
+         cat {target}/file"
+    );
+    let done = place.run("type=fuse.bindfs,attr_timeout=0,entry_timeout=0", &script);
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    assert_eq!(done.text(), "hello\n-2 True\nhello\n", "{}", done.report());
+}
+
+#[test]
+fn who_becomes_another_user_keeps_nothing_of_the_slots() {
+    if !installed("bindfs") || !world().is_root() {
+        return;
+    }
+    let place = Place::new("dropped");
+    let target = place.text("target");
+    let script = format!(
+        "python3 -c 'import os, signal
+os.stat(\"{target}/file\")
+reading, writing = os.pipe()
+os.set_inheritable(reading, True)
+child = os.fork()
+if child == 0:
+    os.stat(\"{target}/file\")
+    os.setresuid(65534, 65534, 65534)
+    try:
+        os.stat(\"{target}/file\")
+    except OSError as error:
+        print(error.errno, flush=True)
+    os.write(writing, b\"x\")
+    signal.pause()
+os.read(reading, 1)
+import subprocess
+look = lambda pid: subprocess.run([\"sh\", \"-c\", f\"grep -c /area /proc/{{pid}}/maps; ls -l /proc/{{pid}}/fd | grep -c /bell\"], capture_output=True, text=True).stdout.split()
+print(look(child), look(os.getpid()))
+os.kill(child, 9)
+os.wait()
+print(os.stat(\"{target}/file\").st_size)
+'"
+    );
+    let done = place.run("type=fuse.bindfs,attr_timeout=0,entry_timeout=0", &script);
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    assert_eq!(
+        done.text(),
+        "13\n['0', '0'] ['1', '1']\n6\n",
+        "{}",
+        done.report()
+    );
+}

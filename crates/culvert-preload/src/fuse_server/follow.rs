@@ -1,0 +1,239 @@
+//! Where the server's threads run, and when one looks for requests instead of sleeping.
+//!
+//! A wake-up on another processor costs several times what the request itself does. While requests
+//! come one by one from one processor, threads that wait for one wait there. Where they follow each
+//! other fast and a processor is idle, one thread goes to another processor than the caller's, and
+//! looks at the slots for a moment after each reply; the caller looks for its reply meanwhile. It
+//! goes on as long as that finds something. As soon as requests overlap, all threads run where the
+//! program lets them.
+//!
+//! The program does not see it: what it asks of its threads' processors is answered as it has set
+//! them, and threads, children and programs that it starts begin with those.
+
+use super::processors::{self, Moved};
+use core::arch::x86_64::_rdtsc;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use culvert_intercept::wait;
+use culvert_slots::{Server, Session};
+
+/// Requests without looking or following after some that overlapped.
+const CROWD: u32 = 64;
+/// How often a caller must have asked from one processor before threads go there.
+const SAME: u32 = 3;
+/// How many requests must follow each other fast before a thread looks, at least and at most.
+const NEEDED: [u32; 2] = [64, 65_536];
+/// The same where there was no processor for it.
+const NEEDED_OF_BUSY: u32 = 4096;
+/// How many requests may come before the first one that was looked for is found.
+const UNFOUND: u32 = 8;
+
+// In cycles of the time-stamp counter, which has two to four in a nanosecond.
+/// From a reply to the next request, where they follow each other fast.
+const FAST: u64 = 60_000;
+/// How long a thread looks, and for the first time.
+const LOOK: u64 = 30_000;
+const FIRST_LOOK: u64 = 300_000;
+/// Nobody looks twice so far apart, unless others need the processor.
+const TAKEN_AWAY: u64 = 60_000;
+
+/// What is known of the last requests.
+pub(super) struct Follow {
+    pub moved: Moved,
+    crowd: AtomicU32,
+    /// The last caller's processor, plus one, and how often it was that.
+    caller: AtomicU32,
+    same: AtomicU32,
+    replied: AtomicU64,
+    fast: AtomicU32,
+    needed: AtomicU32,
+    /// A thread looks for requests, on another processor than the caller's.
+    apart: AtomicBool,
+    /// It is about it now.
+    looks: AtomicBool,
+    /// How often it has found one, and how often one was there already before the first.
+    found: AtomicU32,
+    there: AtomicU32,
+}
+
+enum Seen {
+    Asked,
+    Nothing,
+    Signal,
+    /// Another thread has had the processor meanwhile.
+    Away,
+}
+
+fn cycles() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction.
+    unsafe { _rdtsc() }
+}
+
+impl Follow {
+    pub const fn new() -> Self {
+        Self {
+            moved: Moved::new(),
+            crowd: AtomicU32::new(0),
+            caller: AtomicU32::new(0),
+            same: AtomicU32::new(0),
+            replied: AtomicU64::new(0),
+            fast: AtomicU32::new(0),
+            needed: AtomicU32::new(NEEDED[0]),
+            apart: AtomicBool::new(false),
+            looks: AtomicBool::new(false),
+            found: AtomicU32::new(0),
+            there: AtomicU32::new(0),
+        }
+    }
+
+    /// A reply was written.
+    pub fn replied(&self) {
+        self.replied.store(cycles(), Relaxed);
+    }
+
+    /// A request was taken that was posted on `processor`.
+    pub fn took(&self, slots: &Server, processor: Option<u32>) {
+        if slots.is_crowded() {
+            if self.crowd.swap(CROWD, Relaxed) == 0 {
+                self.end_apart(slots);
+                self.moved.release_all();
+            }
+            self.fast.store(0, Relaxed);
+            return;
+        }
+        let crowd = self.crowd.load(Relaxed);
+        if crowd > 0 {
+            self.crowd.store(crowd - 1, Relaxed);
+            return;
+        }
+        let Some(processor) = processor else {
+            return;
+        };
+        if self.caller.swap(processor + 1, Relaxed) == processor + 1 {
+            self.same
+                .store(self.same.load(Relaxed).saturating_add(1), Relaxed);
+        } else {
+            self.same.store(0, Relaxed);
+        }
+        let since = cycles().wrapping_sub(self.replied.load(Relaxed));
+        let fast = match since < FAST {
+            true => self.fast.load(Relaxed).saturating_add(1),
+            false => 0,
+        };
+        self.fast.store(fast, Relaxed);
+    }
+
+    /// The calling thread is about to wait for a request. True: there is one, for which the bell may
+    /// not have rung.
+    pub fn await_asked(&self, slots: &Server) -> bool {
+        if self.crowd.load(Relaxed) > 0 {
+            return false;
+        }
+        let Some(caller) = self.caller.load(Relaxed).checked_sub(1) else {
+            return false;
+        };
+        if self.same.load(Relaxed) < SAME && !self.apart.load(Relaxed) {
+            return false;
+        }
+        self.may_begin();
+        let free = || {
+            let taken = self.looks.compare_exchange(false, true, AcqRel, Relaxed);
+            taken.is_ok()
+        };
+        if self.apart.load(Relaxed) && free() {
+            let asked = self.moved.place(true, caller) && self.look(slots);
+            self.looks.store(false, Release);
+            if asked || self.apart.load(Relaxed) {
+                return asked;
+            }
+        }
+        self.moved.place(false, caller);
+        false
+    }
+
+    /// Goes to another processor from the next look on, where that may be worth it.
+    fn may_begin(&self) {
+        let needed = self.needed.load(Relaxed);
+        if self.fast.load(Relaxed) < needed || self.apart.load(Relaxed) {
+            return;
+        }
+        self.fast.store(0, Relaxed);
+        if !processors::is_one_idle() {
+            let more = (needed * 2).min(NEEDED_OF_BUSY).max(needed);
+            self.needed.store(more, Relaxed);
+            return;
+        }
+        self.found.store(0, Relaxed);
+        self.there.store(0, Relaxed);
+        self.apart.store(true, Relaxed);
+    }
+
+    fn look(&self, slots: &Server) -> bool {
+        slots.attends(true);
+        let is_first = self.found.load(Relaxed) == 0;
+        if slots.is_asked() {
+            // Who asks by poll(2) whether there is a request never looks for one here, and has to
+            // find the bell's byte gone afterwards.
+            if !is_first {
+                return true;
+            }
+            if self.there.fetch_add(1, Relaxed) >= UNFOUND {
+                self.end_in_vain(slots, 2);
+            }
+            return false;
+        }
+        let limit = if is_first { FIRST_LOOK } else { LOOK };
+        match look_for(slots, limit) {
+            Seen::Asked => {
+                self.found.fetch_add(1, Relaxed);
+                return true;
+            }
+            // The wait that follows ends by it.
+            Seen::Signal => slots.attends(false),
+            Seen::Nothing => self.end_in_vain(slots, 2),
+            Seen::Away => self.end_in_vain(slots, 16),
+        }
+        slots.is_asked()
+    }
+
+    /// Looking has found nothing: the next time comes later by `factor`, unless it was worth it.
+    fn end_in_vain(&self, slots: &Server, factor: u32) {
+        let [least, most] = NEEDED;
+        let needed = self.needed.load(Relaxed);
+        let worth = self.found.load(Relaxed) / 4 > needed && factor == 2;
+        let next = match worth {
+            true => least,
+            false => needed.saturating_mul(factor).min(most),
+        };
+        self.needed.store(next, Relaxed);
+        self.end_apart(slots);
+    }
+
+    fn end_apart(&self, slots: &Server) {
+        self.apart.store(false, Relaxed);
+        self.fast.store(0, Relaxed);
+        slots.attends(false);
+    }
+}
+
+/// Looks for a request, `limit` cycles at most.
+fn look_for(slots: &Server, limit: u64) -> Seen {
+    let start = cycles();
+    let mut last = start;
+    loop {
+        if slots.is_asked() {
+            return Seen::Asked;
+        }
+        if wait::pending() || slots.area().session() == Session::Ended {
+            return Seen::Signal;
+        }
+        let now = cycles();
+        if now.wrapping_sub(last) > TAKEN_AWAY {
+            return Seen::Away;
+        }
+        if now.wrapping_sub(start) > limit {
+            return Seen::Nothing;
+        }
+        last = now;
+        core::hint::spin_loop();
+    }
+}
