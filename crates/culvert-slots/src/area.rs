@@ -8,8 +8,8 @@
 //! ```
 
 use crate::channel::Payload;
+use crate::entries::Entries;
 use crate::identity::{Identity, namespace};
-use crate::opens::{Entry, OPENS};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use culvert_sys::flags::{OFlags, Protection};
@@ -153,7 +153,7 @@ const TABLE: usize = size_of::<Slot>() * SLOTS;
 const WORDS: usize = 16384;
 const WORDS_AT: usize = HEADER + TABLE.next_multiple_of(PAGE);
 const OPENS_AT: usize = WORDS_AT + size_of::<[AtomicU64; WORDS]>();
-const PAYLOADS: usize = OPENS_AT + size_of::<[Entry; OPENS]>();
+const PAYLOADS: usize = OPENS_AT + size_of::<Entries>();
 const SIZE: usize = PAYLOADS + SLOTS * LARGEST;
 const _: () = assert!(size_of::<Header>() <= HEADER && size_of::<Slot>() == 64);
 const _: () = assert!(OPENS_AT.is_multiple_of(PAGE) && PAYLOADS.is_multiple_of(PAGE));
@@ -242,7 +242,7 @@ impl Area {
     }
 
     /// What is open at the server.
-    pub(crate) fn opens(&self) -> &[Entry; OPENS] {
+    pub(crate) fn opens(&self) -> &Entries {
         // SAFETY: they lie behind the words; all of it is atomic words.
         unsafe { &*self.mapping.start().add(OPENS_AT).cast() }
     }

@@ -1,6 +1,5 @@
 //! What a client of a FUSE server needs of the way to it.
 
-use crate::opens::OpenFile;
 use core::{marker::PhantomData, sync::atomic::AtomicU64};
 use culvert_sys::{OwnedFd, errno::Errno};
 
@@ -83,6 +82,26 @@ impl Payload<'_> {
         }
         count
     }
+}
+
+/// A file that is open at the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFile {
+    /// Its node.
+    pub node: u64,
+    /// Its handle.
+    pub handle: u64,
+    /// How open(2) was asked for it.
+    pub flags: u32,
+    /// It is a directory.
+    pub is_directory: bool,
+}
+
+/// The handle that the body of RELEASE names.
+pub(crate) fn handle_of(body: &Payload<'_>) -> u64 {
+    let mut bytes = [0; 8];
+    body.read(0, &mut bytes);
+    u64::from_ne_bytes(bytes)
 }
 
 /// Puts a request's body, or takes a reply's.

@@ -1,10 +1,10 @@
 //! The client's side: a slot for each request, and the wait for its reply.
 
 use crate::area::{Area, BELL, GUARD, LARGEST, SLOTS, Session, Slot, State, Word, open_fifo};
-use crate::channel::{Body, Caller, Channel};
-use crate::cut;
+use crate::channel::{Body, Caller, Channel, OpenFile, handle_of};
+use crate::cut::{self, Held};
+use crate::entries::{note_closed, note_open};
 use crate::identity::Identity;
-use crate::opens::{OpenFile, handle_of};
 use crate::processor::processor;
 use crate::server::{has_reply, is_release};
 use alloc::sync::Arc;
@@ -25,18 +25,6 @@ const LOOKS: u32 = 250;
 /// How many requests go without such looks after one that they were in vain for, at first and at
 /// most.
 const REST: [u32; 2] = [1, 1024];
-
-/// A descriptor that is held for a client, perhaps under a number that changes.
-pub trait Held: Send + Sync {
-    /// Its number now.
-    fn number(&self) -> i32;
-}
-
-impl Held for OwnedFd {
-    fn number(&self) -> i32 {
-        self.raw()
-    }
-}
 
 /// A client of the server of one mount.
 #[derive(Debug)]
@@ -303,7 +291,7 @@ impl<H: Held> Client<H> {
         let handle = is_release(opcode).then(|| handle_of(&self.area.payload(claim.index, 8)));
         self.post(&claim, opcode, node, length, caller.pid);
         if let Some(handle) = handle {
-            self.area.note_closed(claim.own, node, handle);
+            note_closed(self.area.opens(), claim.own, node, handle);
         }
         if !self.look(&claim) {
             match self.wait(&claim, handle.is_none()) {
@@ -537,7 +525,7 @@ impl<H: Held> Channel for Client<H> {
             let handle = body
                 .first_chunk()
                 .map_or(0, |word| u64::from_ne_bytes(*word));
-            self.area.note_closed(own, node, handle);
+            note_closed(self.area.opens(), own, node, handle);
         }
         self.leave(claim, opcode);
         Ok(())
@@ -566,11 +554,11 @@ impl<H: Held> Channel for Client<H> {
     }
 
     fn opened(&self, file: &OpenFile) {
-        self.area.note_open(self.identity(), file);
+        note_open(self.area.opens(), self.identity(), file);
     }
 
     fn lent(&self, node: u64, handle: u64) {
-        self.area.note_closed(self.identity(), node, handle);
+        note_closed(self.area.opens(), self.identity(), node, handle);
     }
 
     fn forked(&self) {

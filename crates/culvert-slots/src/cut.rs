@@ -1,14 +1,25 @@
 //! A process that becomes another user for good: from there on code in it must not reach the area of
 //! the user before, in which it could write requests of his.
 
-use crate::client::Held;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use culvert_sys::flags::OFlags;
 use culvert_sys::memory;
 use culvert_sys::raw::general::O_CLOEXEC;
 use culvert_sys::sync::Mutex;
-use culvert_sys::{fd, fs};
+use culvert_sys::{OwnedFd, fd, fs};
+
+/// A descriptor that is held for a client, perhaps under a number that changes.
+pub trait Held: Send + Sync {
+    /// Its number now.
+    fn number(&self) -> i32;
+}
+
+impl Held for OwnedFd {
+    fn number(&self) -> i32 {
+        self.raw()
+    }
+}
 
 /// What this process has of an area.
 struct Way {

@@ -27,17 +27,18 @@ pub mod backing;
 mod channel;
 mod client;
 mod cut;
+mod entries;
+mod estates;
 mod identity;
-mod opens;
 mod processor;
 mod server;
 #[cfg(test)]
 mod tests;
 
 pub use area::{AREA, Area, BELL, GUARD, LARGEST, SLOTS, Session, open_fifo};
-pub use channel::{Body, Caller, Channel, Payload};
-pub use client::{Client, Held};
-pub use cut::{cut, has_area_of};
-pub use opens::{Heir, OpenFile};
+pub use channel::{Body, Caller, Channel, OpenFile, Payload};
+pub use client::Client;
+pub use cut::{Held, cut, has_area_of};
+pub use estates::Heir;
 pub use processor::processor;
 pub use server::{IN_HEADER, Message, OUT_HEADER, Reply, Server};

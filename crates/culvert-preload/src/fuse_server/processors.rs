@@ -50,7 +50,7 @@ impl One {
 }
 
 /// The threads that were put somewhere.
-pub struct Moved {
+pub(super) struct Moved {
     threads: Mutex<Vec<One>>,
     /// Counts how often all were put back.
     times: AtomicU32,
@@ -58,7 +58,7 @@ pub struct Moved {
 
 impl Moved {
     /// None yet.
-    pub const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             threads: Mutex::new(Vec::new()),
             times: AtomicU32::new(1),
@@ -67,9 +67,9 @@ impl Moved {
 
     /// The calling thread runs on `processor` alone from here on; or, `apart`, on any other that it
     /// may run on. Whether it does.
-    pub fn place(&self, apart: bool, processor: u32) -> bool {
+    pub(super) fn place(&self, apart: bool, processor: u32) -> bool {
         let times = self.times.load(Relaxed);
-        let wanted = (times as usize) << 32 | usize::from(apart) << 31 | processor as usize + 1;
+        let wanted = (times as usize) << 32 | usize::from(apart) << 31 | (processor as usize + 1);
         let place: &AtomicUsize = &current().slot[PLACE];
         let before = place.load(Relaxed);
         if before == wanted {
@@ -135,7 +135,7 @@ impl Moved {
     }
 
     /// All threads do.
-    pub fn release_all(&self) {
+    pub(super) fn release_all(&self) {
         self.times.fetch_add(1, Relaxed);
         let mut threads = self.threads.lock();
         threads.iter().for_each(One::restore);
@@ -185,7 +185,7 @@ pub fn get(_: &Process, call: &mut Call) -> Answer {
 }
 
 /// Whether a processor that the calling thread may run on seems to have nothing to do.
-pub fn is_one_idle() -> bool {
+pub(super) fn is_one_idle() -> bool {
     fn running() -> Result<u32, Errno> {
         let file = fs::open(c"/proc/loadavg", OFlags::RDONLY | OFlags::CLOEXEC, 0)?;
         let mut text = [0; 128];
