@@ -547,3 +547,82 @@ fn whoever_scribbles_over_slots_causes_errors_and_no_endless_wait() {
     });
     assert!(answered.load(Relaxed) > 0);
 }
+
+/// What an heir gets: answers by opcode and node, and files by node and handle.
+#[derive(Default)]
+struct Got(std::sync::Mutex<(Vec<(u32, u64)>, Vec<(u64, u64)>)>);
+
+impl Heir for Got {
+    fn answered(&self, opcode: u32, node: u64, answer: &Payload<'_>) {
+        assert_eq!(answer.len(), 16);
+        self.0.lock().unwrap().0.push((opcode, node));
+    }
+
+    fn open(&self, file: &OpenFile) {
+        self.0.lock().unwrap().1.push((file.node, file.handle));
+    }
+}
+
+#[test]
+fn what_a_dead_process_leaves_is_taken_back_carried_out_or_inherited() {
+    const OPEN: u32 = 14;
+    let place = Place::new("estate");
+    let ((server, bell), client) = (place.server(), place.client());
+    let area = server.area();
+    let gone = Identity::own(area.header().namespace.load(SeqCst)).0 + (1 << 22);
+    let put = |index: usize, opcode: u32, node: u64, state: State| {
+        let slot = area.slot(index);
+        slot.opcode.store(opcode, SeqCst);
+        slot.node.store(node, SeqCst);
+        slot.length.store(16, SeqCst);
+        area.secure(index, 16).unwrap();
+        area.payload(index, 8).write(0, &(node * 10).to_ne_bytes());
+        slot.owner.store(gone, SeqCst);
+        slot.word.store(Word::new(5, state).0, SeqCst);
+    };
+    for node in [1, 2] {
+        let file = OpenFile {
+            node,
+            handle: node * 10,
+            flags: 0,
+            is_directory: false,
+        };
+        crate::entries::note_open(area.opens(), Identity(gone), &file);
+    }
+    // The server has this in hand.
+    put(4, OPEN, 7, State::Posted);
+    let message = server.take().unwrap().unwrap();
+    let number = u64::from_ne_bytes(message.header[8..16].try_into().unwrap());
+    message.taken();
+    put(0, RELEASE, 1, State::Posted);
+    put(1, ECHO, 3, State::Posted);
+    put(2, OPEN, 6, State::Done);
+    put(3, ECHO, 3, State::Free);
+    assert!(client.has_left(gone));
+    let got = Got::default();
+    thread::scope(|scope| {
+        let buried = scope.spawn(|| client.bury(gone, &got));
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            if let Some(message) = server.take().unwrap() {
+                let opcode = u32::from_ne_bytes(message.header[4..8].try_into().unwrap());
+                seen.push(opcode);
+                let asked = u64::from_ne_bytes(message.header[8..16].try_into().unwrap());
+                message.taken();
+                if opcode == RELEASE {
+                    server.reply(asked).unwrap().finish(0, 0).unwrap();
+                }
+            }
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, [RELEASE, 36]);
+        server.reply(number).unwrap().finish(0, 16).unwrap();
+        buried.join().unwrap();
+    });
+    let got = got.0.into_inner().unwrap();
+    assert_eq!(got.0, [(OPEN, 6), (OPEN, 7)]);
+    assert_eq!(got.1, [(2, 20)]);
+    assert!(!client.has_left(gone));
+    assert_eq!(free_slots(area), SLOTS);
+    drop(bell);
+}
