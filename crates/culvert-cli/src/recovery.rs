@@ -121,7 +121,8 @@ fn is_old(kept: &fs::Metadata) -> bool {
     age.is_some_and(|age| age > PATIENCE)
 }
 
-/// Whether each source of the run is there.
+/// Whether each source of the run is there. That of a FUSE server is where it was asked: another
+/// server is asked elsewhere.
 fn sources(directory: &Path) -> Vec<bool> {
     let content = fs::read(directory.join("mounts")).unwrap_or_default();
     let mounts = culvert::mount::decode(&content).unwrap_or_default();
@@ -130,7 +131,9 @@ fn sources(directory: &Path) -> Vec<bool> {
         Ok(_) => true,
     };
     let sources = mounts.iter().flat_map(culvert::mount::Mount::leaves);
-    sources.map(|one| there(&one.source)).collect()
+    sources
+        .map(|one| there(one.option("slots").unwrap_or(&one.source)))
+        .collect()
 }
 
 /// Writes back what programs of the run in `directory`, which nobody holds, have stored. Another
@@ -256,6 +259,10 @@ mod tests {
         let both = mount(b"/:/nowhere", &[there.clone(), mount(b"/nowhere", &[])]);
         fs::write(directory.join("mounts"), encode(&[both, there])).unwrap();
         assert_eq!(sources(&directory), [true, false, true]);
+        let mut server = mount(b"/", &[]);
+        server.options = vec![("slots".into(), b"/nowhere".to_vec())];
+        fs::write(directory.join("mounts"), encode(&[server])).unwrap();
+        assert_eq!(sources(&directory), [false]);
         fs::remove_dir_all(&directory).unwrap();
     }
 }
