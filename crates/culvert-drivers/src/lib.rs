@@ -78,10 +78,16 @@ pub struct Environment<'a> {
     /// Where it stands which descriptors are which nodes, for the process that continues this one's
     /// work with its descriptors.
     pub book: Option<&'static dyn NodeBook>,
+    /// Does several things at once, by threads that act for whom the calling one does; none: there are no
+    /// threads to be had.
+    pub at_once: Option<AtOnce>,
     /// How many nodes may have a descriptor at a time; none: all. What the front end knows besides
     /// is opened again when it is needed.
     pub open_nodes: Option<usize>,
 }
+
+/// See [`Environment::at_once`]. Returns when all are done.
+pub type AtOnce = fn(&mut [&mut (dyn FnMut() + Send)]);
 
 /// See [`Environment::in_use`].
 pub type InUse = &'static (dyn Fn(culvert::Node) -> bool + Sync);

@@ -6,7 +6,7 @@ use crate::{
     Declared, Environment, InUse, Prepared, Progress, Source, Warnings, archive, bind, fuse,
     memory, passthrough, plfs, sdcard, union,
 };
-use alloc::{boxed::Box, format, string::String, vec::Vec};
+use alloc::{boxed::Box, format, string::String};
 use culvert::{
     Errno, Error, FileSystem, Result,
     mount::{Mount, Options},
@@ -326,7 +326,7 @@ fn who_has(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::string::ToString;
+    use std::{string::ToString, vec::Vec};
 
     /// The last of several file systems, under another name for the root than its own.
     pub(super) const LAST: Driver = Driver {

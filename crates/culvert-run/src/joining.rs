@@ -72,6 +72,7 @@ pub fn enter(
                 keeper: internal::keeper(),
                 interrupted,
                 caller: Some(task::caller),
+                at_once: None,
                 in_use: Some(in_use),
                 source: None,
                 book: None,

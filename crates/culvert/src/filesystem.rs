@@ -257,8 +257,15 @@ pub trait FileSystem: Send + Sync {
         self.sync()
     }
 
-    /// statfs(2).
+    /// statfs(2) of the whole.
     fn statfs(&self) -> Result<StatFs>;
+
+    /// statfs(2) of `node`, where what it names lies on a part of the file system; the default: of the
+    /// whole.
+    fn statfs_of(&self, node: Node) -> Result<StatFs> {
+        let _ = node;
+        self.statfs()
+    }
 
     /// How long a kernel that caches may believe this driver's answers after others than itself
     /// have changed something; what it changes itself it knows. Constant while the mount lives. The

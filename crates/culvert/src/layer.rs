@@ -257,6 +257,9 @@ layer_trait! {
     fn statfs(&self) -> Result<StatFs> {
         self.around(Call::of(Operation::Statfs, self.root()), || self.inner().statfs())
     }
+    fn statfs_of(&self, node: Node) -> Result<StatFs> {
+        self.around(Call::of(Operation::Statfs, node), || self.inner().statfs_of(node))
+    }
     fn validity(&self) -> Validity {
         self.inner().validity()
     }

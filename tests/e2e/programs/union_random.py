@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
 """Random operations on a union at MOUNT, the same for the same SEED; prints what each gave, and at the
-end what lies on each of the BRANCHES. `union_random.py fill BRANCHES...` makes what they begin with."""
+end what lies on each of the BRANCHES. `union_random.py fill BRANCHES...` makes what they begin with.
+$MORE: `links` that lead somewhere, `fixed` files that nobody may write, `xattrs`, renames to `free` names
+alone, or none (`still`)."""
 import hashlib, os, random, stat, sys
 
 NAMES = ["a", "b", "c", "d"]
 DIRECTORIES = ["", "x", "y", "x/z", "y/z"]
+MORE = os.environ.get("MORE", "").split()
+TARGETS = ["a", "b", "x", "y", "x/a", "../a", "../x/b", "z", "../y/z", "../../c"]
+PLACES = ["basepath", "relpath", "fullpath", "allpaths"]
 
 
 def put(path, text):
@@ -43,11 +48,14 @@ def seen(path):
 def step(chance, mount, number):
     place = lambda: os.path.join(mount, chance.choice(DIRECTORIES), chance.choice(NAMES))
     one, other = place(), place()
-    mode = chance.choice([0o600, 0o640, 0o755])
-    operation = chance.choice(
+    mode = chance.choice([0o444, 0o555, 0o640] if "fixed" in MORE else [0o600, 0o640, 0o755])
+    operations = (
         "create create mkdir unlink unlink rmdir rename rename link symlink chmod truncate utime"
-        " write stat list directory".split()
+        " write stat list directory"
     )
+    if "xattrs" in MORE:
+        operations += " setxattr setxattr getxattr getxattr listxattr removexattr place place"
+    operation = chance.choice(operations.split())
     short = lambda path: path[len(mount):]
     said = f"{operation} {short(one)} {short(other)}"
     try:
@@ -61,12 +69,24 @@ def step(chance, mount, number):
             os.unlink(one)
         elif operation == "rmdir":
             os.rmdir(one)
+        elif operation == "rename" and ("still" in MORE or "free" in MORE and os.path.lexists(other)):
+            said += " not"
         elif operation == "rename":
             os.rename(one, other)
         elif operation == "link":
             os.link(one, other)
         elif operation == "symlink":
-            os.symlink(f"t{number}", one)
+            os.symlink(chance.choice(TARGETS) if "links" in MORE else f"t{number}", one)
+        elif operation == "setxattr":
+            os.setxattr(one, f"user.{number % 3}", b"%d" % number)
+        elif operation == "getxattr":
+            said += f" {os.getxattr(one, f'user.{number % 3}')}"
+        elif operation == "listxattr":
+            said += f" {sorted(name for name in os.listxattr(one) if 'mergerfs' not in name)}"
+        elif operation == "removexattr":
+            os.removexattr(one, f"user.{number % 3}")
+        elif operation == "place":
+            said += f" {os.getxattr(one, 'user.mergerfs.' + PLACES[number % 4])}"
         elif operation == "chmod":
             os.chmod(one, mode)
         elif operation == "truncate":

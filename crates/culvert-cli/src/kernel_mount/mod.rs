@@ -35,6 +35,8 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    thread,
 };
 
 /// The words of `culvert mount`.
@@ -260,6 +262,7 @@ fn start(
         open_nodes: Some((descriptors / 2).min(OPEN_NODES)),
         interrupted: Some(culvert_server::interrupted),
         caller: Some(culvert_server::caller),
+        at_once: Some(at_once),
         ..Environment::default()
     };
     let filesystem = culvert_drivers::open(mount, &environment)
@@ -401,4 +404,25 @@ pub fn unmount(targets: &[OsString], lazy: bool) -> Result<u8, Failure> {
         }
     }
     outcome
+}
+
+/// Does all `work` at once, as far as there are threads to be had. A new thread has the identity of the one
+/// that makes it (clone(2)).
+fn at_once(work: &mut [&mut (dyn FnMut() + Send)]) {
+    let others = work.len().saturating_sub(1);
+    let left = Mutex::new(work.iter_mut());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let go_on = || {
+        while let Some(one) = next() {
+            one();
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..others {
+            if thread::Builder::new().spawn_scoped(scope, go_on).is_err() {
+                break;
+            }
+        }
+        go_on();
+    });
 }

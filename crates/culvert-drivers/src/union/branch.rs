@@ -3,7 +3,7 @@
 use super::policy::Space;
 use crate::{archive::host, passthrough::Glance, words::invalid_option};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
-use core::ops::Deref;
+use core::{ops::Deref, sync::atomic::AtomicBool};
 use culvert::{FileSystem, Node, Result, mount::Mount};
 use culvert_sys::fd::BorrowedFd;
 
@@ -54,7 +54,15 @@ impl How {
             Mode::ReadOnly => "RO",
             Mode::NoCreate => "NC",
         };
-        let least = self.least.map(|least| format!(",{least}"));
+        // By the largest unit.
+        let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K"), (0, "")];
+        let is_whole =
+            |least: u64, shift: u32| least >> shift << shift == least && least >> shift > 0;
+        let least = self.least.map(|least| {
+            let unit = units.iter().find(|unit| is_whole(least, unit.0));
+            let (shift, unit) = unit.unwrap_or(&units[4]);
+            format!(",{}{unit}", least >> shift)
+        });
         [mode, &least.unwrap_or_default()].concat().into_bytes()
     }
 }
@@ -85,6 +93,8 @@ pub struct Tree {
     pub mount: Mount,
     /// As the user sees it.
     pub source: Vec<u8>,
+    /// Whether it is a branch no more.
+    pub left: AtomicBool,
     /// The device that it lies on, where that is known.
     pub device: Option<u64>,
     /// Where it is a tree of the kernel's, and nodes are not kept for long.
@@ -122,6 +132,7 @@ impl Tree {
             salt: salt(mount),
             source: mount.source.clone(),
             mount: mount.clone(),
+            left: AtomicBool::new(false),
             id,
             fs,
         }

@@ -57,6 +57,7 @@ impl Opener {
                 keeper: environment.keeper,
                 interrupted: environment.interrupted,
                 caller: environment.caller,
+                at_once: environment.at_once,
                 in_use: environment.in_use,
                 source: None,
                 book: None,
@@ -73,6 +74,11 @@ impl Opener {
             run_directory: self.run_directory.as_deref(),
             ..self.environment
         })
+    }
+
+    /// Whether this is a child of vfork(2), which shares memory with its parent, but not descriptors.
+    pub fn borrows_memory(&self) -> bool {
+        self.environment.keeper.table() != 0
     }
 
     /// One of `count` branches: the one that is open, or was and is still in use, or else opened now.

@@ -216,6 +216,15 @@ impl Core {
             let member = Member { count: 1, ..first };
             self.nodes.firm(node, member).give_back();
         }
+        // Of a file that was moved while it was open, who has it open knows the node that it had.
+        if self.settings().moves.is_some() && self.moves.have_own() {
+            let tree = &self.branches[index].tree;
+            let found = tree.fs.attributes(&Caller::SYSTEM, part);
+            let is_gone = found.is_ok_and(|found| found.links == 0);
+            if let Some(to) = self.moved((tree, part)).filter(|_| is_gone) {
+                return Ok(to);
+            }
+        }
         Ok((index, part))
     }
 
@@ -274,7 +283,14 @@ impl Core {
             [] => branch.source.clone(),
             path => [&branch.source[..], b"/", path].concat(),
         };
-        let path = branch.fs.path_of(part)?;
+        let path = match branch.fs.path_of(part) {
+            // Of several names it has lost the one that the branch knows it by.
+            Err(error) if error.errno() == Errno::ENOENT => {
+                let place = self.nodes.with(node, |known| known.place.is_some())?;
+                place.then(|| self.seen_path(node)).ok_or(error)?
+            }
+            path => path?,
+        };
         match word {
             b"basepath" => Ok(branch.source.clone()),
             b"relpath" => Ok([b"/", &path[..]].concat()),

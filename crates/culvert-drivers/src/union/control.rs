@@ -17,7 +17,9 @@ use crate::{
 };
 use alloc::{ffi::CString, format, string::String, sync::Arc, vec::Vec};
 use core::ffi::CStr;
-use culvert::{Access, Attributes, Caller, Errno, FileKind, Node, Result, Timespec, sync::Mutex};
+use culvert::{
+    Access, Attributes, Caller, Errno, Error, FileKind, Node, Result, Timespec, sync::Mutex,
+};
 use culvert_sys::flags::OFlags;
 use culvert_sys::{fs, process};
 
@@ -88,7 +90,9 @@ impl Control {
     /// from then on.
     pub fn now(&self, changes: u64, nodes: &Nodes) -> (Arc<Vec<Branch>>, Arc<Settings>) {
         let mut current = self.current.lock();
-        if changes != current.changes {
+        // A child of vfork(2) would open branches for itself, and leave them to its parent. What it executes
+        // has them all.
+        if changes != current.changes && !self.opener.borrows_memory() {
             let (settings, wanted) = read_all(self.path.as_deref(), &self.first);
             current.changes = changes;
             current.settings = Arc::new(settings);
@@ -269,6 +273,10 @@ impl Core {
         let changing = self.names.change();
         let now = Self::now(self.shared());
         let control = &self.control;
+        if control.opener.borrows_memory() {
+            let why = "by a child of vfork";
+            return Err(Error::because(Errno::EOPNOTSUPP, why));
+        }
         let wanted = control.opener.changed(&now.branches, instruction)?;
         let mut branches = Vec::new();
         for one in &wanted {

@@ -1,13 +1,14 @@
 //! The file system: what is asked. What is changed is in `changes`.
 
-use super::branch::Branch;
+use super::branch::{Branch, Mode};
 use super::branches::{Opener, Wanted};
+use super::choice::Instance;
 use super::control::{Control, NAME, NODE};
 use super::file::UnionFile;
 use super::listing::{OpenDirectory, list};
 use super::moves::Moves;
 use super::nodes::Nodes;
-use super::options::{Exdev, Function, Settings, modes};
+use super::options::{Exdev, Function, Settings, Untold, modes};
 use super::state::{Core, Shared};
 use super::{ROOT, making};
 use crate::Environment;
@@ -64,6 +65,7 @@ impl UnionFs {
             target: mount.target.clone(),
             names,
             moves: Moves::new(number, environment),
+            at_once: environment.at_once,
             keeper: environment.keeper,
             elevates: environment.alone && process::geteuid() == 0,
         })))
@@ -212,6 +214,47 @@ impl Core {
             }
         }
         Err(Errno::EXDEV.into())
+    }
+
+    /// statfs(2) of all branches, or of those that have what is asked for.
+    fn sum(&self, there: Option<&[Instance<'_>]>) -> Result<StatFs> {
+        let there = there.filter(|all| !all.is_empty());
+        let mut sum = StatFs {
+            magic: MAGIC,
+            block_size: u32::MAX,
+            name_max: u32::MAX,
+            read_only: self.capabilities.read_only,
+            ..StatFs::default()
+        };
+        let (mut seen, mut bytes) = (Vec::new(), [0u64; 3]);
+        let is_asked = |at: usize| there.is_none_or(|all| all.iter().any(|one| one.index == at));
+        let each = self.branches.iter().enumerate();
+        for (_, branch) in each.filter(|one| is_asked(one.0)) {
+            let found = branch.fs.statfs()?;
+            let unit = u64::from(found.block_size.max(1));
+            sum.block_size = sum.block_size.min(found.block_size.max(1));
+            sum.name_max = sum.name_max.min(found.name_max);
+            // Of one device the space is there once.
+            if branch.device.is_some_and(|device| seen.contains(&device)) {
+                continue;
+            }
+            seen.extend(branch.device);
+            let mode = branch.how.mode;
+            let is_full = match self.settings().untold {
+                Untold::Nothing => found.read_only && mode != Mode::ReadWrite,
+                Untold::NothingCreated => !branch.creates(),
+                Untold::NoCreate => mode == Mode::NoCreate,
+            };
+            let free = if is_full { 0 } else { found.blocks_available };
+            bytes[0] = bytes[0].saturating_add(found.blocks.saturating_mul(unit));
+            bytes[1] = bytes[1].saturating_add(found.blocks_free.saturating_mul(unit));
+            bytes[2] = bytes[2].saturating_add(free.saturating_mul(unit));
+            sum.files = sum.files.saturating_add(found.files);
+            sum.files_free = sum.files_free.saturating_add(found.files_free);
+        }
+        [sum.blocks, sum.blocks_free, sum.blocks_available] =
+            bytes.map(|bytes| bytes / u64::from(sum.block_size));
+        Ok(sum)
     }
 
     /// fsync(2) of `dir` on all branches.
@@ -423,43 +466,24 @@ impl FileSystem for UnionFs {
     }
 
     fn statfs(&self) -> Result<StatFs> {
+        self.core().sum(None)
+    }
+
+    fn statfs_of(&self, node: Node) -> Result<StatFs> {
         let core = self.core();
-        let mut sum = StatFs {
-            magic: MAGIC,
-            block_size: u32::MAX,
-            name_max: u32::MAX,
-            read_only: self.0.capabilities.read_only,
-            ..StatFs::default()
-        };
-        let (mut seen, mut bytes) = (Vec::new(), [0u64; 3]);
-        for branch in core.branches.iter() {
-            let found = branch.fs.statfs()?;
-            let unit = u64::from(found.block_size.max(1));
-            sum.block_size = sum.block_size.min(found.block_size.max(1));
-            sum.name_max = sum.name_max.min(found.name_max);
-            // Of one device the space is there once.
-            if branch.device.is_some_and(|device| seen.contains(&device)) {
-                continue;
-            }
-            seen.extend(branch.device);
-            let [ro, nc] = core.settings().tells_full;
-            let is_full = !branch.changes() && !ro || !branch.creates() && !nc;
-            let free = if is_full { 0 } else { found.blocks_available };
-            bytes[0] = bytes[0].saturating_add(found.blocks.saturating_mul(unit));
-            bytes[1] = bytes[1].saturating_add(found.blocks_free.saturating_mul(unit));
-            bytes[2] = bytes[2].saturating_add(free.saturating_mul(unit));
-            sum.files = sum.files.saturating_add(found.files);
-            sum.files_free = sum.files_free.saturating_add(found.files_free);
+        if !core.settings().statfs_of_path || node == NODE {
+            return core.sum(None);
         }
-        [sum.blocks, sum.blocks_free, sum.blocks_available] =
-            bytes.map(|bytes| bytes / u64::from(sum.block_size));
-        Ok(sum)
+        // What has no name any more lies on all.
+        let there = core.instances(&Caller::SYSTEM, node).ok();
+        core.sum(there.as_deref())
     }
 
     fn validity(&self) -> Validity {
         let core = self.core();
-        // Who is told of a link, and gets a symbolic one, is not to believe it for long.
-        if core.settings().link_exdev != Exdev::Error {
+        // Who is told of a link or of a move, and gets a symbolic one, is not to believe it for long.
+        let settings = core.settings();
+        if (settings.link_exdev, settings.rename_exdev) != (Exdev::Error, Exdev::Error) {
             return Validity::NONE;
         }
         let all = core.branches.iter().map(|branch| branch.fs.validity());

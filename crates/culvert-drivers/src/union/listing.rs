@@ -2,7 +2,8 @@
 
 use super::options::InodeCalc;
 use super::parts::hash;
-use super::state::{Core, Shared};
+use super::state::{Core, Parts, Shared};
+use crate::AtOnce;
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use culvert::sync::Mutex;
 use culvert::{Caller, Directory, DirectoryEntry, DirectorySink, Errno, FileKind, Node, Result};
@@ -28,32 +29,36 @@ impl Core {
         }
         let parts = self.directory(caller, dir)?;
         let mut names = BTreeMap::<Vec<u8>, Listed>::new();
-        for (index, part) in parts.iter().enumerate() {
-            let Some(part) = *part else { continue };
-            let read = self.branches[index]
-                .fs
-                .read_directory(caller, part, 0, &mut |entry| {
-                    let listed = names.get_mut(entry.name);
-                    match listed {
-                        Some(listed) => listed.several = true,
-                        None => {
-                            let listed = Listed {
-                                index,
-                                inode: entry.inode,
-                                kind: entry.kind,
-                                several: false,
-                            };
-                            names.insert(entry.name.into(), listed);
-                        }
-                    }
-                    true
-                });
-            // A part that may not be read is no reason to show less.
-            match read {
-                Err(error) if !matches!(error.errno(), Errno::ENOENT | Errno::ESTALE) => {
-                    return Err(error);
+        let mut enter = |index: usize, inode: u64, kind: FileKind, name: &[u8]| {
+            if let Some(listed) = names.get_mut(name) {
+                listed.several = true;
+                return;
+            }
+            let listed = Listed {
+                index,
+                inode,
+                kind,
+                several: false,
+            };
+            names.insert(name.into(), listed);
+        };
+        let there = parts.iter().filter(|part| part.is_some()).count();
+        let count = self.settings().lists_at_once.min(there);
+        match self.at_once.filter(|_| count > 1) {
+            None => {
+                for (index, part) in parts.iter().enumerate() {
+                    let Some(part) = *part else { continue };
+                    self.list_part(caller, (index, part), &mut |inode, kind, name| {
+                        enter(index, inode, kind, name);
+                    })?;
                 }
-                _ => {}
+            }
+            Some(at_once) => {
+                for part in self.list_at_once(caller, &parts, (count, at_once)) {
+                    for (inode, kind, name) in part.found? {
+                        enter(part.index, inode, kind, &name);
+                    }
+                }
             }
         }
         let path = match self.settings().inodes {
@@ -106,6 +111,71 @@ impl Core {
             last = name.next;
         }
         Ok(names)
+    }
+}
+
+/// What a branch lists: inode, kind and name.
+type Found = Vec<(u64, FileKind, Vec<u8>)>;
+
+/// A part of a directory that is listed beside others.
+struct Part {
+    index: usize,
+    node: Node,
+    found: Result<Found>,
+}
+
+impl Core {
+    /// Lists what a directory is on branch `index`. A part that is gone is no reason to show less.
+    fn list_part(
+        &self,
+        caller: &Caller<'_>,
+        (index, part): (usize, Node),
+        visit: &mut dyn FnMut(u64, FileKind, &[u8]),
+    ) -> Result<()> {
+        let branch = &self.branches[index].fs;
+        let read = branch.read_directory(caller, part, 0, &mut |entry| {
+            visit(entry.inode, entry.kind, entry.name);
+            true
+        });
+        match read {
+            Err(error) if !matches!(error.errno(), Errno::ENOENT | Errno::ESTALE) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same of all `parts`, `count` of them at a time.
+    fn list_at_once(
+        &self,
+        caller: &Caller<'_>,
+        parts: &Parts,
+        (count, at_once): (usize, AtOnce),
+    ) -> Vec<Part> {
+        let there = parts.iter().enumerate();
+        let there = there.filter_map(|(index, part)| {
+            Some(Part {
+                index,
+                node: (*part)?,
+                found: Ok(Vec::new()),
+            })
+        });
+        let mut all: Vec<Part> = there.collect();
+        for some in all.chunks_mut(count) {
+            let list = |part: &mut Part| {
+                let mut found = Vec::new();
+                let of = (part.index, part.node);
+                let done = self.list_part(caller, of, &mut |inode, kind, name| {
+                    found.push((inode, kind, name.to_vec()));
+                });
+                part.found = done.map(|()| found);
+            };
+            let mut each: Vec<_> = some.iter_mut().map(|part| move || list(part)).collect();
+            let mut each: Vec<&mut (dyn FnMut() + Send)> = each
+                .iter_mut()
+                .map(|one| one as &mut (dyn FnMut() + Send))
+                .collect();
+            at_once(&mut each);
+        }
+        all
     }
 }
 

@@ -56,6 +56,11 @@ impl Moves {
         }
     }
 
+    /// Whether this process has moved any.
+    pub fn have_own(&self) -> bool {
+        !self.own.lock().is_empty()
+    }
+
     /// Where `from` was moved last: the branch, and the node there.
     pub fn find(&self, from: Node) -> Option<(Node, Node)> {
         let last = |all: &[Move]| {

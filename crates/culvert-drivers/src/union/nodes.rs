@@ -19,6 +19,7 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
+use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Errno, Error, FileKind, Node, Result, Timespec, sync::Mutex};
 
 /// How many directories stay known after their use.
@@ -282,6 +283,13 @@ impl Nodes {
         let mut table = self.table.lock();
         let mut returned = Vec::new();
         let table = &mut *table;
+        for member in table.known.values().flat_map(|known| &known.members) {
+            let left = rank(branches, &member.tree) == usize::MAX;
+            member.tree.left.store(left, Relaxed);
+        }
+        for branch in branches {
+            branch.left.store(false, Relaxed);
+        }
         for (key, known) in &mut table.known {
             let is_open = known.kind != FileKind::Directory && known.pins > 0;
             let mut members = core::mem::take(&mut known.members);
@@ -369,13 +377,19 @@ impl Nodes {
 
     fn drop_count(&self, node: Node, count: impl FnOnce(&mut Known)) -> Returned {
         let mut table = self.table.lock();
+        let mut returned = Vec::new();
         // In a child of vfork only what is its own: the parent's counts stay the parent's.
         let key = (self.keeper.table(), node);
         if let Some(known) = table.known.get_mut(&key) {
             count(known);
+            // What was open on what is a branch no more: of what is no directory there is one member.
+            let is_open = known.kind == FileKind::Directory || known.pins > 0;
+            let left = |member: &mut Member| !is_open && member.tree.left.load(Relaxed);
+            returned.extend(known.members.pop_if(left));
             table.unkept(key);
         }
-        Returned(table.drain_unkept())
+        returned.extend(table.drain_unkept());
+        Returned(returned)
     }
 }
 

@@ -138,6 +138,18 @@ pub enum Follow {
     All,
 }
 
+/// Of which branches statfs(2) says that nothing is free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Untold {
+    /// Those of which it is so.
+    #[default]
+    Nothing,
+    /// Those with `RO` or `NC`.
+    NothingCreated,
+    /// Those with `NC`.
+    NoCreate,
+}
+
 /// The options of one mount, checked.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -148,8 +160,12 @@ pub struct Settings {
     pub inodes: InodeCalc,
     /// Inodes of 32 bits.
     pub narrow: bool,
-    /// Whether space on branches where nothing is created is told.
-    pub tells_full: [bool; 2],
+    /// How many branches are listed at once.
+    pub lists_at_once: usize,
+    /// Whether statfs(2) sums up only branches that have the path.
+    pub statfs_of_path: bool,
+    /// Of which branches free space is not told.
+    pub untold: Untold,
     /// Whether a rename goes by the paths that branches have.
     pub renames_by_path: Option<bool>,
     /// By which a file is moved that has no room.
@@ -210,6 +226,11 @@ pub const OPTIONS: &[OptionInfo] = &[
     option("func.mkdir", POLICY, "of mkdir(2)"),
     option("func.mknod", POLICY, "of mknod(2)"),
     option("func.open", POLICY, "of open(2)"),
+    option(
+        "func.readdir",
+        "seq|cosr|cor[:COUNT]",
+        "whether branches are listed one after the other (default) or at once, that many of them, on kernel mounts",
+    ),
     option("func.readlink", POLICY, "of readlink(2)"),
     option("func.removexattr", POLICY, "of removexattr(2)"),
     option("func.rename", POLICY, "of rename(2)"),
@@ -232,7 +253,7 @@ pub const OPTIONS: &[OptionInfo] = &[
     option(
         "statfs-ignore",
         "none|ro|nc",
-        "branches whose free space is not told (default: none)",
+        "branches whose free space is not told: with ro those with RO or NC, with nc those with NC (default: none)",
     ),
     option(
         "ignorepponrename",
@@ -274,7 +295,11 @@ pub const OPTIONS: &[OptionInfo] = &[
         "true|false",
         "a file with several names is copied when it is opened for writing (default: false)",
     ),
-    option("statfs", "base", "what statfs(2) sums up: all branches"),
+    option(
+        "statfs",
+        "base|full",
+        "what statfs(2) sums up: all branches (default), or those that have the path",
+    ),
     option(
         "modes",
         "MODE:MODE...",
@@ -283,6 +308,30 @@ pub const OPTIONS: &[OptionInfo] = &[
     option("ro", "", "read-only"),
     option("rw", "", "writable (default)"),
 ];
+
+/// The function that has no policy.
+const LISTING: &str = "func.readdir";
+
+/// How many branches are listed at once: `seq`, or `cosr` (opened at once) or `cor` (read, too), which here
+/// are the same, with a number of threads, where 0 and none are as many as there are branches.
+fn at_once(value: &[u8]) -> Result<usize> {
+    let mut words = value.splitn(2, |&byte| byte == b':');
+    let (way, count) = (words.next().unwrap_or_default(), words.next());
+    let number = count.map(|count| {
+        let digits = core::str::from_utf8(count).ok();
+        digits.and_then(|digits| digits.parse().ok())
+    });
+    match (way, number) {
+        (b"seq", None) => Ok(1),
+        (b"cosr" | b"cor", None | Some(Some(0))) => Ok(usize::MAX),
+        (b"cosr" | b"cor", Some(Some(count))) => Ok(count),
+        _ => {
+            let why =
+                "none of seq, cosr and cor, the last two perhaps with a number behind a colon";
+            Err(invalid_option(LISTING, value, why))
+        }
+    }
+}
 
 /// Option `name`: yes or no.
 fn flag(name: &str, value: &[u8]) -> Result<bool> {
@@ -307,7 +356,9 @@ impl Settings {
             least: 4 << 30,
             inodes: InodeCalc::default(),
             narrow: false,
-            tells_full: [true; 2],
+            lists_at_once: 1,
+            statfs_of_path: false,
+            untold: Untold::default(),
             renames_by_path: None,
             moves: None,
             link_exdev: Exdev::default(),
@@ -330,6 +381,8 @@ impl Settings {
             for (_, range, _) in CATEGORIES.iter().filter(|one| one.0 == category) {
                 self.policies[range.clone()].fill(policy);
             }
+        } else if name == LISTING {
+            self.lists_at_once = at_once(value)?;
         } else if let Some(function) = name.strip_prefix("func.") {
             let policy = policy(name, value)?;
             if let Some(at) = FUNCTIONS.iter().position(|known| *known == function) {
@@ -351,10 +404,10 @@ impl Settings {
                 }
             }
             "statfs-ignore" => {
-                self.tells_full = match value {
-                    b"none" => [true, true],
-                    b"ro" => [false, true],
-                    b"nc" => [false, false],
+                self.untold = match value {
+                    b"none" => Untold::Nothing,
+                    b"ro" => Untold::NothingCreated,
+                    b"nc" => Untold::NoCreate,
                     _ => return Err(invalid_option(name, value, "none of none, ro and nc")),
                 }
             }
@@ -400,9 +453,12 @@ impl Settings {
                 self.symlinkify_timeout = number.ok_or_else(wrong)?;
             }
             "link_cow" => self.copies_links = flag(name, value)?,
-            "statfs" if value != b"base" => {
-                let why = "only base: which path is asked for does not reach the driver";
-                return Err(invalid_option(name, value, why));
+            "statfs" => {
+                self.statfs_of_path = match value {
+                    b"base" => false,
+                    b"full" => true,
+                    _ => return Err(invalid_option(name, value, "neither base nor full")),
+                }
             }
             "ignorepponrename" => self.renames_by_path = flag(name, value)?.then_some(false),
             _ => {}
@@ -421,6 +477,13 @@ impl Settings {
             names.sort_unstable();
             names.dedup();
             return Some(names.join(","));
+        }
+        if name == LISTING {
+            return Some(match self.lists_at_once {
+                1 => "seq".into(),
+                usize::MAX => "cor".into(),
+                count => format!("cor:{count}"),
+            });
         }
         if let Some(function) = name.strip_prefix("func.") {
             let at = FUNCTIONS.iter().position(|known| *known == function)?;
@@ -443,6 +506,13 @@ impl Settings {
                 Follow::Directories => "directory",
                 Follow::Files => "regular",
                 Follow::All => "all",
+            }
+            .into(),
+            "statfs" => if self.statfs_of_path { "full" } else { "base" }.into(),
+            "statfs-ignore" => match self.untold {
+                Untold::Nothing => "none",
+                Untold::NothingCreated => "ro",
+                Untold::NoCreate => "nc",
             }
             .into(),
             "symlinkify" => format!("{}", self.symlinkify),
@@ -526,6 +596,8 @@ mod tests {
         assert_eq!(of(Function::Mkdir), "pfrd");
         let found = settings("func.mkdir=epff,category.create=mfs").unwrap();
         assert_eq!(found.policy(Function::Mkdir).name, "mfs");
+        let found = settings("func.readdir=cosr:4").unwrap();
+        assert_eq!(found.told("func.readdir").unwrap(), "cor:4");
         assert_eq!(found.least, 4 << 30);
     }
 
@@ -540,6 +612,9 @@ mod tests {
             ("inodecalc=x", "there is no such way"),
             ("func.creat=ff", "did you mean func.create?"),
             ("ignorepponrename=maybe", "neither true nor false"),
+            ("func.readdir=par", "none of seq, cosr and cor"),
+            ("func.readdir=cor:x", "none of seq, cosr and cor"),
+            ("statfs=some", "neither base nor full"),
         ] {
             let said = settings(options).unwrap_err().to_string();
             assert!(said.contains(want), "{options}: {said}");

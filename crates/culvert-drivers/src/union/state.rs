@@ -5,8 +5,8 @@ use super::control::Control;
 use super::moves::Moves;
 use super::nodes::Nodes;
 use super::options::Settings;
-use crate::Keeper;
 use crate::name_changes::NameChanges;
+use crate::{AtOnce, Keeper};
 use alloc::{sync::Arc, vec::Vec};
 use core::ops::Deref;
 use culvert::{Capabilities, Errno, Node, Result};
@@ -25,6 +25,8 @@ pub struct Shared {
     pub names: NameChanges,
     /// Files that were moved.
     pub moves: Moves,
+    /// Does several things at once.
+    pub at_once: Option<AtOnce>,
     /// Keeps descriptors.
     pub keeper: Keeper,
     /// Whether missing directories are made by the superuser, whom this thread acts for others as.

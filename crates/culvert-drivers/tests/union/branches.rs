@@ -5,7 +5,12 @@ use crate::{
     tools::{Scratch, me},
 };
 use culvert::{Errno, FileSystem, Node, OpenFlags, Opened, Result};
-use std::fs;
+use culvert_drivers::Environment;
+use std::{
+    fs,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
+};
 
 fn control(union: &dyn FileSystem) -> Node {
     walk(union, ".mergerfs").unwrap().node
@@ -88,7 +93,7 @@ fn branches_come_and_go_for_all_processes() {
 
     // One more in front, with a mode and a size.
     set(&*one, "branches", &format!("+<{place}/c=NC,1K")).unwrap();
-    assert_eq!(branches(&scratch, &*other), "c=NC,1024:a=RW:b=NC");
+    assert_eq!(branches(&scratch, &*other), "c=NC,1K:a=RW:b=NC");
     assert_eq!(shows("both"), "c");
     assert_eq!(["only", "d/g"].map(number), numbers[1..]);
     // Something new is made where the policy says by now.
@@ -209,4 +214,57 @@ fn branches_that_cannot_be_are_refused() {
         text(&union.open(&me(), node, OpenFlags::READ).unwrap()),
         "text\n"
     );
+}
+
+#[test]
+fn branches_are_listed_at_once_where_there_are_threads() {
+    static MOST: AtomicUsize = AtomicUsize::new(0);
+    fn at_once(work: &mut [&mut (dyn FnMut() + Send)]) {
+        MOST.fetch_max(work.len(), Relaxed);
+        thread::scope(|scope| {
+            for one in work {
+                scope.spawn(one);
+            }
+        });
+    }
+    let scratch = Scratch::new();
+    for number in 0..300 {
+        let branch = ["a", "b", "c"][number % 3];
+        scratch.write(&format!("{branch}/d/{number}"), "");
+        scratch.write(&format!("{branch}/d/{}", number / 2), "");
+    }
+    let orders = ["seq", "cosr:2", "cor"].map(|how| {
+        let option = format!("func.readdir={how}");
+        let mount = scratch.prepare(&["a", "b", "c"], &[&option]).unwrap();
+        let environment = Environment {
+            at_once: Some(at_once),
+            ..Environment::default()
+        };
+        let union = culvert_drivers::open(&mount, &environment).unwrap();
+        let dir = walk(&*union, "d").unwrap().node;
+        let mut listed = Vec::new();
+        union
+            .read_directory(&me(), dir, 0, &mut |entry| {
+                listed.push((entry.name.to_vec(), entry.inode));
+                true
+            })
+            .unwrap();
+        (MOST.swap(0, Relaxed), listed)
+    });
+    assert_eq!(orders.each_ref().map(|one| one.0), [0, 2, 3]);
+    assert_eq!(orders[0].1.len(), 300);
+    assert!(orders.iter().all(|one| one.1 == orders[0].1));
+}
+
+#[test]
+fn the_space_of_a_path_is_that_of_the_branches_that_have_it() {
+    let scratch = Scratch::new();
+    scratch.write("a/d/f", "");
+    let union = scratch.open(&["a", "memory"], &["statfs=full"]);
+    let both = union.statfs().unwrap();
+    let of = |path: &str| union.statfs_of(walk(&*union, path).unwrap().node).unwrap();
+    assert!(of("d").blocks < both.blocks);
+    assert_eq!(union.statfs_of(union.root()).unwrap().blocks, both.blocks);
+    set(&*union, "statfs", "base").unwrap();
+    assert_eq!(of("d").blocks, both.blocks);
 }

@@ -259,3 +259,43 @@ fn options_are_changed_for_all_processes() {
     let made = one.mkdir(&me(), root, b".mergerfs", 0o755);
     assert_eq!(made.unwrap_err().errno(), Errno::EEXIST);
 }
+
+#[test]
+fn a_hard_link_lies_on_its_files_branch_by_every_policy() {
+    for (policies, made) in [
+        (
+            &[
+                "all", "ff", "lfs", "lup", "lus", "mfs", "newest", "pfrd", "rand", "sts",
+            ][..],
+            true,
+        ),
+        (
+            &[
+                "epall", "epff", "eplfs", "eplus", "epmfs", "eppfrd", "eprand", "epsts", "msplfs",
+                "msplus", "mspmfs", "msppfrd",
+            ],
+            false,
+        ),
+    ] {
+        for policy in policies {
+            let scratch = Scratch::new();
+            scratch.write("b/d/f", "text");
+            scratch.sh("mkdir -p a/e; chmod 751 a/e");
+            let option = format!("category.create={policy}");
+            let union = scratch.open(&["a", "b"], &[&option]);
+            let file = walk(&*union, "d/f").unwrap();
+            let (dir, name) = at(&*union, "e/g");
+            let linked = union.link(&me(), file.node, dir, name);
+            if !made {
+                assert_eq!(linked.unwrap_err().errno(), Errno::EXDEV, "{policy}");
+                continue;
+            }
+            let linked = linked.unwrap().attributes;
+            assert_eq!((linked.node, linked.links), (file.node, 2), "{policy}");
+            let found = walk(&*union, "e/g").unwrap();
+            assert_eq!((found.inode, found.links), (file.inode, 2), "{policy}");
+            assert_eq!(scratch.on(&["a", "b"], "e/g"), [1], "{policy}");
+            assert_eq!(scratch.sh("stat -c %a b/e"), "751\n", "{policy}");
+        }
+    }
+}

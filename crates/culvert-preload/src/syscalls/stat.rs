@@ -9,7 +9,7 @@ use crate::vfs::node::On;
 use crate::vfs::path::existing;
 use crate::vfs::readlink;
 use crate::vfs::targets::adopt_target;
-use culvert::{Attributes, Errno};
+use culvert::{Attributes, Errno, Node};
 use culvert_intercept::{Call, user};
 use culvert_mounts::{MountId, resolver::LastStep};
 use culvert_run::memory::{self, PathBuffer};
@@ -263,11 +263,11 @@ pub fn readlink(process: &Process, call: &mut Call) -> Answer {
 }
 
 /// The bytes of a `struct statfs` (120 bytes).
-fn give_statfs(mount: MountId, buffer: usize) -> Answer {
+fn give_statfs((mount, node): (MountId, Node), buffer: usize) -> Answer {
     const ST_RDONLY: u64 = 1;
     const ST_VALID: u64 = 0x20;
     let of = culvert_cache::looked_at::file_system(mount)?
-        .statfs()
+        .statfs_of(node)
         .map_err(|error| error.errno())?;
     let words: [u64; 15] = [
         of.magic,
@@ -299,15 +299,15 @@ fn give_statfs(mount: MountId, buffer: usize) -> Answer {
 pub fn statfs(process: &Process, call: &mut Call) -> Answer {
     let at = At::new(0, LastStep::Follow);
     on_path(process, call, at, None, |call, found| {
-        existing(found)?;
-        give_statfs(found.mount, call.args[1])
+        let node = existing(found)?.node;
+        give_statfs((found.mount, node), call.args[1])
     })
 }
 
 /// fstatfs(2)
 pub fn fstatfs(process: &Process, call: &mut Call) -> Answer {
     let held = descriptor(process, call.args[0]).ok_or(FORWARD)?;
-    give_statfs(held.mount, call.args[1])
+    give_statfs((held.mount, held.node), call.args[1])
 }
 
 /// name_to_handle_at(2): no handles on mounts.

@@ -157,7 +157,7 @@ impl Session {
             Operation::Tmpfile { create, .. } => self.create(context, node, create, None),
             Operation::Statfs {} => Ok(Answer::Statfs {
                 statfs: StatfsOut {
-                    st: attributes::statfs(&fs.statfs()?),
+                    st: attributes::statfs(&fs.statfs_of(node)?),
                 },
             }),
             Operation::Setxattr {

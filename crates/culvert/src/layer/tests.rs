@@ -235,6 +235,7 @@ fn refusals(fs: &dyn FileSystem) -> Vec<&'static str> {
     );
     note("sync_directory", fs.sync_directory(root, false).err());
     note("statfs", fs.statfs().err());
+    note("statfs", fs.statfs_of(root).err());
     note("get_xattr", fs.get_xattr(WHO, root, b"user.x").err());
     note("list_xattr", fs.list_xattr(WHO, root).err());
     note(

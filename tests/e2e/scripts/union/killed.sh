@@ -46,5 +46,29 @@ unshare -m --propagation private sh -ec '
     }
     finally() { [ "$(readlink b/two/g)" = ../.mergerfs_rename_exdev/one/f ] && ! [ -e a/one/f ]; }
     each 3
+
+    # The other name keeps what it has; this one has what was written, or not yet.
+    options=category.create=ff,link_cow=true
+    prepare() { mkdir a/d; echo text > a/d/f; ln a/d/f a/d/g; }
+    program="import os; f = os.open(\"$PWD/m/d/f\", os.O_WRONLY); exit(os.write(f, b\"TEXT\") != 4)"
+    whole() {
+        run cat $PWD/m/d/f $PWD/m/d/g > now
+        [ "$(head -1 now)" = text -o "$(head -1 now)" = TEXT ] && [ "$(tail -1 now)" = text ]
+    }
+    finally() { [ "$(head -1 now)" = TEXT ] && [ $(stat -c %h a/d/f) = 1 ]; }
+    each 4
+
+    # An earlier branch has the new name, which is the old file or the new one.
+    options=category.create=ff
+    prepare() { mkdir a/d b/d; echo old > a/d/g; echo new > b/d/f; }
+    program="import os; os.rename(\"$PWD/m/d/f\", \"$PWD/m/d/g\")"
+    whole() {
+        run sh -c "cat $PWD/m/d/g; cat $PWD/m/d/f 2> /dev/null" > now
+        [ "$(cat now)" = new -o "$(cat now)" = "old
+new" -o "$(cat now)" = "new
+new" ]
+    }
+    finally() { [ "$(cat now)" = new ] && ! [ -e a/d/g ] && ! [ -e b/d/f ]; }
+    each 2
 '
 echo whole

@@ -228,3 +228,15 @@ fn a_rate_is_of_all_processes_together() {
         began.elapsed()
     );
 }
+
+/// What a user is shown is not what another was, at the same time: views that depend on who asks.
+#[test]
+fn user_b_after_user_a() {
+    if !possible() || !installed("bindfs") {
+        return;
+    }
+    let place = Mounted::place("bind-after");
+    let (place, culvert) = (place.text(""), world().culvert.display());
+    let done = shell(&script!("bind/after.sh", place, culvert));
+    assert_eq!(done.text(), "compared\n", "{}", done.report());
+}

@@ -3,25 +3,43 @@
 use crate::kernel_mount::{Mounted, possible, shell};
 use culvert_e2e::{installed, world};
 
-/// What mergerfs gives, in a run and on a kernel mount, with the options `policy`.
-fn beside(name: &str, policies: &[&str]) {
+/// What mergerfs gives, in a run and on a kernel mount, by the options of each of `all`: with which more
+/// operations, and how the branches are to be used.
+fn beside(name: &str, all: &[(&str, &str, &str)]) {
     if !possible() || !installed("mergerfs") {
         return;
     }
-    for policy in policies {
+    for (policy, more, modes) in all {
         let place = Mounted::place(&format!("union-{name}"));
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/union_random.py");
         let (culvert, steps) = (world().culvert.display(), 250);
         let place = place.text("");
-        let script = script!("union/beside.sh", place, program, culvert, policy, steps);
+        let script = script!(
+            "union/beside.sh",
+            place,
+            program,
+            culvert,
+            policy,
+            steps,
+            more,
+            modes
+        );
         let done = shell(&script);
         assert_eq!(done.text(), "compared\n", "{policy}\n{}", done.report());
     }
 }
 
+/// The same by policies alone.
+fn policies(name: &str, all: &[&str]) {
+    let all: Vec<_> = all.iter().map(|policy| (*policy, "", OPEN)).collect();
+    beside(name, &all);
+}
+
+const OPEN: &str = "RW RW RW";
+
 #[test]
 fn paths_that_there_are() {
-    beside(
+    policies(
         "paths",
         &[
             "category.create=epff",
@@ -34,7 +52,7 @@ fn paths_that_there_are() {
 
 #[test]
 fn all_branches() {
-    beside(
+    policies(
         "all",
         &[
             "category.create=ff",
@@ -47,7 +65,7 @@ fn all_branches() {
 
 #[test]
 fn shared_paths() {
-    beside(
+    policies(
         "shared",
         &[
             "category.create=msplfs",
@@ -59,13 +77,109 @@ fn shared_paths() {
 
 #[test]
 fn actions_and_searches() {
-    beside(
+    policies(
         "other",
         &[
             "category.create=ff,category.action=epff",
             "category.create=ff,category.action=epmfs,func.chmod=epall",
         ],
     );
+}
+
+#[test]
+fn links_that_would_be_on_another_branch() {
+    beside(
+        "exdev",
+        &[
+            ("category.create=epff,link-exdev=rel-symlink", "", OPEN),
+            ("category.create=epff,link-exdev=abs-base-symlink", "", OPEN),
+            ("category.create=epff,link-exdev=abs-pool-symlink", "", OPEN),
+            // Onto a name that there is ours is another error.
+            (
+                "category.create=epff,rename-exdev=rel-symlink",
+                "free",
+                OPEN,
+            ),
+            (
+                "category.create=epff,rename-exdev=abs-symlink",
+                "free",
+                OPEN,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn options_of_files() {
+    beside(
+        "options",
+        &[
+            ("category.create=ff,link_cow=true", "", OPEN),
+            ("category.create=ff,follow-symlinks=regular", "links", OPEN),
+            ("category.create=ff", "xattrs", OPEN),
+            (
+                "category.create=epmfs,category.action=epff,category.search=newest",
+                "xattrs",
+                OPEN,
+            ),
+        ],
+    );
+}
+
+/// Without renames, which ours refuses where a branch that may not be changed would hide the new name.
+#[test]
+fn modes_and_space_of_branches() {
+    beside(
+        "modes",
+        &[
+            ("category.create=ff,minfreespace=29M", "", OPEN),
+            ("category.create=epff,minfreespace=25M", "", OPEN),
+            ("category.create=mfs", "still", "RW NC RO"),
+            ("category.create=epff", "still", "RO RW NC"),
+            ("category.create=ff", "still", "RW,25M RO RW"),
+            ("category.create=msplfs", "still", "NC RW RW"),
+        ],
+    );
+}
+
+/// A script that compares by itself.
+fn compared(name: &str, script: impl Fn(String, String) -> String, want: &str) {
+    if !possible() || !installed("mergerfs") {
+        return;
+    }
+    let place = Mounted::place(name);
+    let done = shell(&script(
+        place.text(""),
+        world().culvert.display().to_string(),
+    ));
+    assert_eq!(done.text(), want, "{}", done.report());
+}
+
+#[test]
+fn the_space_of_paths_and_branches() {
+    let script = |place: String, culvert: String| script!("union/space.sh", place, culvert);
+    compared("union-space", script, "compared\n");
+}
+
+#[test]
+fn branches_change_by_the_same_words() {
+    let script = |place: String, culvert: String| script!("union/branches.sh", place, culvert);
+    compared("union-branches", script, "compared\nlet go\n");
+}
+
+/// A file without room goes to another branch, whole, and is the same to who has it open. (mergerfs 2.33
+/// writes twice what it had written in part.)
+#[test]
+fn files_move_where_there_is_room() {
+    let script = |place: String, culvert: String| script!("union/room.sh", place, culvert);
+    compared("union-room", script, "moved\n");
+}
+
+/// Branches are listed by as many threads, or one after the other.
+#[test]
+fn branches_are_listed_at_once() {
+    let script = |place: String, culvert: String| script!("union/at_once.sh", place, culvert);
+    compared("union-at-once", script, "seq: in turn\ncor: at once\n");
 }
 
 /// Several users on a union of root's: who may do what, and whose is what was made.
