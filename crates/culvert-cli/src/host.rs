@@ -41,6 +41,8 @@ pub fn host(place: &Path) -> Result<u8, Failure> {
         open_nodes: Some((descriptors / 2).min(kernel_mount::OPEN_NODES)),
         interrupted: Some(culvert_server::interrupted),
         caller: Some(culvert_server::caller),
+        at_once: Some(kernel_mount::at_once),
+        library: Some(culvert_library::open),
         ..Environment::default()
     };
     let failed =

@@ -1,7 +1,7 @@
 //! From the mounts as typed to mounts that can be served: types found, paths absolute and checked.
 
 use crate::failure::{Failure, path, reason, shown};
-use culvert::mount::{Mount, Request, is_url};
+use culvert::mount::{Mount, Request, is_library, is_url};
 use culvert_drivers::{Source, binding};
 use std::{
     fs, io,
@@ -130,6 +130,10 @@ pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
         request.target = target;
         return Ok(request.into_mount(""));
     }
+    if let Some(driver) = request.driver.take_if(|driver| is_library(driver)) {
+        let target = path(&target).to_owned();
+        return library(request, Path::new(&driver), &target);
+    }
     let declared = request
         .driver
         .as_deref()
@@ -168,6 +172,29 @@ pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
         branches,
         ..request.into_mount("")
     })
+}
+
+/// The mount at `target` that `request` asks for, by the library at `typed`.
+fn library(mut request: Request, typed: &Path, target: &Path) -> Result<Mount, Failure> {
+    let wrong = |why: String| Failure::new(format!("type {}: {why}", shown(typed)));
+    let found = fs::canonicalize(typed).map_err(|error| {
+        wrong(reason(&error)).advice("a type with a slash is the path of a library")
+    })?;
+    if found.starts_with(target) {
+        return Err(wrong("it lies in the target".into()).advice("put it elsewhere"));
+    }
+    let found = found.into_os_string().into_string();
+    let found = found.map_err(|_| wrong("its path is not UTF-8".into()))?;
+    if !request.more_sources.is_empty() {
+        return Err(wrong("a library has one source".into()));
+    }
+    // What is no path means something to the library alone.
+    if let Ok(source) = fs::canonicalize(path(&request.source)) {
+        request.source = source.into_os_string().into_encoded_bytes();
+    }
+    request.target = target.as_os_str().as_bytes().to_vec();
+    request.driver = Some(found);
+    Ok(request.into_mount(""))
 }
 
 /// The source of `request`, canonical, and the driver for it: the one asked for, which can serve

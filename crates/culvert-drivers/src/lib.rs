@@ -84,10 +84,16 @@ pub struct Environment<'a> {
     /// How many nodes may have a descriptor at a time; none: all. What the front end knows besides
     /// is opened again when it is needed.
     pub open_nodes: Option<usize>,
+    /// Opens a mount whose type is the path of a library ([`culvert::mount::is_library`]); none:
+    /// nothing is loaded into this process.
+    pub library: Option<OpenLibrary>,
 }
 
 /// See [`Environment::at_once`]. Returns when all are done.
 pub type AtOnce = fn(&mut [&mut (dyn FnMut() + Send)]);
+
+/// See [`Environment::library`].
+pub type OpenLibrary = fn(&Mount) -> culvert::Result<alloc::boxed::Box<dyn culvert::FileSystem>>;
 
 /// See [`Environment::in_use`].
 pub type InUse = &'static (dyn Fn(culvert::Node) -> bool + Sync);

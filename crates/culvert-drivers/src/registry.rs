@@ -9,7 +9,7 @@ use crate::{
 use alloc::{boxed::Box, format, string::String};
 use culvert::{
     Errno, Error, FileSystem, Result,
-    mount::{Mount, Options},
+    mount::{Mount, Options, is_library},
 };
 
 /// An option of a driver.
@@ -246,6 +246,15 @@ pub(crate) fn prepare(
     environment: &Environment<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Prepared> {
+    if is_library(&mount.driver) {
+        // Its options are its own to judge.
+        return Ok(Prepared {
+            mount: mount.clone(),
+            warnings: Warnings::default(),
+            summary: "a library".into(),
+            index: None,
+        });
+    }
     let driver = driver_of(mount)?;
     let (mut mount, mut warnings) = (mount.clone(), Warnings::default());
     let each = for_branches(mount.branches.len(), environment);
@@ -265,6 +274,10 @@ pub(crate) fn prepare(
 
 /// [`crate::open`] for a mount without layers.
 pub(crate) fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
+    if is_library(&mount.driver) {
+        let refused = || Error::because(Errno::ENODEV, "a library runs in a host (place=host)");
+        return environment.library.ok_or_else(refused)?(mount);
+    }
     (driver_of(mount)?.open)(mount, environment)
 }
 

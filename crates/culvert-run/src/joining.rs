@@ -77,6 +77,7 @@ pub fn enter(
                 source: None,
                 book: None,
                 open_nodes: None,
+                library: None,
             };
             // Its source is the run's, which access(2)'s user need not reach.
             task::as_itself(|| culvert_drivers::open(&driver, &place)).map_err(unavailable)

@@ -2,7 +2,7 @@
 
 use super::is_served;
 use crate::failure::Failure;
-use culvert::mount::Mount;
+use culvert::mount::{Mount, is_library};
 
 /// Where a driver runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +20,9 @@ impl Place {
     /// Where the driver of `mount` is to run; the option is taken out of it.
     pub fn take(mount: &mut Mount) -> Result<Self, Failure> {
         let is_server = is_served(&mount.driver);
+        let is_library = is_library(&mount.driver);
         let asked = match mount.option(PLACE) {
-            None if is_server => Ok(Self::Host),
+            None if is_server || is_library => Ok(Self::Host),
             None => Ok(Self::Process),
             Some(b"host") => Ok(Self::Host),
             Some(b"process") if is_server => Err(Failure::new(format!(
@@ -29,6 +30,10 @@ impl Place {
                 mount.driver
             ))
             .advice("leave the option out")),
+            Some(b"process") if is_library => Err(Failure::new(
+                "place=process: a library is not loaded into programs",
+            )
+            .advice("leave the option out: it runs in a host")),
             Some(b"process") => Ok(Self::Process),
             Some(other) => {
                 let other = String::from_utf8_lossy(other).escape_debug().to_string();
@@ -74,6 +79,8 @@ mod tests {
         assert_eq!(taken("memory", None), Ok((Place::Process, 0)));
         assert_eq!(taken("memory", Some("process")), Ok((Place::Process, 0)));
         assert_eq!(taken("memory", Some("host")), Ok((Place::Host, 0)));
+        assert_eq!(taken("/a/b.so", None), Ok((Place::Host, 0)));
+        assert!(taken("/a/b.so", Some("process")).is_err());
         assert_eq!(taken("fuse.sshfs", None), Ok((Place::Host, 0)));
         assert!(
             taken("fuse", Some("process"))

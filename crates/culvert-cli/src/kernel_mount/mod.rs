@@ -263,6 +263,7 @@ fn start(
         interrupted: Some(culvert_server::interrupted),
         caller: Some(culvert_server::caller),
         at_once: Some(at_once),
+        library: Some(culvert_library::open),
         ..Environment::default()
     };
     let filesystem = culvert_drivers::open(mount, &environment)
@@ -408,7 +409,7 @@ pub fn unmount(targets: &[OsString], lazy: bool) -> Result<u8, Failure> {
 
 /// Does all `work` at once, as far as there are threads to be had. A new thread has the identity of the one
 /// that makes it (clone(2)).
-fn at_once(work: &mut [&mut (dyn FnMut() + Send)]) {
+pub fn at_once(work: &mut [&mut (dyn FnMut() + Send)]) {
     let others = work.len().saturating_sub(1);
     let left = Mutex::new(work.iter_mut());
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();

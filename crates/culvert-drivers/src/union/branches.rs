@@ -62,6 +62,7 @@ impl Opener {
                 source: None,
                 book: None,
                 open_nodes: environment.open_nodes,
+                library: environment.library,
             },
             next: AtomicUsize::new(0),
             trees: Mutex::new(Vec::new()),

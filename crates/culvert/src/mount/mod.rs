@@ -269,8 +269,18 @@ fn checked_path(what: &str, path: &[u8]) -> Result<Vec<u8>> {
     Ok(path.to_vec())
 }
 
-/// A driver's name: 1 to 64 lower-case letters, digits, `-`, `_` and `.`, a letter first.
+/// Whether `driver`, the type of a mount, is the path of a library: it has a slash.
+pub fn is_library(driver: &str) -> bool {
+    driver.contains('/')
+}
+
+/// A driver's name: 1 to 64 lower-case letters, digits, `-`, `_` and `.`, a letter first. Or the path
+/// of a library, which has a slash.
 fn driver_name(name: &[u8]) -> Result<String> {
+    if name.contains(&b'/') {
+        let path = String::from_utf8(checked_path("type", name)?);
+        return path.map_err(|_| invalid(format!("the type {} is not UTF-8", shown(name))));
+    }
     let plain = |b: &u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.');
     match name {
         [b'a'..=b'z', rest @ ..] if rest.len() < 64 && rest.iter().all(plain) => {

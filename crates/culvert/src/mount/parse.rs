@@ -1,6 +1,8 @@
 //! From the words of a command line to a [`Request`].
 
-use super::{Branch, Options, Request, checked_path, driver_name, invalid, option_name, shown};
+use super::{
+    Branch, Options, Request, checked_path, driver_name, invalid, is_library, option_name, shown,
+};
 use crate::{Error, Result};
 use alloc::{format, string::ToString, vec::Vec};
 
@@ -215,7 +217,7 @@ fn mount(text: &[u8]) -> Result<Request> {
 
 /// Whether mounts of type `driver` may have no source: it is named after the type then.
 fn needs_no_source(driver: &str) -> bool {
-    matches!(driver, "memory" | "fuse") || driver.starts_with("fuse.")
+    matches!(driver, "memory" | "fuse") || driver.starts_with("fuse.") || is_library(driver)
 }
 
 fn once<T>(slot: &mut Option<T>, what: &str, value: T) -> Result<()> {

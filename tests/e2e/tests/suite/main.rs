@@ -54,6 +54,7 @@ mod kernel_transport;
 mod kernel_union;
 mod kernel_writing;
 mod launching;
+mod libraries;
 mod limits;
 mod locking;
 mod logs;

@@ -1,0 +1,152 @@
+/* A driver in a shared library, for
+ *
+ *     culvert run --mount type=./libmine.so,source=SOURCE,target=TARGET -- PROGRAM
+ *     culvert mount -t ./libmine.so SOURCE TARGET
+ *
+ *     cc -shared -fPIC -o libmine.so mine.c
+ *
+ * The library defines one symbol, culvert_driver. It runs in a process of its own, a host, which all
+ * programs of the run ask. All functions are optional; what is missing is refused as a file system
+ * refuses that has no such thing (EROFS, ENOSYS, EPERM or EOPNOTSUPP).
+ *
+ * Results. Each function returns 0, or an errno, which is positive.
+ * Paths are relative to the mount, without a slash at either end; "" is the root. Strings and buffers
+ * belong to the caller and are valid during the call. What init and open put into *state and *file
+ * belongs to the driver.
+ * Threads. Calls come from several threads at once, unless CULVERT_ONE_AT_A_TIME is set. No unlink,
+ * rmdir or rename runs while another call by path does.
+ */
+#ifndef CULVERT_DRIVER_H
+#define CULVERT_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/types.h>
+#include <time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What culvert_driver.version is. A library of another version is refused. */
+#define CULVERT_DRIVER_VERSION 1
+
+/* The tree never changes: what was seen once is believed for ever. */
+#define CULVERT_IMMUTABLE 1
+/* An open file stays usable when its last name is removed. Without it such a file is renamed to a
+ * hidden name until it is closed. */
+#define CULVERT_KEEPS_UNLINKED 2
+/* One call at a time. */
+#define CULVERT_ONE_AT_A_TIME 4
+/* The size in the attributes says nothing: each read asks the driver. */
+#define CULVERT_NO_CACHE 8
+
+/* What is mounted. */
+struct culvert_mount {
+    /* An absolute path, where the source names a file that is there; else as the user wrote it. */
+    const char *source;
+    /* An absolute path. */
+    const char *target;
+    /* "NAME=VALUE" or "NAME", as many as option_count. */
+    const char *const *options;
+    size_t option_count;
+    /* Nothing may be changed. */
+    int read_only;
+};
+
+/* A name in a directory, without "." and "..". */
+struct culvert_dirent {
+    /* The inode that getattr reports; 0 where it reports none. */
+    uint64_t inode;
+    /* S_IFREG, S_IFDIR, ... */
+    uint32_t type;
+    /* Ended by NUL. */
+    char name[256];
+};
+
+struct culvert_driver {
+    /* CULVERT_DRIVER_VERSION. */
+    uint32_t version;
+    /* sizeof(struct culvert_driver): functions that a later header adds are missing in an older one. */
+    uint32_t size;
+    /* CULVERT_IMMUTABLE and the others, or 0. */
+    uint64_t flags;
+
+    /* The mount begins. */
+    int (*init)(const struct culvert_mount *mount, void **state);
+    /* It ends: no call follows. Called once, when the run is over or the kernel mount is gone; not
+     * when a program ends or executes another one, and not when the host is killed. */
+    void (*finalize)(void *state);
+
+    /* flags: as of open(2). With O_CREAT the file does not exist (EEXIST where it does), and mode has
+     * the umask applied. */
+    int (*open)(void *state, const char *path, int flags, mode_t mode, void **file);
+    /* The last descriptor was closed. The result is ignored. */
+    int (*close)(void *state, void *file);
+    /* *done: how many bytes; 0 only at or behind the end. */
+    int (*read)(void *state, void *file, void *buffer, size_t size, off_t offset, size_t *done);
+    int (*write)(void *state, void *file, const void *buffer, size_t size, off_t offset,
+                 size_t *done);
+    int (*fsync)(void *state, void *file, int data_only);
+    int (*ftruncate)(void *state, void *file, off_t size);
+    int (*fgetattr)(void *state, void *file, struct stat *attributes);
+
+    /* Not called in a host, where an open file is one for all processes. */
+    int (*save)(void *state, void *file, void *buffer, size_t *size);
+    int (*restore)(void *state, const char *path, int flags, const void *buffer, size_t size,
+                   void **file);
+
+    /* stat(2), links not followed. st_ino: stable, equal for hard links only; 0: none. What is 0 of
+     * st_nlink and st_blksize is filled in. */
+    int (*getattr)(void *state, const char *path, struct stat *attributes);
+    int (*truncate)(void *state, const char *path, off_t size);
+    /* The target with its NUL, in a buffer of size bytes. */
+    int (*readlink)(void *state, const char *path, char *buffer, size_t size);
+    int (*unlink)(void *state, const char *path);
+    int (*mkdir)(void *state, const char *path, mode_t mode);
+    int (*rmdir)(void *state, const char *path);
+    /* How many names a directory has, about: for how many getdirents is asked first. */
+    int (*getdirentcount)(void *state, const char *path, size_t *count);
+    /* All names, capacity of them at most. *count: how many there are; called again with more
+     * capacity where that was too little. */
+    int (*getdirents)(void *state, const char *path, struct culvert_dirent *entries,
+                      size_t capacity, size_t *count);
+    /* (uid_t)-1, (gid_t)-1: not changed. */
+    int (*chown)(void *state, const char *path, uid_t uid, gid_t gid);
+    /* mode: 0 to 07777. */
+    int (*chmod)(void *state, const char *path, mode_t mode);
+    /* Where it is missing modes and owners decide. mode: R_OK, W_OK, X_OK. */
+    int (*access)(void *state, const char *path, int mode);
+    /* flags: of renameat2(2). */
+    int (*rename)(void *state, const char *from, const char *to, unsigned flags);
+    /* times: of access and of change; tv_nsec may be UTIME_OMIT. */
+    int (*utime)(void *state, const char *path, const struct timespec times[2]);
+    int (*symlink)(void *state, const char *target, const char *path);
+
+    /* What POSIX has besides. */
+    int (*link)(void *state, const char *path, const char *name);
+    int (*mknod)(void *state, const char *path, mode_t mode, dev_t device);
+    int (*statfs)(void *state, struct statvfs *found);
+    /* A descriptor is being closed: an error reaches close(2). */
+    int (*flush)(void *state, void *file);
+    int (*fallocate)(void *state, void *file, int mode, off_t offset, off_t length);
+    /* whence: SEEK_DATA or SEEK_HOLE. */
+    int (*lseek)(void *state, void *file, off_t offset, int whence, off_t *found);
+    /* *size: of the buffer, then of what is in it; ERANGE where that is too much. */
+    int (*getxattr)(void *state, const char *path, const char *name, void *value, size_t *size);
+    int (*setxattr)(void *state, const char *path, const char *name, const void *value, size_t size,
+                    int flags);
+    /* Names, each ended by NUL. */
+    int (*listxattr)(void *state, const char *path, char *names, size_t *size);
+    int (*removexattr)(void *state, const char *path, const char *name);
+};
+
+/* What the library defines. */
+extern const struct culvert_driver culvert_driver;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
