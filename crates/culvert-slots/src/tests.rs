@@ -550,16 +550,19 @@ fn whoever_scribbles_over_slots_causes_errors_and_no_endless_wait() {
 
 /// What an heir gets: answers by opcode and node, and files by node and handle.
 #[derive(Default)]
-struct Got(std::sync::Mutex<(Vec<(u32, u64)>, Vec<(u64, u64)>)>);
+struct Got {
+    answers: std::sync::Mutex<Vec<(u32, u64)>>,
+    files: std::sync::Mutex<Vec<(u64, u64)>>,
+}
 
 impl Heir for Got {
     fn answered(&self, opcode: u32, node: u64, answer: &Payload<'_>) {
         assert_eq!(answer.len(), 16);
-        self.0.lock().unwrap().0.push((opcode, node));
+        self.answers.lock().unwrap().push((opcode, node));
     }
 
     fn open(&self, file: &OpenFile) {
-        self.0.lock().unwrap().1.push((file.node, file.handle));
+        self.files.lock().unwrap().push((file.node, file.handle));
     }
 }
 
@@ -619,9 +622,8 @@ fn what_a_dead_process_leaves_is_taken_back_carried_out_or_inherited() {
         server.reply(number).unwrap().finish(0, 16).unwrap();
         buried.join().unwrap();
     });
-    let got = got.0.into_inner().unwrap();
-    assert_eq!(got.0, [(OPEN, 6), (OPEN, 7)]);
-    assert_eq!(got.1, [(2, 20)]);
+    assert_eq!(*got.answers.lock().unwrap(), [(OPEN, 6), (OPEN, 7)]);
+    assert_eq!(*got.files.lock().unwrap(), [(2, 20)]);
     assert!(!client.has_left(gone));
     assert_eq!(free_slots(area), SLOTS);
     drop(bell);
