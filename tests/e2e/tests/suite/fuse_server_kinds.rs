@@ -6,7 +6,7 @@ use crate::{
     mapped::suites::FSX,
     suites::{PJDFSTEST, results},
 };
-use culvert_e2e::{installed, script, suite, world};
+use culvert_e2e::{installed, suite, world};
 use std::{fs, os::unix::fs::chown, process::Command, time::Duration};
 
 /// The ordinary user (setpriv in `user.sh`).
