@@ -115,7 +115,10 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Remount(remount) => kernel_mount::remount::remount(&remount),
         Command::Unmount { targets, lazy } => kernel_mount::unmount(&targets, lazy),
         Command::List { json } => {
-            let text = kernel_mount::registry::list(json);
+            let mut text = kernel_mount::registry::list(json);
+            if !json {
+                text += &fuse::listed();
+            }
             if text.is_empty() {
                 let whose = match rustix::process::geteuid().is_root() {
                     true => "there are no mounts of culvert mount",

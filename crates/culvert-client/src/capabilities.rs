@@ -66,6 +66,10 @@ pub const OFFERED: &[(InitFlags, &str)] = &[
         "requests of up to what the way to the server takes, not 128 KiB",
     ),
     (
+        InitFlags::CACHE_SYMLINKS,
+        "the target of a link is read once, for all processes",
+    ),
+    (
         InitFlags::NO_OPENDIR_SUPPORT,
         "ENOSYS to OPENDIR is remembered",
     ),
@@ -106,10 +110,6 @@ pub const UNUSED: &[(InitFlags, &str)] = &[
         "front ends judge by mode bits; access lists go as extended attributes",
     ),
     (InitFlags::ABORT_ERROR, "is about the errors of the device"),
-    (
-        InitFlags::CACHE_SYMLINKS,
-        "a link is read each time it is followed",
-    ),
     (
         InitFlags::EXPLICIT_INVAL_DATA,
         "pages are kept by whoever maps a file, who hears of no notice",

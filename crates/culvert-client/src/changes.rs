@@ -62,6 +62,12 @@ impl Core {
         }
     }
 
+    /// The node that a name led to last, as this process or another has heard.
+    fn node_of(&self, (dir, name): (u64, &[u8])) -> Option<u64> {
+        let known = self.nodes.last_node(dir, name);
+        known.or_else(|| self.words().last_node(dir, name))
+    }
+
     /// `name` in `dir`, and `dir` itself, have changed.
     pub fn name_changed(&self, dir: u64, name: &[u8]) -> u64 {
         let words = self.words();
@@ -197,7 +203,7 @@ impl Core {
         let who = self.who(caller)?;
         self.writable()?;
         self.nodes.directory(at.0)?;
-        let last = self.nodes.last(at.0, at.1);
+        let last = self.node_of(at);
         let name = wire_name(at.1)?;
         let operation = match directory {
             true => Operation::Rmdir { name },
@@ -205,7 +211,7 @@ impl Core {
         };
         let done = self.connection.done(who, at.0, &operation);
         self.name_changed(at.0, at.1);
-        if let Some((node, _)) = last {
+        if let Some(node) = last {
             self.words().node_changed(node);
         }
         let gone = match &done {
@@ -286,10 +292,11 @@ impl Core {
         };
         let ends = [from, to];
         let nodes = ends.map(|at| self.nodes.last(at.0, at.1));
+        let changed = ends.map(|at| self.node_of(at));
         for at in ends {
             self.name_changed(at.0, at.1);
         }
-        for (node, _) in nodes.into_iter().flatten() {
+        for node in changed.into_iter().flatten() {
             self.words().node_changed(node);
         }
         if done.is_ok() && !is_one_file(nodes, flags) {

@@ -108,6 +108,16 @@ impl Connection {
         self.words.get(&*self.channel)
     }
 
+    /// This process has a place among those that hold nodes, from here on.
+    pub fn settle_place(&self) {
+        self.words.settle(&*self.channel);
+    }
+
+    /// It holds none any more.
+    pub fn leave_place(&self) {
+        self.words.leave(&*self.channel);
+    }
+
     /// Nanoseconds since some moment.
     pub fn now(&self) -> u64 {
         self.clock.steady()
@@ -283,6 +293,7 @@ impl Connection {
         self.owed.lock().clear();
         self.owes.store(false, Relaxed);
         self.channel.forked();
+        self.words.forked();
     }
 
     /// RELEASE or RELEASEDIR: whether it is over. Its answer is waited for, because the node must not

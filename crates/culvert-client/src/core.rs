@@ -4,7 +4,7 @@ use crate::{
     attributes::{attributes, duration},
     connection::{Connection, Who},
     nodes::{Back, Before, Entered, Nodes},
-    words::Shared,
+    words::{ASKED, FOUND, Shared},
 };
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -165,6 +165,7 @@ impl Core {
             attributes_expire: until(entry.attr_valid, entry.attr_valid_nsec),
             name_expires: until(entry.entry_valid, entry.entry_valid_nsec),
         };
+        self.connection.settle_place();
         let (back, entered) = self.nodes.enter(self.words(), before, &entered, reference);
         self.give_back(back);
         entered.map(|()| found)
@@ -173,6 +174,7 @@ impl Core {
     /// The attributes of `node` from the server; by the open file `fh` where there is one.
     pub fn ask_attributes(&self, who: Who, node: u64, fh: Option<u64>) -> Result<Attributes> {
         let (words, moment) = (self.words(), self.moment());
+        words.count(ASKED, 1);
         let stamp = words.of_node(node);
         let (flags, handle) = match fh {
             Some(fh) => (GetattrIn::FH, fh),
@@ -195,12 +197,22 @@ impl Core {
 
     /// The attributes of `node`.
     pub fn attributes(&self, who: Who, node: u64) -> Result<Attributes> {
-        let believed = self.nodes.believed(self.words(), self.moment(), node);
-        if let Some(found) = believed {
+        if let Some(found) = self.known_attributes(node) {
             return Ok(found);
         }
         self.nodes.kind(node)?;
         self.ask_attributes(who, node, None)
+    }
+
+    /// The attributes of `node`, where they may be believed.
+    pub fn known_attributes(&self, node: u64) -> Option<Attributes> {
+        let (words, moment) = (self.words(), self.moment());
+        let believed = self.nodes.believed(words, moment, node);
+        believed.or_else(|| {
+            let found = self.nodes.take_attributes(words, moment, node)?;
+            words.count(FOUND, 1);
+            Some(found)
+        })
     }
 
     /// The bytes of `node` have changed, and so its attributes.

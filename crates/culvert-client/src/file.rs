@@ -93,10 +93,12 @@ impl FuseFile {
         let word = |at: usize| Some(u64::from_ne_bytes(*state.get(at..at + 8)?.first_chunk()?));
         let (fh, number, how) = (word(0)?, word(8)?, word(16)?);
         let index = usize::try_from(number).ok()?;
-        if state.len() != SAVED || !core.is_shared(index, node, fh) {
+        if state.len() != SAVED {
             return None;
         }
-        core.nodes.adopt(node);
+        let account = core.is_shared(index, node, fh)?;
+        core.connection.settle_place();
+        core.nodes.adopt(core.words(), node, account);
         let handle = Handle {
             fh: Some(fh),
             how: how as u32,
@@ -221,12 +223,8 @@ impl File for FuseFile {
     }
 
     fn attributes(&self, caller: &Caller<'_>) -> Result<Attributes> {
-        let believed = self
-            .core
-            .nodes
-            .believed(self.core.words(), self.core.moment(), self.node);
         let who = self.core.who(caller)?;
-        match believed {
+        match self.core.known_attributes(self.node) {
             Some(found) => Ok(found),
             None => self.core.ask_attributes(who, self.node, self.handle.fh),
         }

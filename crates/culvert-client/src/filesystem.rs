@@ -339,12 +339,18 @@ impl FileSystem for FuseFs {
     fn forked(&self, _shared_descriptors: bool) {
         self.core.epoch.fetch_add(1, Relaxed);
         self.core.words().forked();
-        self.core.nodes.forked();
         self.core.connection.forked();
+        if self.core.nodes.has_accounts() {
+            self.core.connection.settle_place();
+        }
+        self.core.nodes.forked(self.core.words());
     }
 
     fn finish(&self) {
         let back = self.core.nodes.drop_unused(self.core.words());
         self.core.give_back(back);
+        if !self.core.nodes.holds_any() {
+            self.core.connection.leave_place();
+        }
     }
 }

@@ -12,12 +12,13 @@
 //! - `capabilities` is INIT, with a reason for each flag;
 //! - `nodes` keeps what the server was asked to keep (lookup counts), and what it said for how long;
 //! - `notices` hears what the server says of its own accord;
-//! - `words` is what all clients of a server share, so that each sees what another changes;
+//! - `words` is what all clients of a server share, so that each sees what another changes,
+//!   `remembered` what one was told and all believe, `holders` who holds which nodes;
 //! - `filesystem`, `file` and `directory` are the driver API.
 //!
 //! A server's node numbers are the driver's. A server has one session, so all processes of a run
-//! have the same; a process must have looked one up to use it, for FORGET counts by process
-//! ([`culvert::Capabilities::transient_nodes`]).
+//! have the same; a process must have looked one up to use it, or found it where all remember what
+//! one has looked up ([`culvert::Capabilities::transient_nodes`]).
 #![no_std]
 #![warn(missing_docs)]
 
@@ -35,16 +36,21 @@ mod directory;
 mod estate;
 mod file;
 mod filesystem;
+mod holders;
+mod layout;
 mod listing;
 mod locks;
 mod lookups;
 mod nodes;
 pub mod notices;
 mod opens;
+mod remembered;
 mod settings;
 mod words;
 
 pub use estate::Estate;
 pub use filesystem::FuseFs;
+pub use holders::{Left, end_process};
+pub use opens::end_run;
 pub use settings::{InUse, Settings, place};
-pub use words::WORDS;
+pub use words::{Counts, WORDS};

@@ -4,10 +4,11 @@ use crate::{
     connection::Who,
     core::{Core, opcode},
     nodes::Found,
+    words::{ASKED, FOUND},
 };
 use alloc::vec::Vec;
 use culvert::{Access, Attributes, Caller, Errno, FileKind, Result};
-use culvert_wire::{Name, Operation, ROOT_ID, structures::AccessIn};
+use culvert_wire::{InitFlags, Name, Operation, ROOT_ID, structures::AccessIn};
 
 impl Core {
     /// LOOKUP, or what may still be believed of an earlier one. One reference.
@@ -15,7 +16,25 @@ impl Core {
         match self.nodes.find(self.words(), self.moment(), dir, name)? {
             Found::Absent => Err(Errno::ENOENT.into()),
             Found::Node(attributes) => Ok(attributes),
-            Found::Unknown(candidate) => self.ask_for(who, dir, name, candidate),
+            Found::Unknown(candidate) => match self.find_remembered(dir, name) {
+                Some(found) => found,
+                None => self.ask_for(who, dir, name, candidate),
+            },
+        }
+    }
+
+    /// What another process has looked up, if that may be believed. One reference.
+    fn find_remembered(&self, dir: u64, name: &[u8]) -> Option<Result<Attributes>> {
+        self.connection.settle_place();
+        let words = self.words();
+        let found = self.nodes.take_over(words, self.moment(), dir, name);
+        let (found, back) = found?;
+        self.give_back(back);
+        words.count(FOUND, 1);
+        match found {
+            Found::Absent => Some(Err(Errno::ENOENT.into())),
+            Found::Node(attributes) => Some(Ok(attributes)),
+            Found::Unknown(_) => None,
         }
     }
 
@@ -27,6 +46,7 @@ impl Core {
         candidate: Option<u64>,
     ) -> Result<Attributes> {
         let before = self.before(dir, name, candidate);
+        self.words().count(ASKED, 1);
         let wire = Name::new(name).ok_or(Errno::ENOENT)?;
         let operation = Operation::Lookup { name: wire };
         let entry = match self.connection.entry(who, dir, &operation) {
@@ -94,17 +114,29 @@ impl Core {
         if self.nodes.kind(node)? != FileKind::Symlink {
             return Err(Errno::EINVAL.into());
         }
+        // As its page cache (`fuse_get_link`, fs/fuse/dir.c): where the server says that links stay.
+        let cached = self.connection.agreed.has(InitFlags::CACHE_SYMLINKS);
+        let (words, (_, told)) = (self.words(), self.moment());
+        if cached && let Some(target) = words.remembered_target(told, node) {
+            words.count(FOUND, 1);
+            return Ok(target);
+        }
+        let stamp = words.content(node).now();
+        words.count(ASKED, 1);
         let mut target = self
             .connection
             .data(who, node, &Operation::Readlink {}, 4095)?;
         // `atime` may have moved.
-        self.words().node_changed(node);
+        words.node_changed(node);
         if let Some(end) = target.iter().position(|&byte| byte == 0) {
             target.truncate(end);
         }
-        match target.is_empty() {
-            true => Err(Errno::EIO.into()),
-            false => Ok(target),
+        if target.is_empty() {
+            return Err(Errno::EIO.into());
         }
+        if cached && words.content(node).now() == stamp {
+            words.remember_target((stamp, told), node, &target);
+        }
+        Ok(target)
     }
 }

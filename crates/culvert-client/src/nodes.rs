@@ -3,11 +3,16 @@
 //!
 //! A node stays known while the front end has a reference, a file or a hold on it, or while a node
 //! below it is known; then as long as there is room, since its next lookup would bring it again.
-//! What is dropped is given back by FORGET, unless a child of a fork may have it too: the server
-//! counts a process's lookups, and libfuse ends itself over a node that it has forgotten. Those
-//! lookups stay until the server ends.
+//! What is dropped is given back by FORGET: by the last that has a part in its account
+//! ([`crate::holders`]), a child of a fork among them. Lookups besides that, of a process for which
+//! there was no room, are not given back where a child may have them too, and stay until the server
+//! ends.
 
-use crate::words::Shared;
+use crate::{
+    holders::Account,
+    remembered::{NameRecord, NodeRecord},
+    words::Shared,
+};
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use culvert::{Attributes, Errno, FileKind, Node, Result, sync::Mutex};
 use culvert_wire::{ROOT_ID, structures::ForgetOne};
@@ -24,7 +29,9 @@ const JUST_NOW: u64 = 100_000_000;
 
 /// What is known of a node.
 struct Known {
-    /// What the server counts for this process.
+    /// By which this process holds it, together with others.
+    account: Option<Account>,
+    /// What the server counts for this process besides.
     lookups: u64,
     /// [`Shared::forks`] at the last of them.
     born: u64,
@@ -49,6 +56,7 @@ struct Known {
 impl Known {
     fn new(kind: FileKind, generation: Option<u64>) -> Self {
         Self {
+            account: None,
             lookups: 0,
             born: 0,
             references: 0,
@@ -228,6 +236,90 @@ impl Nodes {
         })
     }
 
+    /// What all remember of `name` in `dir`, if that may be believed and its node held: known here
+    /// from now on, as if this process had looked it up. None: the server is to be asked.
+    pub fn take_over(
+        &self,
+        words: Shared<'_>,
+        (now, told): (u64, u64),
+        dir: u64,
+        name: &[u8],
+    ) -> Option<(Found, Back)> {
+        let record = words.remembered_name((now, told), dir, name)?;
+        let mut table = self.0.lock();
+        if table.told != told || !table.nodes.contains_key(&dir) {
+            return None;
+        }
+        let named = Named {
+            node: record.node,
+            expires: record.expires,
+            stamp: record.stamp,
+            seen: now,
+        };
+        if record.node == 0 {
+            table.leave_known_name(dir, name);
+            table.put_name(dir, name, named);
+            return Some((Found::Absent, Vec::new()));
+        }
+        let node = record.node;
+        let found = words.remembered_node((now, told), node)?;
+        let (account, attributes) = (record.account?, found.attributes);
+        if node == ROOT_ID || node == dir {
+            return None;
+        }
+        match table.nodes.get(&node) {
+            // Another one, under its number.
+            Some(known)
+                if known.kind != attributes.kind
+                    || known.generation.is_some_and(|is| is != found.generation) =>
+            {
+                return None;
+            }
+            Some(known) if known.account.is_some() || known.lookups > 0 => {}
+            _ if !words.join(account) => return None,
+            _ => {
+                let new = || Known::new(attributes.kind, None);
+                table.nodes.entry(node).or_insert_with(new).account = Some(account);
+            }
+        }
+        let known = table.nodes.get_mut(&node)?;
+        known.generation = Some(found.generation);
+        known.references = known.references.saturating_add(1);
+        known.attributes = Some(attributes);
+        known.stamp = found.stamp;
+        known.expires = found.expires;
+        table.move_to(node, dir, name);
+        table.put_name(dir, name, named);
+        let back = match table.nodes.len() + table.named > table.sweep_at {
+            true => table.sweep(words, now),
+            false => Vec::new(),
+        };
+        Some((Found::Node(attributes), back))
+    }
+
+    /// What all remember of the attributes of `node`, which is known here, if that may be believed.
+    pub fn take_attributes(
+        &self,
+        words: Shared<'_>,
+        (now, told): (u64, u64),
+        node: u64,
+    ) -> Option<Attributes> {
+        let found = words.remembered_node((now, told), node)?;
+        let mut table = self.0.lock();
+        if table.told != told {
+            return None;
+        }
+        let known = table.nodes.get_mut(&node)?;
+        let other = known.generation.is_some_and(|is| is != found.generation);
+        if other || known.kind != found.attributes.kind {
+            return None;
+        }
+        known.attributes = Some(found.attributes);
+        known.stamp = found.stamp;
+        known.expires = found.expires;
+        Some(found.attributes)
+    }
+
     /// The directory that `name` in `dir` is, if that may be believed, whatever its attributes are
     /// now; one more reference on it.
     pub fn step(
@@ -281,6 +373,16 @@ impl Nodes {
         }
         table.leave_known_name(dir, name);
         let expires = before.now.saturating_add(valid);
+        if valid > 0 && table.told == before.told {
+            let known = NameRecord {
+                expires,
+                node: 0,
+                stamp: before.name,
+                told: before.told,
+                account: None,
+            };
+            words.remember_name(dir, name, &known);
+        }
         if table.nodes.contains_key(&dir) {
             table.put_name(
                 dir,
@@ -323,7 +425,7 @@ impl Nodes {
                 });
                 return (back, Err(Errno::EIO.into()));
             }
-            back.extend(table.drop_node(node, words.forks()));
+            back.extend(table.drop_node(node, words));
         }
         let stamp = words.of_node(node);
         let untold = before.told == table.told;
@@ -336,12 +438,21 @@ impl Nodes {
             .entry(node)
             .or_insert_with(|| Known::new(attributes.kind, None));
         known.generation = Some(entered.generation);
-        // A child of a fork since then has the node by those from before: they are not given back.
+        let first = known.account.is_none() && known.lookups == 0;
+        if first {
+            let (account, evicted) = words.open_account(node);
+            known.account = account;
+            back.extend(evicted.map(|nodeid| ForgetOne { nodeid, nlookup: 1 }));
+        }
+        // A child of a fork since then has the node by those from before, unless by the account:
+        // they are not given back.
         let forks = words.forks();
-        if core::mem::replace(&mut known.born, forks) != forks {
+        if core::mem::replace(&mut known.born, forks) != forks && known.account.is_none() {
             known.lookups = 0;
         }
-        known.lookups = known.lookups.saturating_add(1);
+        if !first || known.account.is_none() {
+            known.lookups = known.lookups.saturating_add(1);
+        }
         known.references = known.references.saturating_add(u64::from(reference));
         known.attributes = Some(*attributes);
         known.stamp = stamp;
@@ -349,6 +460,16 @@ impl Nodes {
             true => entered.attributes_expire,
             false => 0,
         };
+        let account = known.account;
+        if known.expires > before.now {
+            words.remember_node(&NodeRecord {
+                expires: known.expires,
+                generation: entered.generation,
+                stamp,
+                told: before.told,
+                attributes: *attributes,
+            });
+        }
         // Where it has a name, and this one has changed since, the other may be the newer.
         let changed = words.name(dir, name).now() != before.name;
         if !changed || known.name.is_none() {
@@ -362,6 +483,16 @@ impl Nodes {
                 stamp: before.name,
                 seen: before.now,
             };
+            if named.expires > before.now && account.is_some() {
+                let known = NameRecord {
+                    expires: named.expires,
+                    node,
+                    stamp: before.name,
+                    told: before.told,
+                    account,
+                };
+                words.remember_name(dir, name, &known);
+            }
             table.put_name(dir, name, named);
         }
         if table.nodes.len() + table.named > table.sweep_at {
@@ -393,6 +524,15 @@ impl Nodes {
         known.stamp = stamp;
         let steady = same && words.of_node(node) == stamp;
         known.expires = if steady { expires } else { 0 };
+        if let Some(generation) = known.generation.filter(|_| known.expires > 0) {
+            words.remember_node(&NodeRecord {
+                expires,
+                generation,
+                stamp,
+                told,
+                attributes: *attributes,
+            });
+        }
         Ok(())
     }
 
@@ -416,6 +556,8 @@ impl Nodes {
     pub fn keep(&self, node: u64) {
         if let Some(known) = self.0.lock().nodes.get_mut(&node) {
             known.lookups = 0;
+            // Nobody leaves it.
+            known.account = None;
         }
     }
 
@@ -434,20 +576,28 @@ impl Nodes {
         change(known);
         let nameless = known.name.is_none() && !known.is_used() && node != ROOT_ID;
         match nameless {
-            true => table.drop_node(node, words.forks()),
+            true => table.drop_node(node, words),
             false => Vec::new(),
         }
     }
 
     /// A file that another process, or an earlier program of this one, has opened: its node is
     /// known here from now on, by no lookup of ours.
-    pub fn adopt(&self, node: u64) {
+    pub fn adopt(&self, words: Shared<'_>, node: u64, account: Option<Account>) {
         let mut table = self.0.lock();
         let known = table
             .nodes
             .entry(node)
             .or_insert_with(|| Known::new(FileKind::Regular, None));
         known.uses = known.uses.saturating_add(1);
+        if known.account.is_none() && known.lookups == 0 {
+            known.account = account.filter(|&account| words.join(account));
+        }
+    }
+
+    /// The account by which this process holds `node`.
+    pub fn account(&self, node: u64) -> Option<Account> {
+        self.0.lock().nodes.get(&node)?.account
     }
 
     /// `node` was made in `dir` without a name.
@@ -464,7 +614,7 @@ impl Nodes {
         let mut table = self.0.lock();
         let node = table.leave_name(dir, name);
         match node.filter(|node| table.is_droppable(*node)) {
-            Some(node) => table.drop_node(node, words.forks()),
+            Some(node) => table.drop_node(node, words),
             None => Vec::new(),
         }
     }
@@ -488,7 +638,7 @@ impl Nodes {
                 table.move_to(node, from.0, from.1);
                 Vec::new()
             }
-            Some(node) if table.is_droppable(node) => table.drop_node(node, words.forks()),
+            Some(node) if table.is_droppable(node) => table.drop_node(node, words),
             _ => Vec::new(),
         }
     }
@@ -498,6 +648,18 @@ impl Nodes {
         let table = self.0.lock();
         let node = table.named(dir, name)?.node;
         Some((node, table.nodes.get(&node)?.kind))
+    }
+
+    /// The node that was looked up last as `name` in `dir`, or moved there.
+    pub fn last_node(&self, dir: u64, name: &[u8]) -> Option<u64> {
+        let table = self.0.lock();
+        let named = table.named(dir, name).map(|named| named.node);
+        let moved = || {
+            let is = |known: &Known| known.parent == dir && known.name.as_deref() == Some(name);
+            let found = table.nodes.iter().find(|(_, known)| is(known));
+            found.map(|(node, _)| *node)
+        };
+        named.filter(|&node| node != 0).or_else(moved)
     }
 
     /// The directory of `node`.
@@ -573,13 +735,43 @@ impl Nodes {
         table.sweep(words, u64::MAX)
     }
 
-    /// This is the child of a fork: what the parent has looked up is the parent's to give back.
-    pub fn forked(&self) {
+    /// Whether anything is held by an account.
+    pub fn has_accounts(&self) -> bool {
+        let table = self.0.lock();
+        table.nodes.values().any(|known| known.account.is_some())
+    }
+
+    /// Whether that is so, or a file open.
+    pub fn holds_any(&self) -> bool {
+        let table = self.0.lock();
+        let holds = |known: &Known| known.account.is_some() || known.uses > 0;
+        table.nodes.values().any(holds)
+    }
+
+    /// This is the child of a fork: what the parent has looked up is the parent's to give back. The
+    /// child has a part in the parent's accounts from here on; what the parent has given back
+    /// before it came to this is known no more.
+    pub fn forked(&self, words: Shared<'_>) {
         let mut table = self.0.lock();
         table.names.clear();
         table.named = 0;
-        for known in table.nodes.values_mut() {
+        let mut lost = Vec::new();
+        for (&node, known) in &mut table.nodes {
             known.lookups = 0;
+            match known.account {
+                Some(account) if words.join(account) => {}
+                Some(_) if words.place.is_some() => lost.push(node),
+                Some(account) => {
+                    words.keep(account);
+                    known.account = None;
+                }
+                None => {}
+            }
+        }
+        for node in lost {
+            if let Some(known) = table.nodes.remove(&node) {
+                table.leaves(known.parent);
+            }
         }
     }
 }
@@ -677,7 +869,7 @@ impl Table {
     }
 
     /// Drops a node that nobody uses.
-    fn drop_node(&mut self, node: u64, forks: u64) -> Back {
+    fn drop_node(&mut self, node: u64, words: Shared<'_>) -> Back {
         let Some(known) = self.nodes.remove(&node) else {
             return Vec::new();
         };
@@ -692,18 +884,26 @@ impl Table {
             names.remove(&**name);
             self.named = self.named.saturating_sub(1);
         }
+        let last = known.account.is_some_and(|account| match &known.name {
+            Some(_) => words.leave(account),
+            None => words.leave_nameless(account),
+        });
         // A child of a fork since then may have it, too.
-        let own = known.lookups > 0 && known.born == forks;
+        let held = known.account.is_some();
+        let own = match held || known.born == words.forks() {
+            true => known.lookups,
+            false => 0,
+        };
+        let nlookup = own + u64::from(last);
         let one = ForgetOne {
             nodeid: node,
-            nlookup: known.lookups,
+            nlookup,
         };
-        own.then_some(one).into_iter().collect()
+        (nlookup > 0).then_some(one).into_iter().collect()
     }
 
     /// Drops nodes that nobody uses, from the leaves up, and names that are not believed.
     fn sweep(&mut self, words: Shared<'_>, now: u64) -> Back {
-        let forks = words.forks();
         let mut back = Vec::new();
         loop {
             let unused = self.nodes.iter().filter(|(_, known)| {
@@ -718,7 +918,7 @@ impl Table {
                 break;
             }
             for node in unused {
-                back.extend(self.drop_node(node, forks));
+                back.extend(self.drop_node(node, words));
             }
         }
         if self.named > KEPT {

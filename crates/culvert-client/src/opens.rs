@@ -9,15 +9,17 @@ use crate::{
     changes::wire_name,
     connection::Who,
     core::{Core, opcode},
-    words::OPENS,
+    holders::{Account, Left},
+    words::{OPENS, Shared, WORDS},
 };
-use core::sync::atomic::Ordering::SeqCst;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use culvert::{
     Access, Attributes, Caller, Errno, FileKind, Node, OpenFlags, Result, SetAttributes,
 };
 use culvert_wire::{
     InitFlags, Operation, Text,
-    structures::{CreateIn, MknodIn, OpenIn, OpenOut, ReleaseIn},
+    structures::{CreateIn, ForgetOne, MknodIn, OpenIn, OpenOut, ReleaseIn},
 };
 
 const O_CREAT: u32 = 0o100;
@@ -47,10 +49,58 @@ impl From<OpenOut> for Handle {
     }
 }
 
-/// States of a file that is open in several processes.
+/// States of a file that is open in several processes: nobody's; of somebody who is about to change
+/// it; open.
 const FREE: u64 = 0;
 const CLAIMED: u64 = 1;
 const OPEN: u64 = 2;
+
+impl Shared<'_> {
+    /// No process of the run with this number ([`crate::place`]) is there any more.
+    fn end_files_of_run(self, run: u64) -> Left {
+        let mut left = Left::default();
+        for [state, handle, node, place, account] in (0..OPENS).filter_map(|at| self.open(at)) {
+            let is_its = place.load(SeqCst) >> 32 == run >> 32;
+            if !is_its
+                || state
+                    .compare_exchange(OPEN, CLAIMED, SeqCst, SeqCst)
+                    .is_err()
+            {
+                continue;
+            }
+            let (node, fh) = (node.load(SeqCst), handle.load(SeqCst));
+            let account = Account::of_word(account.load(SeqCst));
+            state.store(FREE, SeqCst);
+            left.files.push((node, fh));
+            if let Some(account) = account
+                && !self.has_files(account)
+                && self.leave_files(account)
+            {
+                left.nodes.push(node);
+            }
+        }
+        left
+    }
+
+    /// Whether files that several processes have open hold their node by `account`.
+    fn has_files(self, account: Account) -> bool {
+        let mut all = (0..OPENS).filter_map(|index| self.open(index));
+        all.any(|[state, _, _, _, of]| {
+            state.load(SeqCst) == OPEN && of.load(SeqCst) == account.word()
+        })
+    }
+}
+
+/// What the run in directory `run` has left, which nobody is part of any more; as
+/// [`crate::end_process`].
+#[must_use]
+pub fn end_run(words: &[AtomicU64], run: &[u8]) -> Left {
+    if words.len() < WORDS {
+        return Left::default();
+    }
+    let words = Shared::of(words);
+    words.end_files_of_run(crate::place(run, &[]))
+}
 
 impl Core {
     fn kills(&self, who: Who, flags: OpenFlags) -> u32 {
@@ -300,7 +350,7 @@ impl Core {
     pub fn share(&self, node: u64, fh: u64) -> Option<usize> {
         let words = self.words();
         (0..OPENS).find(|&index| {
-            let Some([state, handle, of, place]) = words.open(index) else {
+            let Some([state, handle, of, place, held]) = words.open(index) else {
                 return false;
             };
             let claimed = state
@@ -310,20 +360,23 @@ impl Core {
                 handle.store(fh, SeqCst);
                 of.store(node, SeqCst);
                 place.store(self.connection.settings.place, SeqCst);
+                let account = self.nodes.account(node);
+                let account = account.filter(|&account| words.join_files(account));
+                held.store(account.map_or(0, Account::word), SeqCst);
                 state.store(OPEN, SeqCst);
             }
             claimed
         })
     }
 
-    /// Whether number `index` is the open file `fh` of `node`.
-    pub fn is_shared(&self, index: usize, node: u64, fh: u64) -> bool {
-        let Some([state, handle, of, place]) = self.words().open(index) else {
-            return false;
-        };
+    /// Whether number `index` is the open file `fh` of `node`; with the account by which its node
+    /// is held.
+    pub fn is_shared(&self, index: usize, node: u64, fh: u64) -> Option<Option<Account>> {
+        let [state, handle, of, place, account] = self.words().open(index)?;
         let is_open = state.load(SeqCst) == OPEN && handle.load(SeqCst) == fh;
         let here = place.load(SeqCst) == self.connection.settings.place;
-        is_open && of.load(SeqCst) == node && here
+        let is_it = is_open && of.load(SeqCst) == node && here;
+        is_it.then(|| Account::of_word(account.load(SeqCst)))
     }
 
     /// This process does not have an open file of `node` any more that several had. Where nobody
@@ -336,14 +389,15 @@ impl Core {
             return;
         }
         let (words, here) = (self.words(), self.connection.settings.place);
-        let all = (0..OPENS).filter_map(|index| words.open(index)?.as_array());
-        for [state, handle, of, place] in all {
+        let mut accounts = Vec::new();
+        let all = (0..OPENS).filter_map(|index| words.open(index));
+        for [state, handle, of, place, account] in all {
             let is_open = state.load(SeqCst) == OPEN && of.load(SeqCst) == node;
             // Of another run's nothing is known here.
             if !is_open || place.load(SeqCst) != here {
                 continue;
             }
-            let fh = handle.load(SeqCst);
+            let (fh, account) = (handle.load(SeqCst), account.load(SeqCst));
             if state
                 .compare_exchange(OPEN, CLAIMED, SeqCst, SeqCst)
                 .is_ok()
@@ -355,6 +409,15 @@ impl Core {
                 };
                 state.store(FREE, SeqCst);
                 self.release_handle(who, node, &closed, 0);
+                accounts.extend(Account::of_word(account));
+            }
+        }
+        for account in accounts {
+            if !words.has_files(account) && words.leave_files(account) {
+                self.give_back(alloc::vec![ForgetOne {
+                    nodeid: node,
+                    nlookup: 1
+                }]);
             }
         }
     }

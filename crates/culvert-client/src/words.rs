@@ -1,7 +1,7 @@
 //! What all clients of a server share, in the words that [`Channel::words`] gives them: what the
 //! server does not have, what has changed, and which files are open in several processes.
 //!
-//! What a client caches is its own; it is believed while the word of its node or name is what it
+//! What is cached, by a client or by all ([`crate::remembered`]), is believed while the word of its node or name is what it
 //! was before the server was asked. Whoever has changed something adds to that word before the call
 //! returns. So a process that knows of a change sees it, as in the kernel's one cache, and a hit
 //! costs a load. Several nodes have the same word: too much is asked then, never too little.
@@ -10,61 +10,97 @@
 //! changed for as long as the server allows at most, or close what is open. It could do both by
 //! requests of its own.
 
+use crate::layout::{
+    ACCOUNTS_AT, CONTENTS, COUNTERS_AT, KNOWN, LINKS, NAMED, NAMES, NODES, OPENS_AT, PLACES,
+    PLACES_AT, Records,
+};
+pub use crate::layout::{OPEN_WORDS, OPENS, WORDS};
 use alloc::{boxed::Box, vec::Vec};
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use culvert_slots::Channel;
-
-/// How many words a client wants: 64 KiB hold them.
-pub const WORDS: usize = 8 + NODES + NAMES + CONTENTS + OPENS * OPEN_WORDS;
-const _: () = assert!(WORDS <= 8192);
-const NODES: usize = 1024;
-const NAMES: usize = 4096;
-const CONTENTS: usize = 512;
-/// Files that are open in several processes at once; what is more is not closed before the end.
-pub const OPENS: usize = 600;
-/// State, handle, node, place.
-const OPEN_WORDS: usize = 4;
 
 const LACKS: usize = 0;
 const FORKS: usize = 1;
 const CHANGES: usize = 2;
+/// Names and attributes that were found where all remember them.
+pub const FOUND: usize = 4;
+/// Those that the server was asked for.
+pub const ASKED: usize = 5;
+/// Records that were ever used.
+pub const REMEMBERED: usize = 6;
 
 /// The words of [`Channel::words`], or one's own where there are not enough of them.
 pub struct Words {
     own: Box<[AtomicU64]>,
+    /// [`Shared::place`].
+    place: AtomicU32,
+    /// A place was asked for.
+    settled: AtomicBool,
 }
+
+/// No place.
+const NOWHERE: u32 = u32::MAX;
 
 /// The words, as they are for one operation.
 #[derive(Clone, Copy)]
 pub struct Shared<'a> {
-    words: &'a [AtomicU64],
+    pub words: &'a [AtomicU64],
     /// Others see them.
     pub is_shared: bool,
+    /// This process's place among the holders of nodes ([`crate::holders`]).
+    pub place: Option<u32>,
 }
 
 impl Words {
     /// What `channel` has.
     pub fn of(channel: &dyn Channel) -> Self {
         let missing = channel.words().len() < WORDS;
-        let count = if missing { WORDS } else { 0 };
+        let count = if missing { ACCOUNTS_AT } else { 0 };
         let words: Vec<_> = (0..count).map(|_| AtomicU64::new(0)).collect();
         Self {
             own: words.into_boxed_slice(),
+            place: AtomicU32::new(NOWHERE),
+            settled: AtomicBool::new(false),
         }
     }
 
     /// The words.
     pub fn get<'a>(&'a self, channel: &'a dyn Channel) -> Shared<'a> {
+        let place = Some(self.place.load(Relaxed)).filter(|&place| place != NOWHERE);
         match channel.words() {
             words if words.len() >= WORDS => Shared {
                 words,
                 is_shared: true,
+                place,
             },
             _ => Shared {
                 words: &self.own,
                 is_shared: false,
+                place: None,
             },
         }
+    }
+
+    /// This process has a place from here on, if there is one.
+    pub fn settle(&self, channel: &dyn Channel) {
+        if self.place.load(Relaxed) != NOWHERE || self.settled.swap(true, Relaxed) {
+            return;
+        }
+        if let Some(place) = self.get(channel).take_place(channel.identity()) {
+            self.place.store(place, Relaxed);
+        }
+    }
+
+    /// This process is the child of a fork: its parent's place is not its own.
+    pub fn forked(&self) {
+        self.settled.store(false, Relaxed);
+        self.place.store(NOWHERE, Relaxed);
+    }
+
+    /// Nothing is held any more.
+    pub fn leave(&self, channel: &dyn Channel) {
+        self.get(channel).leave_place(channel.identity());
+        self.place.store(NOWHERE, Relaxed);
     }
 }
 
@@ -83,6 +119,7 @@ impl<'a> Shared<'a> {
         Self {
             words,
             is_shared: true,
+            place: None,
         }
     }
 
@@ -119,8 +156,35 @@ impl<'a> Shared<'a> {
         }
     }
 
+    /// So many more; see [`FOUND`].
+    pub fn count(self, which: usize, more: u64) {
+        if let Some(word) = self.word(which) {
+            word.fetch_add(more, Relaxed);
+        }
+    }
+
+    /// The process that has place `place`.
+    pub fn place_word(self, place: usize) -> Option<&'a AtomicU64> {
+        self.word(PLACES_AT + place).filter(|_| place < PLACES)
+    }
+
+    /// Records of names, attributes, and targets of links.
+    pub const fn names(self) -> Records {
+        NAMED
+    }
+
+    /// As said.
+    pub const fn attributes(self) -> Records {
+        KNOWN
+    }
+
+    /// As said.
+    pub const fn links(self) -> Records {
+        LINKS
+    }
+
     fn node_word(self, node: u64) -> Counter<'a> {
-        Counter(self.word(8 + mixed(node, &[]) % NODES))
+        Counter(self.word(COUNTERS_AT + mixed(node, &[]) % NODES))
     }
 
     /// How often the attributes of `node` have changed.
@@ -141,20 +205,48 @@ impl<'a> Shared<'a> {
 
     /// What counts the changes of the bytes of `node`.
     pub fn content(self, node: u64) -> Counter<'a> {
-        Counter(self.word(8 + NODES + NAMES + mixed(node, &[]) % CONTENTS))
+        let at = COUNTERS_AT + NODES + NAMES;
+        Counter(self.word(at + mixed(node, &[]) % CONTENTS))
     }
 
     /// What counts the changes of `name` in `dir`.
     pub fn name(self, dir: u64, name: &[u8]) -> Counter<'a> {
-        Counter(self.word(8 + NODES + mixed(dir, name) % NAMES))
+        Counter(self.word(COUNTERS_AT + NODES + mixed(dir, name) % NAMES))
     }
 
     /// Open file number `index` of those in several processes.
-    pub fn open(self, index: usize) -> Option<&'a [AtomicU64]> {
-        let start = 8 + NODES + NAMES + CONTENTS + index.checked_mul(OPEN_WORDS)?;
-        (index < OPENS)
-            .then(|| self.words.get(start..start + OPEN_WORDS))
-            .flatten()
+    pub fn open(self, index: usize) -> Option<&'a [AtomicU64; OPEN_WORDS]> {
+        let start = OPENS_AT + index.checked_mul(OPEN_WORDS)?;
+        let words = self.words.get(start..start + OPEN_WORDS);
+        words.filter(|_| index < OPENS)?.as_array()
+    }
+}
+
+/// What was counted of a server's clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Names, attributes and links that a process has found where all remember them.
+    pub found: u64,
+    /// Those that the server was asked for.
+    pub asked: u64,
+    /// Records that are in use.
+    pub remembered: u64,
+    /// Processes that hold nodes.
+    pub processes: u64,
+}
+
+impl Counts {
+    /// Those in `words`.
+    #[must_use]
+    pub fn of(words: &[AtomicU64]) -> Self {
+        let words = Shared::of(words);
+        let places = (0..PLACES).filter_map(|place| words.place_word(place));
+        Self {
+            found: words.value(FOUND),
+            asked: words.value(ASKED),
+            remembered: words.value(REMEMBERED),
+            processes: places.filter(|word| word.load(Relaxed) != 0).count() as u64,
+        }
     }
 }
 

@@ -25,7 +25,7 @@ pub const SLOTS: usize = 128;
 pub const LARGEST: usize = (1 << 20) + 2 * PAGE;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"culvslot");
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The name of the area in the mount directory.
 pub const AREA: &CStr = c"area";
@@ -150,7 +150,7 @@ pub(crate) struct Slot {
 const HEADER: usize = PAGE;
 const TABLE: usize = size_of::<Slot>() * SLOTS;
 /// Words that clients share, whatever they mean.
-const WORDS: usize = 16384;
+const WORDS: usize = 1 << 18;
 const WORDS_AT: usize = HEADER + TABLE.next_multiple_of(PAGE);
 const OPENS_AT: usize = WORDS_AT + size_of::<[AtomicU64; WORDS]>();
 const PAYLOADS: usize = OPENS_AT + size_of::<Entries>();
@@ -236,9 +236,16 @@ impl Area {
     }
 
     /// Words that clients share.
-    pub(crate) fn words(&self) -> &[AtomicU64; WORDS] {
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: they lie behind the table; all of them are atomic words.
-        unsafe { &*self.mapping.start().add(WORDS_AT).cast() }
+        unsafe {
+            &*self
+                .mapping
+                .start()
+                .add(WORDS_AT)
+                .cast::<[AtomicU64; WORDS]>()
+        }
     }
 
     /// What is open at the server.

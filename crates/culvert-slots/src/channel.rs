@@ -158,6 +158,12 @@ pub trait Channel: Send + Sync {
         &[]
     }
 
+    /// Tells this client from all others of the server, also from those that were before; 0, the
+    /// default: nobody could say when it is gone, so that it shares no lookups with others.
+    fn identity(&self) -> u64 {
+        0
+    }
+
     /// A descriptor on the backing file that the server has registered as number `id`
     /// (`FUSE_DEV_IOC_BACKING_OPEN`), perhaps by `O_PATH`, for passthrough. The client takes a
     /// description of its own from it.

@@ -561,6 +561,10 @@ impl<H: Held> Channel for Client<H> {
         note_closed(self.area.opens(), self.identity(), node, handle);
     }
 
+    fn identity(&self) -> u64 {
+        Self::identity(self).0
+    }
+
     fn forked(&self) {
         self.own.store(0, Relaxed);
         self.pending.lock().clear();
@@ -623,6 +627,22 @@ impl Area {
     pub fn process_of(identity: u64) -> Option<u32> {
         let identity = Identity(identity);
         identity.is_here().then(|| identity.number())
+    }
+
+    /// Whether the process that has told the guardian `identity` is known to be gone.
+    #[must_use]
+    pub fn is_gone(identity: u64) -> bool {
+        Identity(identity).is_gone()
+    }
+
+    /// Whether the server has a request in hand whose process is gone, or that nobody waits for.
+    #[must_use]
+    pub fn has_orphans(&self) -> bool {
+        (0..SLOTS).any(|index| {
+            let slot = self.slot(index);
+            slot.owner.load(SeqCst) == Identity::ORPHAN.0
+                && Word(slot.word.load(SeqCst)).state() == Some(State::Taken)
+        })
     }
 
     /// The process that reads requests, opened; none if it is gone, or in another PID namespace.

@@ -3,13 +3,20 @@
 //!
 //! Each of its threads sleeps until something happens.
 
-use super::{DEVICE, DEVICE_PATH, HOST, heirs::Heirs, lines::Lines, shared, start::Job};
+use super::{
+    DEVICE, DEVICE_PATH, HOST,
+    heirs::Heirs,
+    left::{self, caller},
+    lines::Lines,
+    shared,
+    start::Job,
+};
 use crate::{
     failure::{Failure, reason, shown},
     logs::until_over,
 };
 use culvert_run::files::c_string;
-use culvert_slots::{Area, BELL, Caller, Client, GUARD, LARGEST, open_fifo};
+use culvert_slots::{Area, BELL, Client, GUARD, LARGEST, open_fifo};
 use culvert_sys::raw::general::{
     SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU,
 };
@@ -23,6 +30,7 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::unix::{ffi::OsStrExt, process::CommandExt},
+    path::PathBuf,
     process::{Command, Stdio},
     sync::{
         Arc,
@@ -189,13 +197,15 @@ impl<'a> Guardian<'a> {
             return;
         }
         let (job, over) = (self.job.clone(), self.sender.clone());
+        let client = self.client.clone();
         thread::spawn(move || {
             until_over(&job.run);
             // Who reads its programs' output is not kept waiting.
             if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
                 let _ = rustix::stdio::dup2_stderr(&nothing);
             }
-            shared::until_unused(&job.mount, job.entry.as_deref());
+            let ended = |run: PathBuf| left::end_run(&client, &run);
+            shared::until_unused(&job.mount, job.entry.as_deref(), ended);
             let _ = over.send(Event::Over);
         });
         let mut lives = true;
@@ -397,14 +407,6 @@ fn reap(child: i32, area: &Area, events: &Sender<Event>) {
                 return;
             }
         }
-    }
-}
-
-fn caller() -> Caller {
-    Caller {
-        uid: process::geteuid(),
-        gid: process::getegid(),
-        pid: process::getpid(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What programs leave that die: their slots are freed, and what they had open is released.
 
+use super::left;
 use culvert_client::Estate;
 use culvert_slots::Client;
 use culvert_sys::{OwnedFd, process};
@@ -34,6 +35,7 @@ impl Heirs {
     /// thread of its own waits for what the server has in hand, where there is anything.
     pub fn died(&self, identity: u64) {
         if !self.client.has_left(identity) {
+            left::end_process(self.client.area(), identity);
             return;
         }
         let (client, bell) = (self.client.clone(), self.bell.clone());
@@ -48,6 +50,7 @@ impl Heirs {
                 Some(estate) => client.bury(identity, estate),
                 None => client.area().died(identity, &*bell),
             }
+            left::end_process(client.area(), identity);
         });
     }
 }

@@ -11,6 +11,7 @@
 pub mod command;
 mod guardian;
 mod heirs;
+mod left;
 mod lines;
 mod place;
 mod shared;
@@ -19,6 +20,7 @@ mod start;
 pub use culvert_drivers::fuse::is_served;
 pub use guardian::guard;
 pub use place::Place;
+pub use shared::listed;
 pub use start::{Job, start};
 
 /// The word with which the command becomes a guardian.

@@ -263,8 +263,8 @@ pub fn uses(directory: &Path, run: &Path) -> io::Result<()> {
 }
 
 /// Returns when the mount in `directory`, of which `entry` tells, is over: when no run uses it any
-/// more. Nobody finds it from then on.
-pub fn until_unused(directory: &Path, entry: Option<&Path>) {
+/// more, each of which `ended` hears of. Nobody finds it from then on.
+pub fn until_unused(directory: &Path, entry: Option<&Path>, ended: impl Fn(PathBuf)) {
     let users = || -> Vec<PathBuf> {
         let all = fs::read_dir(directory.join(USERS)).into_iter().flatten();
         all.flatten().map(|user| user.path()).collect()
@@ -273,6 +273,7 @@ pub fn until_unused(directory: &Path, entry: Option<&Path>) {
         for user in users() {
             if let Ok(run) = fs::read_link(&user) {
                 until_over(&run);
+                ended(run);
             }
             let _ = fs::remove_file(&user);
         }
@@ -285,6 +286,47 @@ pub fn until_unused(directory: &Path, entry: Option<&Path>) {
             return;
         }
     }
+}
+
+/// The mounts of this user that runs use, and what is counted of them, for people.
+pub fn listed() -> String {
+    let Ok((base, _)) = open_base() else {
+        return String::new();
+    };
+    let entries = fs::read_dir(base.join(ENTRIES)).into_iter().flatten();
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let bytes = fs::read(entry.path()).ok()?;
+            let (name, identity) = bytes.split_at_checked(NAME)?;
+            let name = OsStr::from_bytes(name);
+            let directory = is_identifier(name.as_bytes()).then(|| base.join(name))?;
+            lines(&directory, identity)
+        })
+        .collect()
+}
+
+fn lines(directory: &Path, identity: &[u8]) -> Option<String> {
+    let opened = trusted(directory, trust::user()).ok()?;
+    let area = Area::open(&opened).ok().filter(|_| is_guarded(&opened))?;
+    let (length, rest) = identity.split_first_chunk()?;
+    let driver = rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    let target = fs::read_link(directory.join(culvert_preload::fuse_server::TARGET)).ok()?;
+    let counts = culvert_client::Counts::of(area.words());
+    let users = fs::read_dir(directory.join(USERS));
+    Some(format!(
+        "{} on {} in {} runs\n  server {}, {} processes with files or names\n  \
+         {} times a process has found what another was told, {} names, attributes and links were \
+         asked for, {} are remembered\n",
+        shown(path(driver)),
+        shown(&target),
+        users.into_iter().flatten().count(),
+        area.server(),
+        counts.processes,
+        counts.found,
+        counts.asked,
+        counts.remembered,
+    ))
 }
 
 #[cfg(test)]
@@ -382,7 +424,7 @@ mod tests {
         entry(&base).put(&place, &Identity(Vec::new())).unwrap();
         let waiting = std::thread::spawn({
             let (place, at) = (place.clone(), at.clone());
-            move || until_unused(&place, Some(&at))
+            move || until_unused(&place, Some(&at), drop)
         });
         // The first to hold the entry keeps the end waiting, and may join.
         let held = entry(&base);
@@ -403,7 +445,7 @@ mod tests {
             .put(&base.join("fedcba9876543210"), &Identity(Vec::new()))
             .unwrap();
         drop(other);
-        until_unused(&place, Some(&at));
+        until_unused(&place, Some(&at), drop);
         assert!(at.exists());
         fs::remove_dir_all(&base).unwrap();
     }

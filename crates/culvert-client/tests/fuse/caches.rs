@@ -138,13 +138,196 @@ fn lookups_are_given_back_but_not_what_a_child_of_a_fork_may_have() {
         }
         client.forget(culvert::Node(2), 3);
         if forks {
-            // The parent, which only hears of it by the words.
-            server.client().forked(false);
+            // From here on it is the child; the parent is there still.
+            client.forked(false);
         }
         server.line.counted();
         client.finish();
         let forgets = server.line.counted().get("Forget").copied();
         assert_eq!(forgets, (!forks).then_some(1));
+        // The parent is killed: the node is remembered for others.
+        assert_eq!(server.line.gone().nodes, Vec::new());
+    }
+}
+
+#[test]
+fn what_one_process_has_looked_up_no_other_asks_for() {
+    let server = believed(1000);
+    let (one, other, third) = (server.client(), server.client(), server.client());
+    let node = |client: &culvert_client::FuseFs| {
+        let found = client.lookup(&WHO, client.root(), b"name");
+        found.expect("it is there").attributes.node
+    };
+    let absent = |client: &culvert_client::FuseFs| {
+        let none = client.lookup(&WHO, client.root(), b"none").map(|_| ());
+        assert_eq!(none.expect_err("it is not").errno(), Errno::ENOENT);
+    };
+    let known = node(&one);
+    absent(&one);
+    assert_eq!(server.line.counted()["Lookup"], 2);
+    for client in [&other, &third] {
+        assert_eq!(node(client), known);
+        absent(client);
+        client.attributes(&WHO, known).expect("it has some");
+    }
+    assert_eq!(server.line.counted(), Default::default());
+    // The node stays when all have done with it, and nobody asks for it again.
+    for client in [&one, &third, &other] {
+        client.forget(known, 1);
+        client.finish();
+    }
+    let later = server.client();
+    assert_eq!(node(&later), known);
+    assert_eq!(server.line.counted(), Default::default());
+    let counts = culvert_client::Counts::of(server.line.words());
+    assert_eq!((counts.found, counts.asked, counts.processes), (5, 2, 1));
+}
+
+#[test]
+fn who_is_last_to_have_a_removed_file_gives_it_back() {
+    let served = Served::new(Box::new(Memory::new()));
+    let (one, other) = (served.client(), served.client());
+    let (node, file) = made(&one, b"file");
+    let root = one.root();
+    other.lookup(&WHO, root, b"file").expect("it is there");
+    served.line.counted();
+    other.unlink(&WHO, root, b"file").expect("it is removed");
+    other.forget(node, 1);
+    assert_eq!(served.line.counted().get("Forget"), None);
+    drop(file);
+    one.unlink(&WHO, root, b"file").expect_err("it is gone");
+    one.forget(node, 1);
+    assert_eq!(served.line.counted()["Forget"], 1);
+}
+
+#[test]
+fn what_the_server_keeps_for_all_is_bounded() {
+    use std::sync::{Arc, atomic::AtomicU64, atomic::Ordering::SeqCst};
+    const MOST: u64 = 16384;
+    let kept = Arc::new(AtomicU64::new(0));
+    let counts = Arc::clone(&kept);
+    let server = Server::new(move |_, operation| match operation {
+        Operation::Lookup { name } => {
+            let node = str::from_utf8(name.bytes()).ok()?.parse().ok()?;
+            counts.fetch_add(1, SeqCst);
+            let entry = EntryOut {
+                nodeid: node,
+                entry_valid: 1000,
+                attr_valid: 1000,
+                attr: Attr {
+                    mode: 0o100644,
+                    nlink: 1,
+                    ..Attr::default()
+                },
+                ..EntryOut::default()
+            };
+            Some(replied(entry.bytes()))
+        }
+        Operation::Forget { forget } => {
+            counts.fetch_sub(forget.nlookup, SeqCst);
+            None
+        }
+        Operation::BatchForget { forgets, .. } => {
+            let all = forgets.iter().map(|one| one.nlookup).sum();
+            counts.fetch_sub(all, SeqCst);
+            None
+        }
+        _ => None,
+    });
+    for _ in 0..2 {
+        let client = server.client();
+        for number in 2..3 * MOST {
+            let name = number.to_string();
+            let found = client.lookup(&WHO, client.root(), name.as_bytes());
+            client.forget(found.expect("it is there").attributes.node, 1);
+        }
+        assert!(kept.load(SeqCst) < 3 * MOST, "{kept:?}");
+        client.finish();
+        assert!(kept.load(SeqCst) <= MOST, "{kept:?}");
+    }
+}
+
+#[test]
+fn what_a_killed_process_held_is_held_no_more() {
+    let served = Served::new(Box::new(Memory::new()));
+    let one = served.client();
+    let (node, file) = made(&one, b"file");
+    let root = one.root();
+    let other = served.client();
+    other.lookup(&WHO, root, b"file").expect("it is there");
+    one.unlink(&WHO, root, b"file").expect("it is removed");
+    drop(file);
+    served.line.counted();
+    one.forget(node, 1);
+    assert_eq!(served.line.counted().get("Forget"), None);
+    // The second is killed, which was the last.
+    assert_eq!(served.line.gone().nodes, [node.0]);
+    assert_eq!(served.line.gone(), culvert_client::Left::default());
+    std::mem::forget(other);
+}
+
+#[test]
+fn files_of_several_processes_are_closed_with_their_run() {
+    let served = Served::new(Box::new(Memory::new()));
+    let settings = culvert_client::Settings {
+        place: culvert_client::place(b"/run", b"/target"),
+        ..crate::ours::settings()
+    };
+    let client = served.client_with(settings);
+    let (node, file) = made(&client, b"file");
+    file.shared();
+    let words = served.line.words();
+    assert_eq!(culvert_client::end_run(words, b"/other").files, []);
+    let left = culvert_client::end_run(words, b"/run");
+    assert_eq!((left.files.len(), left.files[0].0), (1, node.0));
+    assert_eq!(culvert_client::end_run(words, b"/run").files, []);
+}
+
+#[test]
+fn what_all_share_may_be_anything() {
+    let served = Served::new(Box::new(Memory::new()));
+    let first = served.client();
+    for name in [&b"a"[..], b"b", b"c"] {
+        made(&first, name);
+    }
+    let mut random = 12345_u64;
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    for round in 0..200 {
+        let client = served.client();
+        let words = served.line.words();
+        for _ in 0..words.len() / 8 {
+            let at = next() as usize % words.len();
+            let value = match next() % 4 {
+                0 => next(),
+                1 => words[next() as usize % words.len()].load(std::sync::atomic::Ordering::SeqCst),
+                2 => next() % 8,
+                _ => u64::MAX,
+            };
+            words[at].store(value, std::sync::atomic::Ordering::SeqCst);
+        }
+        let root = client.root();
+        for name in [&b"a"[..], b"b", b"none"] {
+            if let Ok(found) = client.lookup(&WHO, root, name) {
+                let node = found.attributes.node;
+                let _ = client.attributes(&WHO, node);
+                if let Ok(Opened::Driven(file)) = client.open(&WHO, node, OpenFlags::READ) {
+                    let _ = file.save();
+                    let _ = client.restore(&WHO, node, OpenFlags::READ, &[7; 24]);
+                }
+                client.forget(node, 1);
+            }
+        }
+        if round % 3 == 0 {
+            client.forked(false);
+        }
+        client.finish();
+        let _ = served.line.gone();
+        let _ = culvert_client::end_run(words, b"/run");
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Line {
     /// How many requests of each number were sent.
     counts: Mutex<BTreeMap<u32, u64>>,
     words: Vec<AtomicU64>,
+    /// Of clients, as they have said them.
+    identities: Mutex<Vec<u64>>,
     init: Mutex<[u8; 64]>,
     largest: usize,
 }
@@ -58,6 +60,7 @@ impl Line {
             notifications: AtomicU64::new(0),
             counts: Mutex::default(),
             words: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            identities: Mutex::default(),
             init: Mutex::new([0; 64]),
             largest,
         })
@@ -135,6 +138,17 @@ impl Line {
         (unique, [header.bytes(), body].concat())
     }
 
+    /// What the clients share.
+    pub fn words(&self) -> &[AtomicU64] {
+        &self.words
+    }
+
+    /// The client that has said last who it is, is gone: what it has left.
+    pub fn gone(&self) -> culvert_client::Left {
+        let identity = locked(&self.identities).last().copied();
+        culvert_client::end_process(&self.words, identity.unwrap_or(0))
+    }
+
     /// How many requests there were, by name, since this was asked last.
     pub fn counted(&self) -> BTreeMap<&'static str, u64> {
         let counts = std::mem::take(&mut *locked(&self.counts));
@@ -195,5 +209,12 @@ impl Channel for End {
 
     fn words(&self) -> &[AtomicU64] {
         &self.0.words
+    }
+
+    fn identity(&self) -> u64 {
+        // Where it lies, as long as it is there.
+        let identity = std::ptr::from_ref(self) as u64;
+        locked(&self.0.identities).push(identity);
+        identity
     }
 }

@@ -312,3 +312,40 @@ print(os.stat(\"{target}/file\").st_size)
         done.report()
     );
 }
+
+/// A mount whose server notes its requests in `log`, and lets names and attributes be believed.
+fn noting(place: &Place) -> String {
+    format!(
+        "type=fuse,\"command=bindfs -d -o entry_timeout=1000 -o attr_timeout=1000 %s %m 2> {}\"",
+        place.text("log")
+    )
+}
+
+#[test]
+fn what_one_program_has_looked_up_others_do_not_ask_the_server_for() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("believed");
+    let script = format!(
+        r#"stat {target}/file > {target}/../first
+        asked() {{ grep -c 'opcode: \(LOOKUP\|GETATTR\|FORGET\|BATCH_FORGET\) ' {log}; }}
+        before=$(asked); [ $before -gt 0 ] || echo nothing is noted
+        for i in 1 2 3 4 5; do stat {target}/file | cmp - {target}/../first; done
+        echo $(($(asked) - before))
+        rm {target}/file; stat {target}/file 2>&1 | grep -o 'No such file.*'
+        {culvert} list | grep -o 'fuse on .* in 1 runs'"#,
+        target = place.text("target"),
+        log = place.text("log"),
+        culvert = world().culvert.display(),
+    );
+    let done = place.run(&noting(&place), &script);
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    let listed = format!("fuse on {} in 1 runs", place.text("target"));
+    assert_eq!(
+        done.text(),
+        format!("0\nNo such file or directory\n{listed}\n"),
+        "{}",
+        done.report()
+    );
+}
