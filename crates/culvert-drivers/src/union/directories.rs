@@ -8,7 +8,7 @@ use alloc::{sync::Arc, vec::Vec};
 use culvert::{Caller, Errno, FileKind, Node, Result};
 
 /// A directory, and a name in it.
-type Place = (Node, Vec<u8>);
+pub type Place = (Node, Vec<u8>);
 
 /// How many directories that some branch lacks are looked for there, from one upwards.
 const DEEPEST: usize = 128;
@@ -99,7 +99,7 @@ impl Core {
     }
 
     /// What is known of directory `dir`, and where it was seen last.
-    fn known_directory(&self, dir: Node) -> Result<(Parts, Option<Place>)> {
+    pub fn known_directory(&self, dir: Node) -> Result<(Parts, Option<Place>)> {
         let known = self.nodes.with(dir, |known| {
             let mut parts = alloc::vec![None; self.branches.len()];
             for member in &known.members {

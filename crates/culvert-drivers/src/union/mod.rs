@@ -16,6 +16,7 @@ mod file;
 mod filesystem;
 mod follow;
 mod found;
+mod lazily;
 mod listing;
 mod making;
 mod moves;

@@ -24,7 +24,10 @@ impl Core {
         }
         let _changing = self.names.change();
         let old_parts = self.directory(caller, from.0)?;
-        let new_parts = self.directory(caller, to.0)?;
+        let new_parts = match to.0 == from.0 {
+            true => old_parts.clone(),
+            false => self.directory(caller, to.0)?,
+        };
         let news = self.all(caller, &new_parts, to.1, false, Look::Glance)?;
         // What another branch hides at the new name is linked there.
         let look = match news.is_empty() {

@@ -202,6 +202,23 @@ impl Nodes {
         Some(node)
     }
 
+    /// The directory that was seen last as `name` in `dir`, with one reference, should it have been
+    /// used lately.
+    pub fn used_lately(&self, dir: Node, name: &[u8]) -> Option<Node> {
+        let mut table = self.table.lock();
+        if self.keeper.table() != 0 {
+            return None;
+        }
+        let is = |key: &&Key| {
+            let known = table.known.get(key);
+            let place = known.and_then(|known| known.place.as_ref());
+            place.is_some_and(|(above, called)| (*above, &called[..]) == (dir, name))
+        };
+        let key = table.recent.iter().find(is).copied()?;
+        table.known.get_mut(&key)?.references += 1;
+        Some(key.1)
+    }
+
     /// The branch has given a reference on `member` of `node`, which was known by its name.
     pub fn firm(&self, node: Node, member: Member) -> Returned {
         let mut table = self.table.lock();

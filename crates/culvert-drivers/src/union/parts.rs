@@ -158,6 +158,9 @@ impl Core {
         path: &[u8],
         follow: Follow,
     ) -> Option<Result<Reached>> {
+        if let Some(reached) = self.reach_lately(caller, from, path, follow) {
+            return Some(reached);
+        }
         let mut parent = from;
         let mut parts = match self.directory(caller, from) {
             Ok(parts) => parts,
