@@ -144,6 +144,11 @@ impl KeptFd {
         this.number.taken()
     }
 
+    /// Whether its number is none that the program may want; always so where nobody moves any.
+    pub const fn is_out_of_the_way(&self) -> bool {
+        matches!(self.number, Number::Kept(_)) || self.keeper.adopt.is_none()
+    }
+
     /// The table that it is in.
     pub const fn table(&self) -> usize {
         self.table

@@ -70,6 +70,11 @@ impl Keeper {
     pub fn node(mount: MountId, node: Node, references: References<'static>) -> Self {
         Self::Node(references, Hold::of(get().mounts, mount, node))
     }
+
+    /// Whether the node was gone before it could be held.
+    pub const fn is_gone(&self) -> bool {
+        matches!(self, Self::Node(_, None))
+    }
 }
 
 /// The state of an intercepted process.

@@ -104,6 +104,12 @@ pub trait FileSystem: Send + Sync {
     /// look at them one by one. None: the default; also for paths with links on the way, and
     /// whenever the driver would rather be asked step by step. References as `walk` gives them.
     ///
+    /// A driver may know what is reached by its name alone, until it is opened, held
+    /// ([`FileSystem::hold`]) or looked in: it is `ESTALE` once that name is another's, and the front end
+    /// looks again. What is done to it meanwhile is done to what has the name at that moment. So this is
+    /// for the one call that the path is of. The same goes for what [`FileSystem::create`] gives with
+    /// [`OpenFlags::LENDS`], when it is closed.
+    ///
     /// - `ENOENT`: a component before the last is missing. A missing last one is no error, see
     ///   [`Reached::entry`].
     /// - `ENOTDIR`, `EACCES`: as [`FileSystem::walk`].

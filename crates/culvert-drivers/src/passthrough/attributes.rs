@@ -1,6 +1,6 @@
 //! Attributes as the kernel tells and takes them.
 
-use super::kernel::{Link, device, kind};
+use super::kernel::{Link, Name, device, kind};
 use culvert::{Attributes, Errno, Node, Result, SetAttributes, Timespec};
 use culvert_sys::fd::{BorrowedFd, CWD};
 use culvert_sys::flags::AtFlags;
@@ -40,6 +40,8 @@ pub(crate) enum Target<'a> {
     Place(BorrowedFd<'a>),
     /// An open file.
     File(BorrowedFd<'a>),
+    /// A name in a directory, not followed.
+    Name(BorrowedFd<'a>, &'a Name),
 }
 
 /// Makes `changes`; the first that the kernel refuses ends it. Owner, mode and times are refused
@@ -63,13 +65,20 @@ pub(crate) fn change(target: Target<'_>, changes: &SetAttributes) -> Result<()> 
 fn change_owner(target: Target<'_>, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
     const SAME: u32 = u32::MAX;
     let (uid, gid) = (uid.unwrap_or(SAME), gid.unwrap_or(SAME));
-    let (Target::Place(fd) | Target::File(fd)) = target;
-    Ok(fs::fchownat(fd, c"", uid, gid, AtFlags::EMPTY_PATH)?)
+    let (fd, name, flags) = match target {
+        Target::Place(fd) | Target::File(fd) => (fd, c"", AtFlags::EMPTY_PATH),
+        Target::Name(dir, name) => (dir, name.terminated(), AtFlags::SYMLINK_NOFOLLOW),
+    };
+    Ok(fs::fchownat(fd, name, uid, gid, flags)?)
 }
 
 fn change_permissions(target: Target<'_>, mode: u32) -> Result<()> {
     match target {
         Target::File(fd) => Ok(fs::fchmod(fd, mode)?),
+        Target::Name(dir, name) => {
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            Ok(fs::fchmodat2(dir, name.terminated(), mode, flags)?)
+        }
         Target::Place(fd) => match fs::fchmodat2(fd, c"", mode, AtFlags::EMPTY_PATH) {
             // Before Linux 6.6, or under a filter that does not know the call.
             Err(Errno::ENOSYS | Errno::EPERM) => Ok(fs::fchmodat(CWD, Link::new(fd).path(), mode)?),
@@ -82,6 +91,8 @@ fn change_size(target: Target<'_>, size: u64) -> Result<()> {
     match target {
         Target::File(fd) => Ok(fs::ftruncate(fd, size)?),
         Target::Place(fd) => Ok(fs::truncate(Link::new(fd).path(), size)?),
+        // There is no call that would not follow a link.
+        Target::Name(..) => Err(Errno::ENOSYS.into()),
     }
 }
 
@@ -92,6 +103,10 @@ fn change_times(target: Target<'_>, changes: &SetAttributes) -> Result<()> {
     let none = AtFlags::empty();
     let answer = match target {
         Target::File(fd) => fs::utimensat(fd, None, times, none),
+        Target::Name(dir, name) => {
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            fs::utimensat(dir, Some(name.terminated()), times, flags)
+        }
         Target::Place(fd) => {
             match fs::utimensat(fd, Some(c""), times, AtFlags::EMPTY_PATH) {
                 // Before Linux 5.8 only by path.

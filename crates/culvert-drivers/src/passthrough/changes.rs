@@ -1,14 +1,17 @@
 //! Names made, moved and removed, files opened.
 
-use super::attributes::attributes;
+use super::attributes::{Target, attributes, change};
 use super::filesystem::PassthroughFs;
 use super::inotify::{CREATE, DELETE, MOVED_FROM, MOVED_TO};
-use super::kernel::{self, Name, O_CREAT, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_PATH, O_TMPFILE};
+use super::kernel::{
+    self, Name, O_CLOEXEC, O_CREAT, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_PATH, O_TMPFILE,
+};
 use super::object::Object;
+use super::seen::{Named, changed};
 use core::ffi::CStr;
 use culvert::{
     Attributes, Caller, Entry, Errno, FileKind, Node, OpenFlags, Opened, RenameFlags, Result,
-    Rights,
+    Rights, SetAttributes,
 };
 use culvert_sys::fd::BorrowedFd;
 use culvert_sys::flags::AtFlags;
@@ -62,6 +65,82 @@ impl PassthroughFs {
         Ok(self.opened(node, file?, flags))
     }
 
+    /// The same of what is used by its name. None: it is to be opened by its descriptor.
+    pub(super) fn open_named(
+        &self,
+        node: Node,
+        named: &Named,
+        flags: OpenFlags,
+    ) -> Option<Result<Opened>> {
+        if named.kind != FileKind::Regular {
+            return None;
+        }
+        if (flags.write() || flags.truncate()) && self.options.read_only {
+            return Some(Err(Errno::EROFS.into()));
+        }
+        // openat2(2) takes no flag that it does not know.
+        const UNKNOWN: u32 = !0o37777703;
+        let how = flags.0 & KEPT & !O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
+        if how & UNKNOWN != 0 {
+            return None;
+        }
+        let (dir, name) = (named.directory.fd(), &named.name);
+        let file = match kernel::open_no_link(dir, name, self.readable(how)) {
+            // The caller may write it, but not read it.
+            Err(error) if error.errno() == Errno::EACCES && self.readable(how) != how => {
+                kernel::open_no_link(dir, name, how)
+            }
+            opened => opened,
+        };
+        let file = match file {
+            // There is no openat2(2), or a filter that does not know it; EPERM: O_NOATIME as well.
+            Err(error) if matches!(error.errno(), Errno::ENOSYS | Errno::EPERM | Errno::EAGAIN) => {
+                return None;
+            }
+            file => file.map_err(changed),
+        };
+        Some(
+            file.and_then(|file| match named.is(&kernel::status(&file, None)?) {
+                true => Ok(self.opened(node, file, flags)),
+                false => Err(Errno::ESTALE.into()),
+            }),
+        )
+    }
+
+    /// Makes `changes` to what is used by its name. None: they are to be made by its descriptor.
+    pub(super) fn change_named(
+        &self,
+        node: Node,
+        named: &Named,
+        changes: &SetAttributes,
+    ) -> Option<Result<Attributes>> {
+        if changes.size.is_some() || changes.is_empty() {
+            return None;
+        }
+        let target = Target::Name(named.directory.fd(), &named.name);
+        match change(target, changes) {
+            // A call that is not there, or not to be had for links.
+            Err(error)
+                if matches!(
+                    error.errno(),
+                    Errno::ENOSYS | Errno::EPERM | Errno::EINVAL | Errno::EOPNOTSUPP
+                ) =>
+            {
+                None
+            }
+            Err(error) => Some(Err(changed(error))),
+            Ok(()) => Some(match named.status() {
+                Ok(status) => attributes(node, &status),
+                // It was changed, whatever others have done to the name since.
+                Err(_) => Ok(Attributes {
+                    node,
+                    permissions: changes.permissions.unwrap_or(0),
+                    ..gone(named.kind).attributes
+                }),
+            }),
+        }
+    }
+
     /// `flags` of a file without a descriptor to offer: what it holds is read, too, when a program
     /// that is not intercepted inherits a description for writing only.
     fn readable(&self, flags: u32) -> u32 {
@@ -105,8 +184,20 @@ impl PassthroughFs {
             let own = [(dir, called, CREATE)];
             match self.doing(&own, || kernel::open_at(object.fd(), &name, new, mode)) {
                 Ok(file) => {
-                    let place = kernel::reopen(&file, O_PATH)?;
-                    let entry = self.entry(place, Some((dir, &name)))?;
+                    let status = kernel::status(&file, None)?;
+                    // A front end that takes the descriptor keeps no more than the open file.
+                    let lends = flags.has(OpenFlags::LENDS);
+                    let place = Some((dir, &name)).filter(|_| lends);
+                    let seen = place.and_then(|place| self.nodes.see(&status, place));
+                    let entry = match seen {
+                        Some(node) => Entry {
+                            attributes: attributes(node, &status)?,
+                        },
+                        None => {
+                            let place = kernel::reopen(&file, O_PATH)?;
+                            self.entry(place, Some((dir, &name)))?
+                        }
+                    };
                     return Ok((entry, self.opened(entry.attributes.node, file, flags)));
                 }
                 Err(error) if error.errno() == Errno::EEXIST && !flags.exclusive() => {}
@@ -214,6 +305,9 @@ impl PassthroughFs {
             Ok(fs::unlinkat(object.fd(), name.terminated(), flags)?)
         })?;
         self.nodes.unnamed(held, (dir, &name));
+        if flags.contains(AtFlags::REMOVEDIR) {
+            self.nodes.forget_recent();
+        }
         Ok(())
     }
 

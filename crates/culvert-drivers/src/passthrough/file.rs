@@ -3,7 +3,7 @@
 use super::attributes::{Target, attributes, change};
 use super::kernel::{seek, status};
 use crate::descriptor::{Keeper, KeptFd, LentFd, OwnedFd, duplicate};
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::any::Any;
 use culvert::sync::Mutex;
 use culvert::{
@@ -21,7 +21,7 @@ use culvert_sys::{fs, ioctl};
 /// ends writes at `RLIMIT_FSIZE`. Offset and status flags of the descriptor's description are
 /// nobody else's.
 pub struct DescriptorFile {
-    held: Held,
+    held: Arc<Held>,
     node: Node,
     inode: u64,
     /// Held where the description's own offset counts.
@@ -34,10 +34,27 @@ pub struct DescriptorFile {
     _kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
-enum Held {
+/// The descriptor of an open file.
+pub(super) enum Held {
+    /// The driver's own.
     Kept(KeptFd),
     /// Perhaps the program's.
     Lent(LentFd),
+}
+
+impl Held {
+    #[inline]
+    fn raw(&self) -> i32 {
+        match self {
+            Self::Kept(kept) => kept.raw(),
+            Self::Lent(lent) => lent.raw(),
+        }
+    }
+
+    /// The descriptor as it is now.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        BorrowedFd::number(self.raw())
+    }
 }
 
 impl DescriptorFile {
@@ -48,7 +65,7 @@ impl DescriptorFile {
     }
 
     /// The same of one that is kept, or borrowed, already.
-    pub const fn on(held: KeptFd, node: Node, inode: u64) -> Self {
+    pub fn on(held: KeptFd, node: Node, inode: u64) -> Self {
         Self::holding(Held::Kept(held), node, inode)
     }
 
@@ -58,9 +75,9 @@ impl DescriptorFile {
         Self::holding(held, node, inode).backed(true)
     }
 
-    const fn holding(held: Held, node: Node, inode: u64) -> Self {
+    fn holding(held: Held, node: Node, inode: u64) -> Self {
         Self {
-            held,
+            held: Arc::new(held),
             node,
             inode,
             offset: Mutex::new(()),
@@ -92,12 +109,14 @@ impl DescriptorFile {
         }
     }
 
+    /// What its descriptor is.
+    pub(super) const fn held(&self) -> &Arc<Held> {
+        &self.held
+    }
+
     #[inline]
     fn raw(&self) -> i32 {
-        match &self.held {
-            Held::Kept(kept) => kept.raw(),
-            Held::Lent(lent) => lent.raw(),
-        }
+        self.held.raw()
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
@@ -269,7 +288,7 @@ impl File for DescriptorFile {
     }
 
     fn lend_descriptor(&self, number: Option<i32>) -> Result<()> {
-        match (&self.held, number) {
+        match (&*self.held, number) {
             (Held::Lent(lent), Some(number)) => lent.lend(number),
             (Held::Lent(lent), None) => lent.keep()?,
             (Held::Kept(_), _) => {}
@@ -284,7 +303,7 @@ impl File for DescriptorFile {
     /// Closing a descriptor is what makes a network file system tell of writes that failed late;
     /// this closes one. Where the program has the descriptor itself its close does.
     fn flush(&self) -> Result<()> {
-        if matches!(&self.held, Held::Lent(lent) if lent.is_lent()) {
+        if matches!(&*self.held, Held::Lent(lent) if lent.is_lent()) {
             return Ok(());
         }
         let Ok(other) = duplicate(self.fd()) else {

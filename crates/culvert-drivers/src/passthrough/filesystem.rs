@@ -7,6 +7,7 @@ use super::kernel::{self, Link, Name, proc_needed};
 use super::nodes::{Nodes, Place};
 use super::object::Object;
 use super::options::Options;
+use super::seen::changed;
 use super::watch::{WATCHED, Watch};
 use crate::descriptor::{Keeper, KeptFd, NodeBook, OwnedFd, duplicate};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
@@ -44,8 +45,12 @@ impl PassthroughFs {
         book: Option<&'static dyn NodeBook>,
         limit: Option<usize>,
     ) -> Result<Self> {
+        let mut nodes = Nodes::new(root, keeper, book, limit)?;
+        // Below layers of programs. Not in servers, which act for others, and where it counts by which
+        // names nodes were found.
+        nodes.sees = options.backed && limit.is_none() && book.is_none() && !options.watch;
         Ok(Self {
-            nodes: Arc::new(Nodes::new(root, keeper, book, limit)?),
+            nodes: Arc::new(nodes),
             holds: Holds::new(keeper),
             keeper,
             options,
@@ -65,14 +70,67 @@ impl PassthroughFs {
 
     /// What `name` in `dir` is now, with one reference.
     pub(super) fn find(&self, dir: Node, object: &Object, name: &Name) -> Result<Entry> {
+        self.look_at((dir, object), name, false)
+    }
+
+    /// The same; with `seen` it need not be opened.
+    fn look_at(&self, (dir, object): (Node, &Object), name: &Name, seen: bool) -> Result<Entry> {
         let asked = self.nodes.now();
         let status = kernel::status(object.fd(), Some(name))?;
-        if let Some(node) = self.nodes.refer(&status, asked, Some((dir, name))) {
+        let place = Some((dir, name));
+        let node = self.nodes.refer(&status, asked, place);
+        let node = node.or_else(|| self.nodes.see(&status, place.filter(|_| seen)?));
+        if let Some(node) = node {
             let attributes = attributes(node, &status)?;
             return Ok(Entry { attributes });
         }
         let found = kernel::open_place(object.fd(), name)?;
-        self.entry(found, Some((dir, name)))
+        self.entry(found, place)
+    }
+
+    /// The directory `path` below `from`, passing no link, with one reference; it stays open for a
+    /// while.
+    ///
+    /// - `ELOOP`, `EXDEV`, `EAGAIN`, `ENOSYS`, `EPERM`: as `find_below`.
+    fn directory_below(
+        &self,
+        (from, object): (Node, &Object),
+        path: &[u8],
+    ) -> Result<(Node, Arc<Object>)> {
+        let is_one = !path.contains(&b'/');
+        let asked = self.nodes.now();
+        let found = match is_one {
+            true => None,
+            false => Some(kernel::open_directory_below(object.fd(), path)?),
+        };
+        let name = match is_one {
+            true => Some(Name::new(path)?),
+            false => None,
+        };
+        let of = found.as_ref().map_or(object.fd(), OwnedFd::borrow);
+        let status = kernel::status(of, name.as_ref())?;
+        match kernel::kind(&status)? {
+            FileKind::Directory => {}
+            FileKind::Symlink => return Err(Errno::ELOOP.into()),
+            _ => return Err(Errno::ENOTDIR.into()),
+        }
+        let place = name.as_ref().map(|name| (from, name));
+        let node = match (self.nodes.refer(&status, asked, place), found, &name) {
+            (Some(node), ..) => node,
+            (None, Some(found), _) => self.entry(found, None)?.attributes.node,
+            (None, None, Some(name)) => {
+                let found = kernel::open_place(object.fd(), name)?;
+                self.entry(found, place)?.attributes.node
+            }
+            (None, None, None) => return Err(Errno::EIO.into()),
+        };
+        let object = self.directory(node).map_err(|_| {
+            self.nodes.forget(node, 1);
+            // It is something else by now: the path is walked.
+            Errno::EAGAIN
+        })?;
+        self.nodes.looked_in(node);
+        Ok((node, object))
     }
 
     /// What `path` below `from` is, and its directory, with one reference on each.
@@ -87,15 +145,11 @@ impl PassthroughFs {
             Some(slash) => {
                 let name = Name::new(path.get(slash + 1..).unwrap_or_default())?;
                 let above = path.get(..slash).unwrap_or_default();
-                let above = kernel::open_directory_below(from_object.fd(), above)?;
-                let parent = self.entry(above, None)?.attributes.node;
-                let object = self.directory(parent);
-                let object = object.inspect_err(|_| self.nodes.forget(parent, 1))?;
+                let (parent, object) = self.directory_below((from, &from_object), above)?;
                 (parent, object, name)
             }
         };
-        let found = kernel::open_place(object.fd(), &name)
-            .and_then(|found| self.entry(found, Some((parent, &name))));
+        let found = self.look_at((parent, &object), &name, true);
         let entry = match found {
             Ok(entry) => Some(entry),
             Err(error) if error.errno() == Errno::ENOENT => None,
@@ -148,7 +202,8 @@ impl PassthroughFs {
     }
 
     fn pinned(&self, node: Node, file: DescriptorFile) -> Box<dyn File> {
-        Box::new(file.keeping(Box::new(self.nodes.pin(node))))
+        let pin = self.nodes.pin_file(node, file.held());
+        Box::new(file.keeping(Box::new(pin)))
     }
 
     /// Whether files are served by calls. Read-only ones must be unless the kernel's mount is
@@ -219,6 +274,7 @@ impl FileSystem for PassthroughFs {
 
     fn lookup(&self, _caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
         let (object, name) = (self.directory(dir)?, Name::new(name)?);
+        self.nodes.looked_in(dir);
         match self.watching() {
             Some(watch) => self.find_watched(watch, dir, &object, &name),
             None => self.find(dir, &object, &name),
@@ -261,7 +317,11 @@ impl FileSystem for PassthroughFs {
     }
 
     fn path_of(&self, node: Node) -> Result<Vec<u8>> {
-        let object = self.object(node)?;
+        let object = self.object(node).map_err(|error| match error.errno() {
+            // What is known by its name has none where that is another's by now.
+            Errno::ESTALE if self.nodes.knows(node) => Errno::ENOENT.into(),
+            _ => error,
+        })?;
         let path = kernel::path_of(object.fd())?;
         let path = self.below_root(&path)?.ok_or(Errno::ENOENT)?;
         // The kernel marks names that are gone, and marks are not told from names.
@@ -274,13 +334,20 @@ impl FileSystem for PassthroughFs {
     }
 
     fn attributes(&self, _: &Caller<'_>, node: Node) -> Result<Attributes> {
+        if let Some(named) = self.nodes.named(node) {
+            return attributes(node, &named.status()?);
+        }
         let object = self.object(node)?;
         attributes(node, &kernel::status(object.fd(), None)?)
     }
 
     fn access(&self, _caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
-        let object = self.object(node)?;
-        let kind = object.kind;
+        let named = self.nodes.named(node);
+        let object = match &named {
+            Some(named) => named.directory.clone(),
+            None => self.object(node)?,
+        };
+        let kind = named.as_ref().map_or(object.kind, |named| named.kind);
         let stored = matches!(
             kind,
             FileKind::Regular | FileKind::Directory | FileKind::Symlink
@@ -289,10 +356,30 @@ impl FileSystem for PassthroughFs {
             return Err(Errno::EROFS.into());
         }
         // The thread acts as the caller, for access(2) too.
-        kernel::access(object.fd(), access.0)
+        match named {
+            Some(named) => match kernel::access_at(object.fd(), &named.name, access.0) {
+                // Before Linux 5.8, or under a filter that does not know the call.
+                Err(error) if matches!(error.errno(), Errno::ENOSYS | Errno::EPERM) => {
+                    kernel::access(self.object(node)?.fd(), access.0)
+                }
+                answer => answer.map_err(changed),
+            },
+            None => kernel::access(object.fd(), access.0),
+        }
     }
 
     fn readlink(&self, _: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
+        if let Some(named) = self.nodes.named(node) {
+            if named.kind != FileKind::Symlink {
+                return Err(Errno::EINVAL.into());
+            }
+            let target = fs::read_link(named.directory.fd(), named.name.terminated());
+            return target.map_err(|errno| match errno {
+                // It was one.
+                Errno::EINVAL => Errno::ESTALE.into(),
+                errno => changed(errno),
+            });
+        }
         let object = self.object(node)?;
         match object.kind {
             FileKind::Symlink => kernel::link_target(object.fd()),
@@ -301,6 +388,11 @@ impl FileSystem for PassthroughFs {
     }
 
     fn open(&self, _caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
+        if let Some(named) = self.nodes.named(node)
+            && let Some(opened) = self.open_named(node, &named, flags)
+        {
+            return opened;
+        }
         let object = self.object(node)?;
         self.open_object(node, &object, flags)
     }
@@ -389,6 +481,11 @@ impl FileSystem for PassthroughFs {
         changes: &SetAttributes,
     ) -> Result<Attributes> {
         self.writable()?;
+        if let Some(named) = self.nodes.named(node)
+            && let Some(changed) = self.change_named(node, &named, changes)
+        {
+            return changed;
+        }
         let object = self.object(node)?;
         attributes::change(Target::Place(object.fd()), changes)?;
         attributes(node, &kernel::status(object.fd(), None)?)

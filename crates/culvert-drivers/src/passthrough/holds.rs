@@ -2,7 +2,8 @@
 //! goes on to be listed as whoever opened it might.
 
 use super::kernel;
-use super::nodes::{Nodes, Pin};
+use super::nodes::Nodes;
+use super::pins::Pin;
 use super::table::Key;
 use crate::descriptor::{Keeper, KeptFd};
 use alloc::{

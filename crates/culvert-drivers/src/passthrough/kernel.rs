@@ -218,6 +218,21 @@ pub(crate) fn access(fd: impl AsFd, mode: u32) -> Result<()> {
     }
 }
 
+/// The same of `name` in `dir`, not followed.
+///
+/// - `ENOSYS`, `EPERM`: there is no such call here.
+pub(crate) fn access_at(dir: impl AsFd, name: &Name, mode: u32) -> Result<()> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EACCESS;
+    Ok(fs::faccessat2(dir, name.terminated(), mode, flags)?)
+}
+
+/// Opens `name` in `dir`, which must be no link. `flags` say whether it is closed on exec.
+pub(crate) fn open_no_link(dir: impl AsFd, name: &Name, flags: u32) -> Result<OwnedFd> {
+    let flags = OFlags::from_bits(flags);
+    let path = name.terminated();
+    Ok(fs::openat2(dir, path, flags, 0, Resolve::NO_SYMLINKS)?)
+}
+
 /// lseek(2).
 pub(crate) fn seek(fd: impl AsFd, offset: u64, whence: u32) -> Result<u64> {
     Ok(fs::seek(fd, offset as i64, whence)?)

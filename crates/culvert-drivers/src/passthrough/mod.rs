@@ -24,8 +24,10 @@ mod listing;
 mod nodes;
 mod object;
 mod options;
+mod pins;
 mod prepare;
 mod search;
+mod seen;
 mod table;
 mod watch;
 

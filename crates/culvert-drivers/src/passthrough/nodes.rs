@@ -31,14 +31,16 @@ pub(super) type Place<'a> = (Node, &'a Name);
 /// All nodes of a mount in this process.
 pub(super) struct Nodes {
     root: (Node, Arc<Object>),
-    keeper: Keeper,
+    pub(super) keeper: Keeper,
     book: Option<&'static dyn NodeBook>,
+    /// Whether nodes are made without a descriptor until one is needed (`seen`).
+    pub(super) sees: bool,
     /// None: all nodes have descriptors.
     closing: Option<Closing>,
     /// Some are opened again by names: all where there are no handles, else what is on other mounts
     /// below the root.
     by_names: AtomicBool,
-    table: Mutex<NodeTable>,
+    pub(super) table: Mutex<NodeTable>,
 }
 
 impl Nodes {
@@ -62,6 +64,7 @@ impl Nodes {
             root: (Node(object.identity.1), Arc::new(object)),
             keeper,
             book,
+            sees: false,
             by_names: AtomicBool::new(
                 closing
                     .as_ref()
@@ -127,6 +130,11 @@ impl Nodes {
         (self.root.0, &self.root.1)
     }
 
+    /// The root's object.
+    pub(super) fn root_object(&self) -> Arc<Object> {
+        self.root.1.clone()
+    }
+
     /// The number of inode `inode` of `device`.
     pub fn number(&self, identity: (u64, u64)) -> Node {
         number(self.root.1.identity.0, identity)
@@ -142,11 +150,16 @@ impl Nodes {
             let key = self.key(&table, node).ok_or(Errno::ESTALE)?;
             let found = table.known.get_mut(&key).ok_or(Errno::ESTALE)?;
             found.used = true;
-            if let Some(object) = found.object() {
-                return Ok(object.clone());
+            match &found.state {
+                NodeState::Open { object, .. } => return Ok(object.clone()),
+                NodeState::Closed(_) => (key, false),
+                NodeState::Seen(_) => (key, true),
             }
-            key
         };
+        let (key, is_seen) = key;
+        if is_seen {
+            return self.open_seen(key);
+        }
         self.open_again(key)
     }
 
@@ -163,6 +176,7 @@ impl Nodes {
                 let known = table.known.get(&key).ok_or(Errno::ESTALE)?;
                 match &known.state {
                     NodeState::Open { object, .. } => above = object.clone(),
+                    NodeState::Seen(_) => return Err(Errno::ESTALE.into()),
                     NodeState::Closed(closed) => {
                         if closed.handle.is_none() {
                             next = known.parent;
@@ -183,7 +197,12 @@ impl Nodes {
         Ok(above)
     }
 
-    fn object(&self, descriptor: OwnedFd, identity: (u64, u64), kind: FileKind) -> Arc<Object> {
+    pub(super) fn object(
+        &self,
+        descriptor: OwnedFd,
+        identity: (u64, u64),
+        kind: FileKind,
+    ) -> Arc<Object> {
         // Outside the lock: the embedder has locks of its own.
         Arc::new(Object {
             held: self.keeper.keep(descriptor),
@@ -194,7 +213,7 @@ impl Nodes {
     }
 
     /// Where `node` stands for the calling thread.
-    fn key(&self, table: &NodeTable, node: Node) -> Option<Key> {
+    pub(super) fn key(&self, table: &NodeTable, node: Node) -> Option<Key> {
         let own = (self.keeper.table(), node);
         if own.0 == 0 || table.known.contains_key(&own) {
             return Some(own);
@@ -205,12 +224,15 @@ impl Nodes {
     }
 
     /// The node that `status` describes: its number, unless that belongs to an inode that is gone,
-    /// which was closed and is still asked for.
-    fn node(&self, table: &NodeTable, status: &statx) -> Node {
+    /// which has no descriptor and is still asked for.
+    pub(super) fn node(&self, table: &NodeTable, status: &statx) -> Node {
         let node = self.number(identity(status));
         let known = table.known.get(&(self.keeper.table(), node));
         match known.map(|known| &known.state) {
             Some(NodeState::Closed(closed)) if closed.birth != birth(status) => {
+                Node(mix(mix(birth(status)) ^ node.0).max(1))
+            }
+            Some(NodeState::Seen(seen)) if seen.is_another(status) => {
                 Node(mix(mix(birth(status)) ^ node.0).max(1))
             }
             _ => node,
@@ -260,8 +282,18 @@ impl Nodes {
         if matches!(&found.state, NodeState::Closed(closed) if closed.birth == 0) {
             return None;
         }
+        // Nothing keeps it what it is but an open file.
+        let is_seen = match &found.state {
+            NodeState::Seen(seen) if seen.file.is_none() => return None,
+            NodeState::Seen(_) => true,
+            _ => false,
+        };
         found.references += 1;
         found.note(node, self.book);
+        if let Some(place) = place.filter(|_| is_seen) {
+            // Where it is found when that file is closed.
+            self.name(&mut table, key, place);
+        }
         if let Some(place) = self.name_needed(status, place) {
             self.name(&mut table, key, place);
         }
@@ -393,32 +425,6 @@ impl Nodes {
             known.references = known.references.saturating_sub(count);
             known.note(node, self.book);
         });
-    }
-
-    /// Keeps `node`, and its descriptor, until what is returned is dropped: while a file is open on
-    /// it.
-    pub fn pin(self: &Arc<Self>, node: Node) -> Pin {
-        let key = (self.keeper.table(), node);
-        let mut table = self.table.lock();
-        let found = table.known.get_mut(&key).map(|known| {
-            known.pins += 1;
-            known.files += 1;
-        });
-        Pin(found.map(|()| (self.clone(), key)))
-    }
-}
-
-/// A node that is kept for an open file.
-pub(super) struct Pin(Option<(Arc<Nodes>, Key)>);
-
-impl Drop for Pin {
-    fn drop(&mut self) {
-        if let Some((nodes, key)) = self.0.take() {
-            nodes.table.lock().release(key, |known| {
-                known.pins -= 1;
-                known.files -= 1;
-            });
-        }
     }
 }
 

@@ -30,7 +30,10 @@ impl PassthroughFs {
         match self.nodes.get(node) {
             // Where nodes are closed the kernel looks up anew what is stale.
             Err(error)
-                if error.errno() == Errno::ESTALE && node != GONE && !self.nodes.closes() =>
+                if error.errno() == Errno::ESTALE
+                    && node != GONE
+                    && !self.nodes.closes()
+                    && !self.nodes.knows(node) =>
             {
                 self.search(node)
             }

@@ -2,10 +2,11 @@
 
 use super::closed::{Closed, Closing};
 use super::object::Object;
+use super::seen::Seen;
 use crate::descriptor::NodeBook;
 use alloc::{
     boxed::Box,
-    collections::{BTreeMap, btree_map::Entry as Slot},
+    collections::{BTreeMap, VecDeque, btree_map::Entry as Slot},
     sync::Arc,
     vec::Vec,
 };
@@ -32,6 +33,8 @@ pub(super) struct Known {
     pub files: u32,
     /// Since the clock's hand last came by.
     pub used: bool,
+    /// One of `pins` is for its having been looked in lately.
+    pub recent: bool,
     /// The directory that is pinned for this node; none for those in the root.
     pub parent: Option<Key>,
     /// Its name there, where it may be needed.
@@ -47,6 +50,8 @@ pub(super) enum NodeState {
         place: u32,
     },
     Closed(Box<Closed>),
+    /// Known by its name alone.
+    Seen(Box<Seen>),
 }
 
 impl Known {
@@ -57,6 +62,7 @@ impl Known {
             pins: 0,
             files: 0,
             used: false,
+            recent: false,
             parent: None,
             name: None,
             entered: 0,
@@ -67,7 +73,7 @@ impl Known {
     pub fn object(&self) -> Option<&Arc<Object>> {
         match &self.state {
             NodeState::Open { object, .. } => Some(object),
-            NodeState::Closed(_) => None,
+            NodeState::Closed(_) | NodeState::Seen(_) => None,
         }
     }
 
@@ -76,6 +82,7 @@ impl Known {
         match &self.state {
             NodeState::Open { object, .. } => object.identity,
             NodeState::Closed(closed) => closed.identity,
+            NodeState::Seen(seen) => seen.identity,
         }
     }
 
@@ -84,6 +91,8 @@ impl Known {
         match &self.state {
             NodeState::Open { object, .. } => object.note(node, self.references),
             NodeState::Closed(closed) => closed.note(book, self.references),
+            // Only in programs, which have no book.
+            NodeState::Seen(_) => {}
         }
     }
 }
@@ -97,6 +106,8 @@ pub(super) struct NodeTable {
     /// Where what is closed is written down for a server after this one.
     book: Option<&'static dyn NodeBook>,
     ring: Ring,
+    /// Directories that were looked in lately, the oldest first.
+    pub recent: VecDeque<Key>,
 }
 
 impl NodeTable {
@@ -287,6 +298,7 @@ impl NodeTable {
                     self.close_ranks();
                 }
                 NodeState::Closed(closed) => closed.take_back(self.book),
+                NodeState::Seen(_) => {}
             }
             if let Some(parent) = gone.parent
                 && let Some(above) = self.known.get_mut(&parent)

@@ -4,4 +4,5 @@ mod closing;
 mod conformance;
 mod files;
 mod nodes;
+mod seen;
 mod tools;

@@ -170,6 +170,12 @@ impl Description {
         }
     }
 
+    /// Whether what it names was gone before it could be held.
+    pub fn is_gone(&self) -> bool {
+        let held = matches!(self.object, Object::Directory | Object::Fifo | Object::Path);
+        held && self._hold.is_none()
+    }
+
     /// The same, of a descriptor that is a shadow already.
     pub fn shared(mount: MountId, node: Node, kind: FileKind, object: Object, flags: u32) -> Self {
         let mut description = Self::new(mount, node, kind, object, flags);

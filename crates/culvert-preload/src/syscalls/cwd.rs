@@ -14,7 +14,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_intercept::{Call, user};
-use culvert_mounts::{Place, resolver::LastStep};
+use culvert_mounts::Place;
+use culvert_mounts::resolver::{Last, LastStep};
 use culvert_run::stat_path;
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::AtFlags;
@@ -40,6 +41,10 @@ pub fn chdir(process: &Process, call: &mut Call) -> Answer {
         let node = attributes.node;
         let reference = found.references.take(mounts, found.mount, node);
         let keeper = Keeper::node(found.mount, node, reference);
+        if keeper.is_gone() && matches!(found.last, Last::Name(_)) {
+            // It is looked for again.
+            return Err(Errno::ESTALE);
+        }
         enter(process, found.mount, &attributes, keeper)?;
         Ok(INSIDE)
     })?;

@@ -4,7 +4,7 @@ use crate::answer::Answer;
 use crate::description::{Description, Object};
 use crate::process::Process;
 use alloc::boxed::Box;
-use culvert::{Attributes, Caller, Directory, FileKind, OpenFlags, Opened, OpenedDirectory};
+use culvert::{Attributes, Caller, Directory, Errno, FileKind, OpenFlags, Opened, OpenedDirectory};
 use culvert_mounts::resolver::{Inside, Last};
 use culvert_sys::fd::{self, Command};
 use culvert_sys::raw::general::O_PATH;
@@ -111,6 +111,10 @@ pub fn add(
         object,
         keep | large,
     );
+    if description.is_gone() && matches!(found.last, Last::Name(_)) {
+        // It is looked for again.
+        return Err(Errno::ESTALE);
+    }
     description.created = extra.created;
     description.listing = extra.listing;
     let mounts = &process.mounts;
