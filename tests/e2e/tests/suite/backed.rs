@@ -22,18 +22,25 @@ as_each_user! {
 
 /// Runs `script` in a source under `options`, traced; the calls that it made between its marks.
 fn traced(name: &str, options: &str, script: &str) -> Option<Vec<String>> {
+    traced_on(name, "BASE/source", options, script)
+}
+
+/// The same in a mount of `sources`, in which `BASE` is a directory of the test's.
+fn traced_on(name: &str, sources: &str, options: &str, script: &str) -> Option<Vec<String>> {
     if world().only_native || !culvert_e2e::installed("strace") {
         culvert_e2e::not_tested("strace is not installed");
         return None;
     }
     let base = world().claim("backed", name);
-    for directory in ["source", "target"] {
+    for directory in ["source", "two", "three", "target"] {
         std::fs::create_dir_all(base.join(directory)).expect("the base directory is ours");
     }
+    let [sources, options, script] =
+        [sources, options, script].map(|text| text.replace("BASE", &base.display().to_string()));
     let (base, culvert) = (base.display(), world().culvert.display());
     let done = shell(&format!(
         "strace -f -qq -o {base}/trace {culvert} run --no-private \
-         -v {base}/source:{base}/target:{options} -- python3 -c '
+         -v {sources}:{base}/target:{options} -- python3 -c '
 import os
 os.chdir(\"{base}/target\")
 def mark(): os.write(2, b\"MARK\")
@@ -76,6 +83,83 @@ fd = os.open(\"f\", os.O_RDWR); os.read(fd, 3); os.close(fd); os.stat(\"f\")
 mark()";
     let plain = traced("plain", "rw", script);
     assert_eq!(plain, traced("idle", "layer=fault,fault.seed=1", script));
+}
+
+/// A path of two names: what the directory is, and the file, and what is done to it. No node gets a
+/// descriptor for that.
+#[test]
+fn a_path_below_a_layer_costs_few_calls() {
+    const UNION: &str = "BASE/source=RW:BASE/two=RW:BASE/three=RO";
+    let layer = ["BASE/source", "layer=fault,fault.rule=statfs+errno=EIO"];
+    let log = ["BASE/source", "layer=log,log.file=BASE/log,log.data=no"];
+    let owners = ["BASE/source", "layer=bind,bind.xattr-none"];
+    let union = [UNION, "type=union,category.create=ff"];
+    for (name, [sources, options], operation, want) in [
+        ("stat", layer, "os.stat(path)", "statx statx"),
+        (
+            "absent",
+            layer,
+            "os.path.exists(path + \"x\")",
+            "statx statx",
+        ),
+        (
+            "access",
+            layer,
+            "os.access(path, 4)",
+            "statx statx faccessat2",
+        ),
+        (
+            "chmod",
+            layer,
+            "os.chmod(path, 0o600)",
+            "statx statx fchmodat2 statx",
+        ),
+        (
+            "utime",
+            layer,
+            "os.utime(path)",
+            "statx statx utimensat statx",
+        ),
+        (
+            "link",
+            layer,
+            "os.readlink(path + \"l\")",
+            "statx statx readlinkat",
+        ),
+        (
+            "open",
+            layer,
+            "os.close(os.open(path, 0))",
+            "statx statx openat2 statx close",
+        ),
+        (
+            "create",
+            layer,
+            "os.close(os.open(path + \"n\", os.O_CREAT | os.O_EXCL | 1))",
+            "statx statx openat statx close",
+        ),
+        ("log", log, "os.stat(path)", "statx statx write"),
+        ("bind", owners, "os.stat(path)", "statx statx"),
+        ("union", union, "os.stat(path)", "statx statx"),
+    ] {
+        let script = format!(
+            "
+path = \"BASE/target/d/f\"
+def work(): {operation}
+os.mkdir(\"d\"); os.close(os.open(path, os.O_CREAT)); os.symlink(\"f\", path + \"l\")
+work()
+if os.path.exists(path + \"n\"): os.unlink(path + \"n\")
+mark()
+work()
+mark()"
+        );
+        let name = format!("path-{name}");
+        if let Some(calls) = traced_on(&name, sources, options, &script) {
+            // Old kernels and the tracer's older tables have no name for fchmodat2.
+            let calls = calls.join(" ").replace("syscall_0x1c4", "fchmodat2");
+            assert_eq!(calls, want, "{name}");
+        }
+    }
 }
 
 /// What a program asks that inherited the descriptor, or got it through a socket, is the layer's
