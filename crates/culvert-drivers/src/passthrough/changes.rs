@@ -6,8 +6,8 @@ use super::inotify::{CREATE, DELETE, MOVED_FROM, MOVED_TO};
 use super::kernel::{
     self, Name, O_CLOEXEC, O_CREAT, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_PATH, O_TMPFILE,
 };
+use super::named::{Named, changed};
 use super::object::Object;
-use super::seen::{Named, changed};
 use core::ffi::CStr;
 use culvert::{
     Attributes, Caller, Entry, Errno, FileKind, Node, OpenFlags, Opened, RenameFlags, Result,

@@ -21,6 +21,7 @@ mod holds;
 mod inotify;
 pub(crate) mod kernel;
 mod listing;
+mod named;
 mod nodes;
 mod object;
 mod options;

@@ -33,7 +33,7 @@ pub(super) struct Nodes {
     root: (Node, Arc<Object>),
     pub(super) keeper: Keeper,
     book: Option<&'static dyn NodeBook>,
-    /// Whether nodes are made without a descriptor until one is needed (`seen`).
+    /// Whether nodes are made without a descriptor until one is needed (`named`).
     pub(super) sees: bool,
     /// None: all nodes have descriptors.
     closing: Option<Closing>,
