@@ -569,7 +569,8 @@ mod tests {
     use std::string::ToString;
 
     fn settings(options: &str) -> Result<Settings> {
-        let text = format!("/a:/b:/m:type=union,{options}");
+        // A colon of an option stands behind a backslash in a volume.
+        let text = format!("/a:/b:/m:type=union,{}", options.replace(':', "\\:"));
         Settings::parse(&parse_volume(text.as_bytes()).unwrap().into_mount(""))
     }
 
