@@ -146,7 +146,9 @@ fn table() -> BTreeMap<String, (bool, bool)> {
 }
 
 /// No driver of Culvert's own has these; the driver `telling` is asked for them in kernel_told.rs.
-const SEEN_ELSEWHERE: [(&str, &str); 4] = [
+/// The layer writes `statfs_of` down as statfs; the union has it.
+const SEEN_ELSEWHERE: [(&str, &str); 5] = [
+    ("statfs_of", "the_space_of_paths_and_branches"),
     ("poll", "who_waits_waits_until_the_driver_says_so"),
     ("get_lock", "locks_are_the_drivers"),
     ("set_lock", "locks_are_the_drivers"),
