@@ -2,6 +2,8 @@ cd $W
 mkdir copy copy/scripts
 cp @install@ copy/scripts
 cp -r @cargo_manifest_dir@/man copy
+mkdir -p copy/crates/culvert-library
+cp -r @cargo_manifest_dir@/crates/culvert-library/include copy/crates/culvert-library
 export BUILT=@built@
 chmod 777 .
 [ $(id -u) != 0 ] || as='setpriv --reuid=65534 --regid=65534 --clear-groups'

@@ -38,6 +38,7 @@ fn what_is_installed_is_found() {
     let pages = "culvert-doctor.1 culvert-drivers.1 culvert-log.1 culvert-mount.1 culvert-plfs.1 culvert-run.1 culvert.1";
     let mut expected: Vec<String> = [
         "bin/culvert",
+        "include/culvert/driver.h",
         "lib/culvert/culvert-full",
         "lib/culvert/libculvert.so",
     ]
