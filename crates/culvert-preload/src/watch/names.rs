@@ -99,6 +99,26 @@ pub fn linked(
     })
 }
 
+/// A node that stays what it is while it loses a name, where somebody may watch it: after that it is
+/// asked how many names it has.
+struct Held<'a> {
+    file_system: &'a dyn FileSystem,
+    node: Node,
+}
+
+impl<'a> Held<'a> {
+    fn of(file_system: &'a dyn FileSystem, mount: MountId, node: Node) -> Option<Self> {
+        let held = tells() && may_have_mirror(mount, node) && file_system.hold(node).is_ok();
+        held.then_some(Self { file_system, node })
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.file_system.release(self.node);
+    }
+}
+
 /// Whether `node` has no name any more.
 fn is_gone(file_system: &dyn FileSystem, node: Node) -> bool {
     match file_system.attributes(&culvert_run::task::caller(), node) {
@@ -115,6 +135,7 @@ pub fn removed(
     (node, kind): (Node, FileKind),
     remove: impl FnOnce() -> Result<(), Errno>,
 ) -> Result<(), Errno> {
+    let _held = Held::of(file_system, mount, node);
     in_turn(mount, &[directory, node], remove, |()| {
         if let Some(own) = mirror_of(mount, node) {
             lose_name(file_system, own, (node, kind));
@@ -176,6 +197,7 @@ pub fn renamed(
     }
     let victim_node = victim.map_or(from.node, |victim| victim.0);
     let concerned = [from.directory, to.directory, from.node, victim_node];
+    let _held = victim.and_then(|victim| Held::of(file_system, mount, victim.0));
     in_turn(mount, &concerned, rename, |()| {
         let exchange = flags & RenameFlags::EXCHANGE != 0;
         move_entries(mount, from, to, exchange);
