@@ -172,11 +172,22 @@ static int mirror_getdirents(void *state, const char *path, struct culvert_diren
         return why;
     }
     while ((errno = 0, found = readdir(directory))) {
+        mode_t type = DTTOIF(found->d_type);
         if (!strcmp(found->d_name, ".") || !strcmp(found->d_name, ".."))
             continue;
+        /* Some file systems do not say it. */
+        if (found->d_type == DT_UNKNOWN) {
+            struct stat one;
+            if (fstatat(fd, found->d_name, &one, AT_SYMLINK_NOFOLLOW) == 0)
+                type = one.st_mode & S_IFMT;
+            else if (errno == ENOENT)
+                continue;
+            else
+                break;
+        }
         if (*count < capacity) {
             entries[*count].inode = found->d_ino;
-            entries[*count].type = DTTOIF(found->d_type);
+            entries[*count].type = type;
             strcpy(entries[*count].name, found->d_name);
         }
         ++*count;

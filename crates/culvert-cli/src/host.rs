@@ -17,6 +17,10 @@ use std::{
     io::Read,
     os::unix::ffi::OsStrExt,
     path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     thread,
 };
 
@@ -32,6 +36,16 @@ pub fn host(place: &Path) -> Result<u8, Failure> {
         .map_err(|why| cannot("mount directory", why.to_string()))?;
     let mount = mount(&opened)?;
     let slots = Slots::open(&opened).map_err(|errno| cannot("slots", errno.text().to_owned()))?;
+    let serves = Arc::new(AtomicBool::new(false));
+    let (end, ends) = (slots.clone(), serves.clone());
+    thread::spawn(move || {
+        signals::until_terminated();
+        end.end();
+        // A driver that is being opened may wait for long, and nobody would ask it any more.
+        if !ends.load(SeqCst) {
+            process::exit_group(1);
+        }
+    });
     let descriptors = kernel_mount::more_descriptors();
     let cache = prepare::cache_directory();
     let environment = Environment {
@@ -64,11 +78,7 @@ pub fn host(place: &Path) -> Result<u8, Failure> {
         ..Settings::default()
     };
     let session = Session::negotiate(filesystem, settings, &slots).map_err(failed)?;
-    let end = slots.clone();
-    thread::spawn(move || {
-        signals::until_told_to_end();
-        end.end();
-    });
+    serves.store(true, SeqCst);
     match session.serve(Box::new(slots)) {
         Ended::Unmounted => Ok(0),
         Ended::Broken(error) => Err(cannot("slots", reason(&error))),

@@ -8,7 +8,6 @@ use culvert::{
     RenameFlags, Result, SetAttributes, StatFs, Timespec, Whence,
 };
 use std::ffi::{CString, c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const O_CREAT: c_int = 0o100;
@@ -29,7 +28,8 @@ struct Inner {
     state: *mut c_void,
     read_only: bool,
     one_at_a_time: Option<Mutex<()>>,
-    finished: AtomicBool,
+    /// `init` has answered 0: `finalize` is owed.
+    begun: bool,
 }
 
 // SAFETY: the library has promised to be called by several threads, or is called by one at a time.
@@ -52,7 +52,8 @@ unsafe impl Sync for Open {}
 fn checked(name: &str, result: c_int) -> Result<()> {
     match result {
         0 => Ok(()),
-        1..4096 => Err(Errno::new(result).into()),
+        // `fuse_dev_do_write` (fs/fuse/dev.c) takes none from 512 on.
+        1..512 => Err(Errno::new(result).into()),
         _ => Err(Error::because(
             Errno::EIO,
             format!("{name} of the library has returned {result}, which is no errno"),
@@ -100,22 +101,16 @@ impl Inner {
     fn has(&self, flag: u64) -> bool {
         self.driver.flags & flag != 0
     }
-
-    fn finish(&self) {
-        if self.finished.swap(true, SeqCst) {
-            return;
-        }
-        if let Some(finalize) = self.driver.finalize {
-            let _turn = self.turn();
-            // SAFETY: once, with what `init` has given.
-            unsafe { finalize(self.state) };
-        }
-    }
 }
 
+/// Behind the last open file's end, which needs the state: after `FileSystem::finish`, too, files are
+/// closed.
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.finish();
+        if let Some(finalize) = self.driver.finalize.filter(|_| self.begun) {
+            // SAFETY: once, with what `init` has given; nobody else has `self` any more.
+            unsafe { finalize(self.state) };
+        }
     }
 }
 
@@ -144,8 +139,7 @@ impl Library {
             state: std::ptr::null_mut(),
             read_only: mount.read_only() || !changes.contains(&true),
             one_at_a_time: (driver.flags & abi::ONE_AT_A_TIME != 0).then(Mutex::default),
-            // Nothing has begun.
-            finished: AtomicBool::new(true),
+            begun: false,
         };
         let source = string(&mount.source)?;
         let target = string(&mount.target)?;
@@ -171,7 +165,7 @@ impl Library {
             checked("init", result)?;
             inner.state = state;
         }
-        inner.finished = AtomicBool::new(false);
+        inner.begun = true;
         Ok(Self(Arc::new(inner)))
     }
 
@@ -298,8 +292,16 @@ impl PathFileSystem for Library {
                 getdirents(path.as_ptr(), entries.as_mut_ptr(), room, &raw mut count),
                 Errno::ENOSYS
             )?;
-            if count > room && room < MOST_NAMES {
-                room = count.min(MOST_NAMES);
+            if count > MOST_NAMES {
+                return Err(Error::because(
+                    Errno::EOVERFLOW,
+                    format!(
+                        "getdirents of the library says {count} names; {MOST_NAMES} are the most"
+                    ),
+                ));
+            }
+            if count > room {
+                room = count;
                 continue;
             }
             let found = entries.iter().take(count).map(entry);
@@ -309,7 +311,25 @@ impl PathFileSystem for Library {
         }
     }
 
-    fn open(&self, _: &Caller<'_>, path: &[u8], wanted: OpenFlags) -> Result<Open> {
+    fn open(&self, caller: &Caller<'_>, path: &[u8], wanted: OpenFlags) -> Result<Open> {
+        // Who checks permissions itself is asked by nobody else.
+        if self.0.driver.access.is_some() {
+            let read = if wanted.read() { Access::READ.0 } else { 0 };
+            let writes = wanted.write() || wanted.truncate();
+            let write = if writes { Access::WRITE.0 } else { 0 };
+            self.access(caller, path, Access(read | write))?;
+        }
+        self.opened(path, flags(wanted), 0)
+    }
+
+    fn restore(
+        &self,
+        _: &Caller<'_>,
+        path: &[u8],
+        wanted: OpenFlags,
+        _state: &[u8],
+    ) -> Result<Open> {
+        // It was open: nobody asks again whether it may be.
         self.opened(path, flags(wanted), 0)
     }
 
@@ -573,10 +593,6 @@ impl PathFileSystem for Library {
             Errno::EOPNOTSUPP
         )
     }
-
-    fn finish(&self) {
-        self.0.finish();
-    }
 }
 
 /// What `ask` puts into a buffer as large as an attribute may be (`XATTR_SIZE_MAX`).
@@ -604,3 +620,6 @@ fn entry(found: &Dirent) -> Result<PathEntry> {
         inode: found.inode,
     })
 }
+
+#[cfg(test)]
+mod tests;

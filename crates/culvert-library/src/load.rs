@@ -1,13 +1,16 @@
-//! A shared library, opened once by its path and from there on by its descriptor.
+//! A shared library, loaded as the file that was looked at.
 
 use crate::abi::{Driver, VERSION};
 use culvert::{Errno, Error, Result};
 use std::{
     ffi::{CStr, CString, c_char, c_int, c_void},
-    fs::File,
+    fs::{self, File, Metadata},
     os::{
         fd::AsRawFd,
-        unix::fs::{MetadataExt, OpenOptionsExt},
+        unix::{
+            ffi::OsStrExt,
+            fs::{MetadataExt, OpenOptionsExt},
+        },
     },
     path::Path,
 };
@@ -52,15 +55,17 @@ pub fn load(path: &Path, superuser: bool) -> Result<Driver> {
         return Err(refused("not a regular file"));
     }
     if superuser {
-        check_closed(found.uid(), found.gid(), found.mode())?;
+        check_closed(found.uid(), found.mode())?;
     }
-    // By the descriptor: whatever the path leads to by now, it is what was checked.
-    let place = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let place = place.map_err(|_| Errno::EINVAL)?;
+    // Root by the descriptor: whatever the path leads to by now, it is what was checked. Others by
+    // the path, to which $ORIGIN belongs.
+    let by_path = (!superuser).then(|| named(path, &found)).flatten();
+    let by_descriptor = || CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
+    let place = by_path.or_else(by_descriptor).ok_or(Errno::EINVAL)?;
     // SAFETY: a string; the library's constructors are its author's, as all that it does is.
     let library = unsafe { dlopen(place.as_ptr(), RTLD_NOW) };
     if library.is_null() {
-        return Err(refused(last_error()));
+        return Err(refused(last_error(&place)));
     }
     // SAFETY: a library that was opened, and a string.
     let symbol = unsafe { dlsym(library, SYMBOL.as_ptr()) };
@@ -73,10 +78,20 @@ pub fn load(path: &Path, superuser: bool) -> Result<Driver> {
     table(symbol.cast())
 }
 
-/// A library that others may change would do what they like with root's rights.
-fn check_closed(uid: u32, gid: u32, mode: u32) -> Result<()> {
-    let others_write = mode & 0o002 != 0 || mode & 0o020 != 0 && gid != 0;
-    match (uid, others_write) {
+/// `path` for dlopen(3), where it is still that of the file `found`, and taken as it is: without a
+/// slash it would be searched for, and words with `$` are replaced (ld.so(8)).
+fn named(path: &Path, found: &Metadata) -> Option<CString> {
+    let now = fs::metadata(path).ok()?;
+    let bytes = path.as_os_str().as_bytes();
+    let same = (now.dev(), now.ino()) == (found.dev(), found.ino());
+    let literal = bytes.contains(&b'/') && !bytes.contains(&b'$');
+    CString::new(bytes).ok().filter(|_| same && literal)
+}
+
+/// A library that others may change would do what they like with root's rights. Whatever the group:
+/// of a file with an access list its bits are the mask, the most that the list gives (acl(5)).
+fn check_closed(uid: u32, mode: u32) -> Result<()> {
+    match (uid, mode & 0o022 != 0) {
         (0, false) => Ok(()),
         (0, true) => Err(Error::because(
             Errno::EPERM,
@@ -101,7 +116,7 @@ fn table(place: *const u8) -> Result<Driver> {
         )));
     }
     let size = size as usize;
-    if size < HEAD {
+    if size < HEAD || !size.is_multiple_of(size_of::<usize>()) {
         return Err(refused(format!("culvert_driver.size is {size}")));
     }
     let mut driver = Driver::NONE;
@@ -116,8 +131,8 @@ fn table(place: *const u8) -> Result<Driver> {
     Ok(driver)
 }
 
-/// What dlerror(3) says, without the path that stands for the descriptor.
-fn last_error() -> String {
+/// What dlerror(3) says, without the name `place` of the library.
+fn last_error(place: &CStr) -> String {
     // SAFETY: null or a string, valid until the next call of this thread.
     let text = unsafe {
         let text = dlerror();
@@ -126,11 +141,10 @@ fn last_error() -> String {
             false => CStr::from_ptr(text),
         }
     };
-    let text = text.to_string_lossy();
-    let place = text
-        .split_once(": ")
-        .filter(|(place, _)| place.starts_with("/proc/self/fd/"));
-    place.map_or(&*text, |(_, rest)| rest).to_owned()
+    let (text, place) = (text.to_string_lossy(), place.to_string_lossy());
+    let rest = text.strip_prefix(&*place);
+    let rest = rest.and_then(|rest| rest.strip_prefix(": "));
+    rest.unwrap_or(&text).to_owned()
 }
 
 #[cfg(test)]
@@ -139,18 +153,31 @@ mod tests {
 
     #[test]
     fn root_loads_what_is_roots_alone() {
-        assert!(check_closed(0, 0, 0o755).is_ok() && check_closed(0, 0, 0o775).is_ok());
-        for (uid, gid, mode) in [(1, 0, 0o755), (0, 1, 0o775), (0, 0, 0o757)] {
-            assert!(
-                check_closed(uid, gid, mode).is_err(),
-                "{uid} {gid} {mode:o}"
-            );
+        assert!(check_closed(0, 0o755).is_ok());
+        for (uid, mode) in [(1, 0o755), (0, 0o775), (0, 0o757)] {
+            assert!(check_closed(uid, mode).is_err(), "{uid} {mode:o}");
         }
     }
 
     #[test]
+    fn the_path_is_used_while_it_leads_to_what_was_opened() {
+        let path = std::env::current_exe().expect("this test");
+        let (this, other) = (fs::metadata(&path), fs::metadata("/"));
+        let (this, other) = (this.expect("there"), other.expect("there"));
+        assert!(named(&path, &this).is_some() && named(&path, &other).is_none());
+        // What dlopen(3) would replace, or search for.
+        assert!(named(Path::new("/$LIB/.."), &other).is_none());
+        assert!(named(Path::new("Cargo.toml"), &other).is_none());
+    }
+
+    #[test]
     fn another_version_is_refused() {
-        for (version, size, want) in [(7, 16, "version 7"), (VERSION, 4, "size is 4")] {
+        let heads = [
+            (7, 16, "version 7"),
+            (VERSION, 4, "size is 4"),
+            (VERSION, 20, "size is 20"),
+        ];
+        for (version, size, want) in heads {
             let head = [version, size, 0, 0];
             let error = table(head.as_ptr().cast()).err().expect("refused");
             assert!(error.to_string().contains(want), "{error}");

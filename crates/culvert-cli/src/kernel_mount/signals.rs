@@ -63,6 +63,12 @@ pub fn until_told_to_end() {
     while sigwait(ENDING).is_err() {}
 }
 
+/// The same in a host, which stays in the terminal's foreground: what its keys send is for the
+/// programs. Blocked signals come to sigwait(3) though they are ignored.
+pub fn until_terminated() {
+    while sigwait(1 << (SIGTERM - 1)).is_err() {}
+}
+
 /// Waits, in a thread of its own, for a signal that ends the server, and ends `mount`.
 pub fn unmount_at_signals(mount: MountIdentity) {
     thread::spawn(move || {

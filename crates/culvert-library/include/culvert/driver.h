@@ -9,12 +9,17 @@
  * programs of the run ask. All functions are optional; what is missing is refused as a file system
  * refuses that has no such thing (EROFS, ENOSYS, EPERM or EOPNOTSUPP).
  *
- * Results. Each function returns 0, or an errno, which is positive.
+ * Results. Each function returns 0, or an errno, which is positive and below 512.
  * Paths are relative to the mount, without a slash at either end; "" is the root. Strings and buffers
  * belong to the caller and are valid during the call. What init and open put into *state and *file
  * belongs to the driver.
  * Threads. Calls come from several threads at once, unless CULVERT_ONE_AT_A_TIME is set. No unlink,
  * rmdir or rename runs while another call by path does.
+ * Signals. SIGHUP, SIGINT and SIGTERM are blocked, SIGPIPE and SIGXFSZ ignored, and in a host what a
+ * terminal's keys send. Programs that the library starts inherit that (sigprocmask(2), signal(7)).
+ * Loading. Root loads only what is root's and nobody else may write, and by its descriptor: $ORIGIN
+ * in it does not lead to its directory. Others load it by its path. The libraries that it needs
+ * itself (DT_NEEDED) are found as dlopen(3) finds them, and are not checked.
  */
 #ifndef CULVERT_DRIVER_H
 #define CULVERT_DRIVER_H
@@ -69,15 +74,17 @@ struct culvert_dirent {
 struct culvert_driver {
     /* CULVERT_DRIVER_VERSION. */
     uint32_t version;
-    /* sizeof(struct culvert_driver): functions that a later header adds are missing in an older one. */
+    /* sizeof(struct culvert_driver), a multiple of 8: functions that a later header adds are missing
+     * in an older one. */
     uint32_t size;
     /* CULVERT_IMMUTABLE and the others, or 0. */
     uint64_t flags;
 
     /* The mount begins. */
     int (*init)(const struct culvert_mount *mount, void **state);
-    /* It ends: no call follows. Called once, when the run is over or the kernel mount is gone; not
-     * when a program ends or executes another one, and not when the host is killed. */
+    /* It ends: files that are still open were closed, and no call follows. Called once, when the run
+     * is over or the kernel mount is gone; not when a program ends or executes another one, not when
+     * the host is killed, and not when a signal ends a kernel mount that is in use. */
     void (*finalize)(void *state);
 
     /* flags: as of open(2). With O_CREAT the file does not exist (EEXIST where it does), and mode has
@@ -93,7 +100,7 @@ struct culvert_driver {
     int (*ftruncate)(void *state, void *file, off_t size);
     int (*fgetattr)(void *state, void *file, struct stat *attributes);
 
-    /* Not called in a host, where an open file is one for all processes. */
+    /* Never called yet: in a host an open file is one for all processes. */
     int (*save)(void *state, void *file, void *buffer, size_t *size);
     int (*restore)(void *state, const char *path, int flags, const void *buffer, size_t size,
                    void **file);
@@ -110,14 +117,18 @@ struct culvert_driver {
     /* How many names a directory has, about: for how many getdirents is asked first. */
     int (*getdirentcount)(void *state, const char *path, size_t *count);
     /* All names, capacity of them at most. *count: how many there are; called again with more
-     * capacity where that was too little. */
+     * capacity where that was too little. More than 2^22 are EOVERFLOW. */
     int (*getdirents)(void *state, const char *path, struct culvert_dirent *entries,
                       size_t capacity, size_t *count);
     /* (uid_t)-1, (gid_t)-1: not changed. */
     int (*chown)(void *state, const char *path, uid_t uid, gid_t gid);
     /* mode: 0 to 07777. */
     int (*chmod)(void *state, const char *path, mode_t mode);
-    /* Where it is missing modes and owners decide. mode: R_OK, W_OK, X_OK. */
+    /* mode: R_OK, W_OK, X_OK. Where it is missing modes and owners decide. Where it is there, they do
+     * not: it is asked by access(2), chdir(2) and execve(2), and before a file or directory is opened,
+     * but not for the directories on the way, and functions that change something by its path judge
+     * themselves (EACCES, EPERM). By a kernel mount it is asked before a file is opened, and modes
+     * and owners must allow all besides. */
     int (*access)(void *state, const char *path, int mode);
     /* flags: of renameat2(2). */
     int (*rename)(void *state, const char *from, const char *to, unsigned flags);
