@@ -115,6 +115,17 @@ fn a_host_that_dies_is_named_and_its_files_are_errors() {
 }
 
 #[test]
+fn a_terminals_keys_do_not_end_a_host() {
+    let place = Place::new("keys");
+    let script = format!(
+        "echo a > made; for key in INT QUIT HUP; do kill -$key $({HOST}); cat made; done; ls"
+    );
+    let done = place.run("type=memory,source=memory", &script);
+    assert_eq!(done.text(), "a\na\na\nmade\n", "{}", done.report());
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+}
+
+#[test]
 fn what_cannot_be_hosted_is_refused_with_the_reason() {
     let place = Place::new("refused");
     for (mount, want) in [

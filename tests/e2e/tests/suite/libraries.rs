@@ -148,6 +148,49 @@ fn a_library_that_crashes_ends_its_host_alone() {
 }
 
 #[test]
+fn access_of_a_library_judges_who_opens() {
+    let place = Place::new("access");
+    place.compile_code(
+        "#include <string.h>\n\
+         static int attributes(void *s, const char *path, struct stat *a)\n\
+         { (void)s; a->st_mode = *path ? S_IFREG | 0644 : S_IFDIR | 0755; a->st_size = 2; return 0; }\n\
+         static int access_(void *s, const char *path, int mode)\n\
+         { (void)s; (void)mode; return strcmp(path, \"secret\") ? 0 : EACCES; }\n\
+         static int read_(void *s, void *f, void *to, size_t size, off_t at, size_t *done)\n\
+         { (void)s; (void)f; *done = 0;\n\
+           if (at == 0 && size >= 2) { memcpy(to, \"x\\n\", 2); *done = 2; } return 0; }\n\
+         const struct culvert_driver culvert_driver = { .version = CULVERT_DRIVER_VERSION,\n\
+         .size = sizeof culvert_driver, .getattr = attributes, .access = access_, .read = read_ };",
+    );
+    let script = "cat open; cat secret 2>&1 | grep -c 'Permission denied'";
+    place.prints("", script, "x\n1\n");
+}
+
+#[test]
+fn a_library_that_does_not_begin_ends_with_its_guardian() {
+    let place = Place::new("guardian");
+    let log = place.base.join("log");
+    // The guardian is its parent.
+    place.compile_code(&format!(
+        "#include <signal.h>\n#include <unistd.h>\n\
+         static int init(const struct culvert_mount *m, void **s)\n\
+         {{ FILE *log = fopen(\"{}\", \"w\"); (void)m; (void)s; fprintf(log, \"%d\", getpid()); fclose(log);\n\
+            kill(getppid(), SIGKILL); for (;;) pause(); }}\n\
+         const struct culvert_driver culvert_driver = {{ .version = CULVERT_DRIVER_VERSION,\n\
+         .size = sizeof culvert_driver, .init = init }};",
+        log.display()
+    ));
+    place.refused("", "guardian was killed");
+    // One that nobody waits for has no words any more.
+    let waited = shell(&format!(
+        "host=$(cat {}); for i in $(seq 100); do grep -qsa . /proc/$host/cmdline || break; sleep .1; done; \
+         grep -qsa . /proc/$host/cmdline && kill -9 $host && echo there || echo gone",
+        log.display()
+    ));
+    assert_eq!(waited.text(), "gone\n", "{}", waited.report());
+}
+
+#[test]
 fn finalize_runs_once_when_the_run_is_over() {
     let place = Place::new("finalized");
     let log = place.base.join("log");
