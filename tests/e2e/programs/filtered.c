@@ -1,5 +1,6 @@
-/* filtered NUMBER COMMAND...: executes the command under a seccomp filter that answers system call
- * NUMBER with EPERM; -NUMBER ends who makes the call. */
+/* filtered NUMBER[/BITS] COMMAND...: executes the command under a seccomp filter that answers system
+ * call NUMBER with EPERM, where the third argument has one of BITS; -NUMBER ends who makes the
+ * call. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
@@ -7,15 +8,19 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 int main(int count, char **words) {
+    char *bits = count > 1 ? strchr(words[1], '/') : NULL;
     int number = count > 1 ? atoi(words[1]) : 0;
     unsigned refused = number < 0 ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)abs(number), 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)abs(number), 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits ? atoi(bits + 1) : 0, 0, bits ? 1 : 0),
         BPF_STMT(BPF_RET | BPF_K, refused),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };

@@ -4,6 +4,7 @@
  * clean            the code of libc and ld.so has no private page
  * private NAME     "yes" when the code of NAME, which is loaded by LD_PRELOAD, has private pages
  * loop LIBRARY F   opens and closes LIBRARY 300 times; its probe() opens F
+ * load LIBRARY F   maps LIBRARY as ld.so does, but for a flag, or twice in turn; its probe() opens F
  * wait LIBRARY F   says "ready", waits for a line, then opens LIBRARY, forks and executes
  * traced           a breakpoint that a debugger has put into ld.so stays
  * busy             calls libc's random() for a quarter of a second
@@ -11,12 +12,14 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
@@ -85,6 +88,50 @@ static int loop(const char *library, const char *file) {
     }
     /* Each time a mapping or two more would be 600. */
     printf("%d, %s\n", first, mappings() - before < 10 ? "no more mappings" : "ever more mappings");
+    return 0;
+}
+
+/* All of a library, then its code, as ld.so maps them. */
+static char *map_all(int file, size_t length) {
+    char *base = mmap(NULL, length, PROT_READ, MAP_PRIVATE | MAP_DENYWRITE, file, 0);
+    if (base == MAP_FAILED) fail("mmap");
+    return base;
+}
+
+static void map_code(char *base, const Elf64_Phdr *code, int file, int flag) {
+    unsigned long before = code->p_vaddr % 4096;
+    int flags = MAP_PRIVATE | MAP_FIXED | MAP_DENYWRITE | flag;
+    char *place = base + code->p_vaddr - before;
+    if (mmap(place, code->p_filesz + before, PROT_READ | PROT_EXEC, flags, file,
+             code->p_offset - before) != place)
+        fail("mmap");
+}
+
+static int load(const char *library, const char *path) {
+    void *opened = dlopen(library, RTLD_NOW);
+    Dl_info found;
+    int file = open(library, O_RDONLY);
+    if (!opened || !dladdr(dlsym(opened, "probe"), &found) || file < 0) fail(library);
+    /* It stays open: what it leaves is not used. */
+    char *own = found.dli_fbase;
+    long probe = (char *)found.dli_saddr - own;
+    const Elf64_Phdr *parts = (void *)(own + ((Elf64_Ehdr *)own)->e_phoff), *code = NULL;
+    size_t length = 0;
+    for (int i = 0; i < ((Elf64_Ehdr *)own)->e_phnum; i++) {
+        if (parts[i].p_type != PT_LOAD) continue;
+        if (parts[i].p_flags & PF_X) code = &parts[i];
+        length = parts[i].p_vaddr + parts[i].p_memsz;
+    }
+    char *bases[3] = {map_all(file, length)};
+    map_code(bases[0], code, file, MAP_POPULATE);
+    bases[1] = map_all(file, length);
+    bases[2] = map_all(file, length);
+    map_code(bases[1], code, file, 0);
+    map_code(bases[2], code, file, 0);
+    for (int i = 0; i < 3; i++) {
+        int (*function)(const char *) = (int (*)(const char *))(bases[i] + probe);
+        printf("%d\n", function(path));
+    }
     return 0;
 }
 
@@ -193,6 +240,7 @@ int main(int count, char **words) {
     }
     if (!strcmp(what, "loop")) return loop(words[2], words[3]);
     if (!strcmp(what, "probe")) return printf("%d\n", probe(words[2], words[3])) < 0;
+    if (!strcmp(what, "load")) return load(words[2], words[3]);
     if (!strcmp(what, "wait")) return waiting(words[2], words[3]);
     if (!strcmp(what, "nothing")) return 0;
     if (!strcmp(what, "traced")) return traced(words[0]);

@@ -179,6 +179,11 @@ impl Header {
         self.magic == MAGIC && self.key == *key && self.layout == *layout
     }
 
+    /// The file whose image it is of, and its layout.
+    pub fn of(&self) -> (&Key, &Layout) {
+        (&self.key, &self.layout)
+    }
+
     /// Of the object's own code, whole pages as they are mapped.
     pub fn sums(&self) -> Sums {
         self.sums

@@ -11,7 +11,7 @@ mod started;
 mod store;
 
 use crate::chunk::{Change, Chunk};
-use crate::maps::{Mapping, Name};
+use crate::maps::{Mapping, Name, View};
 use crate::registry::{self, StandsFor};
 use crate::{Call, sites, user, write};
 use alloc::ffi::CString;
@@ -147,10 +147,20 @@ impl Images {
         };
         let key = Key::of(&found);
         let Some(known) = self.find(&key) else {
-            return match is_code {
-                true => Mapped::Unknown,
-                false => Mapped::Known,
-            };
+            if !is_code {
+                return Mapped::Known;
+            }
+            // Its file may have changed since its beginning was mapped.
+            if let Reserved::Chunk {
+                chunk, stands_for, ..
+            } = self.take_reserved()
+                && stands_for.inode == key.inode()
+                && let Ok(header) = user::read::<Header>(chunk.address() - Header::SIZE)
+            {
+                let (key, layout) = header.of();
+                let _ = give_back(key, layout, call);
+            }
+            return Mapped::Unknown;
         };
         match known.kind {
             Kind::InPlace => return Mapped::Known,
@@ -188,15 +198,27 @@ impl Images {
         let is_its_code = is_code
             && flags & !MAP_DENYWRITE == MAP_PRIVATE | MAP_FIXED
             && (offset as u64, pages) == (layout.code_offset, layout.code_length);
-        if !is_its_code {
-            return Mapped::Known;
+        let made = match is_its_code {
+            true => self.code(&key, &known, address as u64, rights),
+            false => Err(Errno::EINVAL),
+        };
+        if let Err(errno) = made {
+            if is_code {
+                self.take_reserved();
+                let _ = give_back(&key, layout, call);
+            }
+            return match errno {
+                // Somebody has removed it: it is made again.
+                Errno::ENOENT => Mapped::Unknown,
+                _ => Mapped::Known,
+            };
         }
-        match self.code(&key, &known, address as u64, rights) {
-            Ok(()) => Mapped::Done(address),
-            // Somebody has removed it: it is made again.
-            Err(Errno::ENOENT) => Mapped::Unknown,
-            Err(_) => Mapped::Known,
-        }
+        Mapped::Done(address)
+    }
+
+    /// What lies behind the object whose code is mapped now.
+    fn take_reserved(&self) -> Reserved {
+        core::mem::replace(&mut *self.reserved.lock(), Reserved::Nothing)
     }
 
     /// What is known of a file.
@@ -240,6 +262,8 @@ impl Images {
     ) -> Result<u64, Errno> {
         let layout = &known.layout;
         let [address, _, rights, flags, ..] = call.args;
+        // The code of an object that was given up is never mapped.
+        self.take_reserved();
         self.map_slots(layout.slots)?;
         // From the image at once: then it takes no mapping more than natively.
         let image = (layout.is_linear() && rights == PROT_READ)
@@ -285,6 +309,10 @@ impl Images {
             },
         };
         *self.reserved.lock() = reserved;
+        if layout.chunk_offset > layout.span {
+            // What the file has behind the object, symbols for debuggers say.
+            let _ = unmap(start + layout.span, layout.chunk_offset - layout.span);
+        }
         Ok(start)
     }
 
@@ -313,7 +341,7 @@ impl Images {
         let bias = address.wrapping_sub(layout.code_address);
         let code = address..address + layout.code_length;
         let room = bias + layout.chunk_offset..bias + layout.extent();
-        let reserved = core::mem::replace(&mut *self.reserved.lock(), Reserved::Nothing);
+        let reserved = self.take_reserved();
         if let Reserved::Chunk {
             chunk,
             stands_for,
@@ -324,11 +352,13 @@ impl Images {
             if stands_for.inode != key.inode() {
                 return Err(Errno::ESTALE);
             }
+            let mapped = || self.map_code(&self.open(known, &stands_for)?, layout, address, rights);
             match stands_for.whole {
-                0 => self.map_code(&self.open(known, &stands_for)?, layout, address, rights)?,
+                0 => mapped()?,
                 _ => {
-                    // ld.so has taken all rights away where the object has holes.
-                    protect(address, layout.code_length, rights)?;
+                    // ld.so has taken all rights away where the object has holes; and memory
+                    // that could not be executed may not become code (MemoryDenyWriteExecute).
+                    protect(address, layout.code_length, rights).or_else(|_| mapped())?;
                     protect(bias, layout.code_address, PROT_READ)?;
                 }
             }
@@ -465,6 +495,43 @@ fn chunk_at(key: &Key, layout: &Layout, bias: u64) -> Result<(Header, Chunk), Er
     // SAFETY: mapped of a file that nobody writes; it stays, or the caller forgets the chunk.
     let chunk = unsafe { Chunk::at(at + Header::SIZE, room, bias) };
     Ok((header, chunk.ok_or(Errno::ENOEXEC)?))
+}
+
+/// Maps the file itself wherever its image lies in its place but for the code, which `call` maps:
+/// what is patched in place is found by the file's own first page ([`crate::mapped::image`]).
+fn give_back(key: &Key, layout: &Layout, call: &Call) -> Result<(), Errno> {
+    let [address, _, _, flags, file, offset] = call.args;
+    if flags & MAP_FIXED == 0 || !layout.is_linear() {
+        return Ok(());
+    }
+    let file = BorrowedFd::number(file as i32);
+    let bias = address.checked_sub(offset).ok_or(Errno::EINVAL)? as u64;
+    bias.checked_add(layout.extent()).ok_or(Errno::EINVAL)?;
+    let (_, chunk) = chunk_at(key, layout, bias)?;
+    let view = View::all()?;
+    let chunk_start = bias + layout.chunk_offset;
+    let image = view.file_at(chunk_start).ok_or(Errno::ENOENT)?;
+    // First, as it makes mappings fewer.
+    if !registry::chunks_of_images().any(|(known, _)| known == chunk) {
+        let _ = unmap(chunk_start, layout.chunk_length);
+    }
+    // Somebody may run the code, where the object was loaded before.
+    let code = bias + layout.code_address;
+    let (code_end, end) = (code + layout.code_length, bias + layout.span);
+    let is_of_image = |one: &&Mapping| {
+        one.file == image && !one.shared && one.start.checked_sub(bias) == Some(one.offset)
+    };
+    for one in view.mappings.iter().filter(is_of_image) {
+        let rights = [0, PROT_READ][usize::from(one.readable)];
+        let before = one.start..one.end.min(code);
+        let behind = one.start.max(code_end)..one.end.min(end);
+        for part in [before, behind].into_iter().filter(|part| !part.is_empty()) {
+            let from = Some((file, part.start - bias));
+            let length = part.end - part.start;
+            map(part.start, length, rights, MAP_PRIVATE | MAP_FIXED, from)?;
+        }
+    }
+    Ok(())
 }
 
 /// The chunk of an object, mapped behind it; unmapped again unless it is kept.

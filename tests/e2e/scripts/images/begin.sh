@@ -2,7 +2,8 @@
 mount -t tmpfs -o mode=1777,size=100m none /dev/shm || exit
 mkdir -p $W/a $W/b
 echo file > $W/a/f
-build() { cc -shared -fPIC -O1 -DVERSION=$1 -o $2 $LIBRARY; }
+build() { cc -shared -fPIC -O1 -DVERSION=$1 -o $2 $3 $LIBRARY; }
+holes() { build 2000 $1 -Wl,--section-start=.init_array=0x20000; }
 run() { $CULVERT run -v $W/a:$W/b -- "$@"; }
 image() { find /dev/shm -name libp.so -path '*/images/*'; }
 # A file is believed to be settled two seconds after its change.

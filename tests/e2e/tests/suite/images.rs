@@ -72,7 +72,15 @@ as_each_user! {
 
     memory_that_is_written_is_never_executed |case| says(case,
         script!("images/memory_that_is_written_is_never_executed.sh"),
-        "limit mdwe\nprivate code: libc 0 kB, ld.so 0 kB\nlimit mdwe\n1000\nlimit mdwe\n1000\n");
+        "limit mdwe\nprivate code: libc 0 kB, ld.so 0 kB\nlimit mdwe\n1000\nlimit mdwe\n1000\nlimit mdwe\n2000\nlimit mdwe\n2000\n");
+
+    a_filter_refuses_executable_rights |case| says(case,
+        script!("images/a_filter_refuses_executable_rights.sh"),
+        "1000\n2000\nfile\n1000\n2000\nfile\nprivate code: libc 0 kB, ld.so 0 kB\n");
+
+    a_library_is_mapped_in_other_ways |case| says(case,
+        script!("images/a_library_is_mapped_in_other_ways.sh"),
+        "1000\n1000\n1000\n1000\n3000\n3000\n3000\n3000\n");
 
     a_noexec_store_is_told_of |case| says(case,
         script!("images/a_noexec_store_is_told_of.sh"),
