@@ -283,6 +283,8 @@ pub fn plan(
 /// take in memory.
 fn shape(image: &Image<'_>) -> Result<(ProgramHeader, u64), Reason> {
     const DYNAMIC: u16 = 3;
+    /// So far behind the object's beginning its chunk may lie.
+    const LARGEST: u64 = 64 << 20;
     let loads = || image.headers.iter().filter(|header| header.kind == LOAD);
     let mut codes = loads().filter(|load| load.flags & 1 != 0);
     let (Some(code), None) = (codes.next(), codes.next()) else {
@@ -301,9 +303,15 @@ fn shape(image: &Image<'_>) -> Result<(ProgramHeader, u64), Reason> {
     if code.file_size > code.memory_size
         || code.flags & 2 != 0
         || code.offset % PAGE64 != code.address % PAGE64
-        || end >= 1 << 31
     {
         return Err("its code is mapped in an unusual way");
+    }
+    if loads().any(|load| load.address < code.address && load.flags & 2 != 0) {
+        // What lies below the code is mapped to be read.
+        return Err("data lies before its code");
+    }
+    if end > LARGEST {
+        return Err("it takes too much memory");
     }
     Ok((*code, end.next_multiple_of(PAGE64)))
 }
@@ -315,4 +323,50 @@ fn address_of(image: &Image<'_>, part: &[u8]) -> Option<u64> {
         let offset = part.checked_sub(piece.bytes.as_ptr() as usize)?;
         (offset < piece.bytes.len()).then(|| piece.address + offset as u64)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The shape of an object with such segments: flags, address and bytes in memory.
+    fn shape_of(segments: &[(u32, u64, u64)]) -> Result<u64, Reason> {
+        let header = |&(flags, address, memory_size): &(u32, u64, u64)| ProgramHeader {
+            kind: LOAD,
+            flags,
+            offset: address,
+            address,
+            file_size: PAGE64,
+            memory_size,
+        };
+        let image = Image {
+            kind: 3,
+            entry: 0,
+            headers: segments.iter().map(header).collect(),
+            pieces: Vec::new(),
+            bias: 0,
+        };
+        shape(&image).map(|(_, span)| span)
+    }
+
+    #[test]
+    fn objects_of_unusual_shapes_have_no_image() {
+        const READ: u32 = 4;
+        const WRITE: u32 = 6;
+        const CODE: u32 = 5;
+        let headers = (READ, 0, PAGE64);
+        let code = (CODE, PAGE64, PAGE64);
+        let data = |size| (WRITE, 2 * PAGE64, size);
+        assert_eq!(shape_of(&[headers, code, data(1)]), Ok(3 * PAGE64));
+        let largest = (64 << 20) - 2 * PAGE64;
+        assert_eq!(shape_of(&[headers, code, data(largest)]), Ok(64 << 20));
+        assert!(shape_of(&[headers, code, data(largest + 1)]).is_err());
+        assert!(shape_of(&[code]).is_err());
+        assert!(shape_of(&[headers, code, (CODE, 2 * PAGE64, PAGE64)]).is_err());
+        let data_first = [(READ, 0, 1), (WRITE, PAGE64, 1), (CODE, 2 * PAGE64, PAGE64)];
+        let reason = Err("data lies before its code");
+        assert_eq!(shape_of(&data_first), reason);
+        let writable_headers = [(WRITE, 0, PAGE64), code];
+        assert_eq!(shape_of(&writable_headers), reason);
+    }
 }

@@ -208,7 +208,9 @@ impl Store {
         if !may_write(end) {
             return Err(Errno::EFBIG);
         }
-        if !writer.has_room(end) {
+        // Between the file's bytes and the chunk the image may have a hole.
+        let taken = (bytes.len() + planned.tail.len()) as u64;
+        if !writer.has_room(taken) {
             return Err(Errno::ENOSPC);
         }
         fill(new.as_fd(), bytes, planned)?;
@@ -231,7 +233,7 @@ impl Store {
         }
         let name = [&folder[..], b"/", &name].concat();
         let image = (&planned.layout, &name[..]);
-        match writer.enter(key, Kind::Image, image, 0, end) {
+        match writer.enter(key, Kind::Image, image, 0, taken) {
             Err(Errno::EEXIST) => Ok(()),
             // Nobody would find it.
             Err(errno) => {
