@@ -32,7 +32,12 @@ pub fn mount(asked: Mount) -> Result<u8, Failure> {
     };
     let target = path(&mount.target);
     let words = match mount.option("command") {
-        Some(line) => command::typed(line, &mount, target, target.as_os_str()),
+        Some(line) => {
+            // Writable a mount is anyway.
+            let others = |(name, _): &&(String, _)| !matches!(name.as_str(), "command" | "rw");
+            let options = mount.options.iter().filter(others);
+            command::typed(line, &mount, options, target, target.as_os_str())?
+        }
         None => command::words(&mount, &mount.options, target, by)?,
     };
     let error = Command::new(&words[0]).args(&words[1..]).exec();

@@ -85,27 +85,69 @@ pub fn words(
 }
 
 /// The command `line`, where `%m` is the target, `%s` the source, `%f` the device: words of their own,
-/// which the shell does not read.
-pub fn typed(line: &[u8], mount: &Mount, target: &Path, device: &OsStr) -> Vec<OsString> {
-    let places = [
-        (b"%m", &b"\"$1\""[..]),
-        (b"%s", b"\"$2\""),
-        (b"%f", b"\"$3\""),
-    ];
-    let text = places
-        .iter()
-        .fold([b"exec ", line].concat(), |text, (from, to)| {
-            replaced(&text, *from, to)
-        });
-    vec![
+/// which the shell does not read. Nothing of `options` would reach the server.
+pub fn typed<'a>(
+    line: &[u8],
+    mount: &Mount,
+    mut options: impl Iterator<Item = &'a (String, Vec<u8>)>,
+    target: &Path,
+    device: &OsStr,
+) -> Result<Vec<OsString>, Failure> {
+    if let Some((name, _)) = options.next() {
+        let what = format!("option {name}: the server is told nothing but its command");
+        return Err(Failure::new(what).advice("write it into the command, as the server knows it"));
+    }
+    let text = filled(line)?;
+    let mut words = vec![
         "/bin/sh".into(),
         "-c".into(),
-        OsString::from_vec(text),
+        OsString::from_vec(text.clone()),
         "sh".into(),
         target.into(),
         path(&mount.source).into(),
-        device.into(),
-    ]
+    ];
+    // It has a number of its own, which not every process may have.
+    if text
+        .windows(DEVICE_WORD.len())
+        .any(|word| word == DEVICE_WORD)
+    {
+        words.push(device.into());
+    }
+    Ok(words)
+}
+
+/// The device, in the text of a command.
+const DEVICE_WORD: &[u8] = b"\"$3\"";
+
+/// What the shell reads for the command `line`; `%%` is a percent sign.
+fn filled(line: &[u8]) -> Result<Vec<u8>, Failure> {
+    let (mut text, mut quote, mut rest) = (b"exec ".to_vec(), None, line);
+    while let [byte, behind @ ..] = rest {
+        let (length, put): (usize, &[u8]) = match (byte, behind.first()) {
+            (b'%', Some(b'%')) => (2, b"%"),
+            (b'%', Some(name @ (b'm' | b's' | b'f'))) if quote.is_some() => {
+                let what = format!("command: %{} stands in quotes", char::from(*name));
+                return Err(Failure::new(what)
+                    .advice("it needs none, whatever is in it; %% is a percent sign"));
+            }
+            (b'%', Some(b'm')) => (2, b"\"$1\""),
+            (b'%', Some(b's')) => (2, b"\"$2\""),
+            (b'%', Some(b'f')) => (2, DEVICE_WORD),
+            (b'\\', Some(_)) if quote != Some(b'\'') => (2, &rest[..2]),
+            (b'\'' | b'"', _) => {
+                match quote {
+                    None => quote = Some(*byte),
+                    Some(open) if open == *byte => quote = None,
+                    Some(_) => {}
+                }
+                (1, &rest[..1])
+            }
+            _ => (1, &rest[..1]),
+        };
+        text.extend_from_slice(put);
+        rest = &rest[length..];
+    }
+    Ok(text)
 }
 
 /// `text` with `to` for each `from`.
@@ -170,6 +212,26 @@ mod tests {
         std::fs::remove_dir_all(place).unwrap();
         let words = words.iter().skip(1).map(|word| word.as_bytes());
         String::from_utf8(words.collect::<Vec<_>>().join(&b' ')).unwrap()
+    }
+
+    #[test]
+    fn places_of_a_command_stand_outside_of_quotes() {
+        for (line, want) in [
+            ("x %m", "exec x \"$1\""),
+            ("x -d '100%%' %s,%m", "exec x -d '100%' \"$2\",\"$1\""),
+            ("x \\' %f \\\"%m", "exec x \\' \"$3\" \\\"\"$1\""),
+            ("x '\\' %m", "exec x '\\' \"$1\""),
+            (
+                "x \"it's\" %m %% %%m %x %",
+                "exec x \"it's\" \"$1\" % %m %x %",
+            ),
+        ] {
+            let text = filled(line.as_bytes()).unwrap();
+            assert_eq!(String::from_utf8(text).unwrap(), want);
+        }
+        for line in ["x \"%m\"", "x '%s'", "sh -c 'x \"$0\" %f'", "x \"\\\" %m"] {
+            assert!(filled(line.as_bytes()).is_err(), "{line}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use super::{
     DEVICE, DEVICE_PATH, HOST,
+    ending::{PATIENCE, signal_children},
     heirs::Heirs,
     left::{self, caller},
     lines::Lines,
@@ -43,8 +44,8 @@ use std::{
 const INIT: u32 = 26;
 const DESTROY: u32 = 38;
 
-/// How long a server may take to answer DESTROY, to end when the session has, and after SIGTERM.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How often is looked for children of those that were killed.
+const PAUSE: Duration = Duration::from_millis(100);
 
 unsafe extern "C" {
     /// fork(2) of the C library, which keeps its own books right.
@@ -191,6 +192,7 @@ impl<'a> Guardian<'a> {
         let heard = tell.write_all(told.as_bytes()).is_ok();
         drop(tell);
         if !ready || !heard {
+            silence();
             self.client.area().end(&*self.bell);
             self.stop();
             self.remove();
@@ -200,10 +202,7 @@ impl<'a> Guardian<'a> {
         let client = self.client.clone();
         thread::spawn(move || {
             until_over(&job.run);
-            // Who reads its programs' output is not kept waiting.
-            if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
-                let _ = rustix::stdio::dup2_stderr(&nothing);
-            }
+            silence();
             let ended = |run: PathBuf| left::end_run(&client, &run);
             shared::until_unused(&job.mount, job.entry.as_deref(), ended);
             let _ = over.send(Event::Over);
@@ -291,26 +290,43 @@ impl<'a> Guardian<'a> {
         }
         for signal in [None, Some(SIGTERM), Some(SIGKILL)] {
             if let Some(signal) = signal {
-                if let Some(server) = self.client.area().open_server() {
-                    let _ = process::pidfd_send_signal(&server, signal);
-                }
-                let _ = process::pidfd_send_signal(&self.child, signal);
+                self.signal(signal);
             }
             let until = Instant::now() + PATIENCE;
             loop {
                 let left = until.saturating_duration_since(Instant::now());
-                match self.events.recv_timeout(left) {
+                match self.events.recv_timeout(left.min(PAUSE)) {
                     Ok(Event::Gone(_)) => return,
                     Ok(_) => {}
-                    Err(_) => break,
+                    Err(_) if left.is_zero() => break,
+                    Err(_) if signal == Some(SIGKILL) => self.signal(SIGKILL),
+                    Err(_) => {}
                 }
             }
         }
     }
 
+    /// Sends the server `signal`. Before one has read INIT each process that was started may be it.
+    fn signal(&self, signal: u32) {
+        let area = self.client.area();
+        if area.server() == 0 {
+            signal_children(signal);
+        } else if let Some(server) = area.open_server() {
+            let _ = process::pidfd_send_signal(&server, signal);
+        }
+        let _ = process::pidfd_send_signal(&self.child, signal);
+    }
+
     fn remove(&self) {
         let directory = c_string(self.job.mount.as_os_str().as_bytes());
         culvert_launch::run_directory::remove(culvert_sys::fd::CWD, &directory);
+    }
+}
+
+/// Closes standard error: who reads the output of a run is not kept waiting.
+fn silence() {
+    if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stderr(&nothing);
     }
 }
 
@@ -356,7 +372,8 @@ fn spawn(job: &Job, lines: &Lines) -> Result<(i32, Receiver<()>), String> {
     // SAFETY: system calls, which use nothing that another thread may hold.
     unsafe {
         command.pre_exec(move || {
-            // Without its guardian nobody would end it.
+            // Without its guardian nobody would end it. A fork clears that: the next run ends who
+            // has left the foreground.
             let signal = rustix::process::Signal::TERM;
             rustix::process::set_parent_process_death_signal(Some(signal))?;
             if let Some(device) = &device

@@ -9,6 +9,7 @@
 //! one server ([`shared`]).
 
 pub mod command;
+mod ending;
 mod guardian;
 mod heirs;
 mod left;
@@ -16,6 +17,7 @@ mod lines;
 mod place;
 mod shared;
 mod start;
+mod surroundings;
 
 pub use culvert_drivers::fuse::is_served;
 pub use guardian::guard;

@@ -12,6 +12,11 @@
 //! Whoever finds an entry whose guardian or server is gone starts the mount anew, in another
 //! directory.
 
+use super::{
+    ending::end,
+    is_served,
+    surroundings::{environment, hash, surroundings},
+};
 use crate::{
     base::{open_base, trusted},
     failure::{Failure, path, reason, shown},
@@ -20,7 +25,7 @@ use crate::{
     logs::until_over,
     umask::OwnerRights,
 };
-use culvert::mount::{Mount, encode};
+use culvert::mount::{Mount, encode, is_library};
 use culvert_run::files::c_string;
 use culvert_slots::{Area, Session};
 use culvert_sys::flags::OFlags as Flags;
@@ -72,6 +77,11 @@ impl Identity {
             let here = std::env::current_dir();
             parts.extend(here.map(|here| here.into_os_string().into_encoded_bytes()));
         }
+        // Drivers of ours go by nothing of it.
+        if is_served(&mount.driver) || is_library(&mount.driver) {
+            let environment = environment(std::env::vars_os(), &parts);
+            parts.push(environment.to_le_bytes().to_vec());
+        }
         parts.push(encode(&inherited.mounts));
         parts.push(surroundings());
         let mut bytes = Vec::new();
@@ -84,11 +94,7 @@ impl Identity {
 
     /// The entry's name.
     fn hash(&self) -> String {
-        let start = 0xcbf2_9ce4_8422_2325_u64;
-        let hash = self.0.iter().fold(start, |hash, &byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-        });
-        format!("{hash:016x}")
+        format!("{:016x}", hash(&self.0))
     }
 }
 
@@ -99,29 +105,6 @@ fn names_something_here(text: &[u8]) -> bool {
         .filter(|word| !word.is_empty() && !word.starts_with(b"/"))
         .chain([text].into_iter().filter(|text| !text.starts_with(b"/")))
         .any(|word| !word.is_empty() && fs::symlink_metadata(path(word)).is_ok())
-}
-
-/// Where a server would run, and with whose rights: in other namespaces the same words mean another
-/// file system, and what other groups or capabilities may see is not this process's to see.
-fn surroundings() -> Vec<u8> {
-    let mut text = Vec::new();
-    for of in ["mnt", "pid", "net", "user"] {
-        let link = fs::read_link(format!("/proc/self/ns/{of}")).unwrap_or_default();
-        text.extend_from_slice(link.as_os_str().as_bytes());
-    }
-    if let Ok(root) = fs::metadata("/") {
-        text.extend_from_slice(format!("{}.{}", root.dev(), root.ino()).as_bytes());
-    }
-    let status = fs::read("/proc/self/status").unwrap_or_default();
-    for line in status.split(|&byte| byte == b'\n') {
-        if [&b"Uid:"[..], b"Gid:", b"Groups:", b"CapEff:"]
-            .iter()
-            .any(|name| line.starts_with(name))
-        {
-            text.extend_from_slice(line);
-        }
-    }
-    text
 }
 
 /// The entry of a mount, locked as long as this lives.
@@ -204,6 +187,24 @@ impl Entry {
         let (directory, of) = self.content()?;
         let opened = trusted(&directory, trust::user()).ok()?;
         (of == identity.0 && is_guarded(&opened) && serves(&opened)).then_some(directory)
+    }
+
+    /// Ends the server of the mount, if its guardian was killed: of two, one would not know what the
+    /// other writes.
+    pub fn end_abandoned(&self, identity: &Identity) -> Result<(), Failure> {
+        let server = self.content().and_then(|(directory, of)| {
+            let opened = trusted(&directory, trust::user()).ok()?;
+            let is_abandoned = of == identity.0 && !is_guarded(&opened);
+            let area = is_abandoned.then(|| Area::open(&opened).ok())??;
+            Some((area.server(), area.open_server()?))
+        });
+        match server {
+            Some((number, server)) if !end(&server) => Err(Failure::new(format!(
+                "process {number}, which serves the mount already, does not end"
+            ))
+            .advice("its guardian was killed; end it, so that another may be started")),
+            _ => Ok(()),
+        }
     }
 
     /// The mount is served from `directory` from here on.

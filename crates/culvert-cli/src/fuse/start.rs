@@ -116,6 +116,9 @@ fn start_or_join(
         shared::uses(&place, &directory.path).map_err(unused)?;
         return Ok(travelling(mount, &place));
     }
+    if let Some((entry, identity)) = both {
+        entry.end_abandoned(identity)?;
+    }
     let place = run_directory::create()?;
     let entry_path = entry.as_ref().map(|entry| entry.path.clone());
     let job = prepare(&place, mount, directory, inherited, (&own, &options)).map(|job| Job {
@@ -265,7 +268,10 @@ fn command(
     }
     if let Some(line) = &own.command {
         check(line)?;
-        return Ok(command::typed(line, mount, target, DEVICE_PATH.as_ref()));
+        // Its clients see to that.
+        let is_of_clients = |name: &str| matches!(name, "ro" | "rw");
+        let options = options.iter().filter(|(name, _)| !is_of_clients(name));
+        return command::typed(line, mount, options, target, DEVICE_PATH.as_ref());
     }
     command::words(mount, options, target, command::By::Run)
 }
@@ -381,7 +387,12 @@ mod tests {
         let (own, options) = split(&mount).unwrap();
         let words = command(&mount, &own, &options, Path::new("/m n")).unwrap();
         assert_eq!(words[2], "exec rclone mount \"$2\" \"$1\"");
-        assert_eq!(words[4..], ["/m n", "host:/data", "/dev/fd/100"]);
+        assert_eq!(words[4..], ["/m n", "host:/data"]);
+        let refused = |option: &str| {
+            let options = [(option.to_owned(), Vec::new())];
+            command(&mount, &own, &options.to_vec(), Path::new("/m")).is_err()
+        };
+        assert!(refused("allow_other") && !refused("ro"));
         let is_served = driver::is_served;
         assert!(is_served("fuse") && is_served("fuse.x") && !is_served("fused"));
     }

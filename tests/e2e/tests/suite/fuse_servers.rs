@@ -70,6 +70,15 @@ fn a_server_that_does_not_start_is_told_with_its_last_lines() {
     let done = run("sleep 100");
     assert_eq!(done.status, "exit 125", "{}", done.report());
     assert!(done.text().is_empty());
+    // What it has left in the background ends, too, and so does its guardian.
+    let sleep = format!("sleep 4321{}", std::process::id());
+    let done = run(&format!("sh -c 'setsid {sleep} & exit 0'"));
+    assert_eq!(done.status, "exit 125", "{}", done.report());
+    let left = shell(&format!(
+        "for i in $(seq 600); do pgrep -f '[s]{}' || {{ echo none; exit; }}; sleep .1; done",
+        &sleep[1..]
+    ));
+    assert!(left.text().ends_with("none\n"), "{}", left.report());
 }
 
 #[test]
@@ -197,6 +206,38 @@ fn what_a_killed_guardian_has_left_is_taken_over() {
     );
     assert_eq!(done.status, "exit 0", "{}", done.report());
     assert_eq!(done.text(), "hello\nhello\n", "{}", done.report());
+}
+
+#[test]
+fn a_server_in_the_background_whose_guardian_was_killed_ends_before_another_starts() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("left-server");
+    let done = shell(&format!(
+        r#"cd {base}
+        run() {{
+            {culvert} run --mount "type=fuse,command=bindfs %s %m,source=$PWD/source,target=$PWD/target" \
+                -- bash -c "$1"
+        }}
+        mkfifo a b
+        run 'cat target/file; echo > a; read word < b' &
+        read word < a
+        guardian="[r]un-fuse .* $PWD/source"
+        lock=$(pgrep -af "$guardian" | cut -d ' ' -f 7)/guardian
+        pkill -9 -f "$guardian"
+        # It is gone when its lock can be had.
+        flock "$lock" true
+        run 'servers() {{ pgrep -c -f "^[a-z/]*bindfs $PWD/source "; }}
+             # The one that has started the new one may still be there.
+             for i in $(seq 100); do [ $(servers) -gt 1 ] || break; sleep .1; done
+             servers; cat target/file; echo > b'
+        wait"#,
+        base = place.base.display(),
+        culvert = world().culvert.display(),
+    ));
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    assert_eq!(done.text(), "hello\n1\nhello\n", "{}", done.report());
 }
 
 #[test]
