@@ -33,7 +33,7 @@ impl Estate {
 }
 
 impl Heir for Estate {
-    fn answered(&self, opcode: u32, node: u64, answer: &Payload<'_>) {
+    fn opened(&self, opcode: u32, node: u64, answer: &Payload<'_>) -> Option<OpenFile> {
         const OPEN: u32 = 14;
         const OPENDIR: u32 = 27;
         const CREATE: u32 = 35;
@@ -41,7 +41,7 @@ impl Heir for Estate {
         let expects = match opcode {
             OPEN | OPENDIR => Expects::Opened,
             CREATE | TMPFILE => Expects::Created,
-            _ => return,
+            _ => return None,
         };
         let mut bytes = [0; 160];
         let length = answer.read(0, &mut bytes);
@@ -49,18 +49,18 @@ impl Heir for Estate {
         let (node, handle) = match Answer::decode(&bytes[..length], expects, protocol) {
             Ok(Answer::Opened { open }) => (node, open.fh),
             Ok(Answer::Created { entry, open }) => (entry.nodeid, open.fh),
-            _ => return,
+            _ => return None,
         };
-        self.open(&OpenFile {
+        Some(OpenFile {
             node,
             handle,
             flags: 0,
             is_directory: opcode == OPENDIR,
-        });
+        })
     }
 
     /// As the end of a process closes a file (`fuse_flush`, `fuse_file_release`, fs/fuse/file.c).
-    fn open(&self, file: &OpenFile) {
+    fn release(&self, file: &OpenFile) {
         let (connection, who) = (&self.connection, self.connection.owner());
         let release = ReleaseIn {
             fh: file.handle,

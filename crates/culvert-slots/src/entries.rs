@@ -70,15 +70,23 @@ pub(crate) fn note_open(opens: &Entries, own: Identity, file: &OpenFile) {
     }
 }
 
+/// Whether `file` is known to be open in process `own`.
+pub(crate) fn has_noted(opens: &Entries, own: Identity, file: &OpenFile) -> bool {
+    find(opens, own, file.node, file.handle).is_some()
+}
+
 /// File `handle` of `node` is not any more.
 pub(crate) fn note_closed(opens: &Entries, own: Identity, node: u64, handle: u64) {
+    if let Some(entry) = find(opens, own, node, handle) {
+        entry.clear(own);
+    }
+}
+
+fn find(opens: &Entries, own: Identity, node: u64, handle: u64) -> Option<&Entry> {
     let is_it = |entry: &&Entry| {
         let found = entry.read();
         entry.owner.load(Relaxed) == own.0
             && found.is_some_and(|file| file.node == node && file.handle == handle)
     };
-    let mut entries = places(node, handle).map(|at| &opens[at]);
-    if let Some(entry) = entries.find(is_it) {
-        entry.clear(own);
-    }
+    places(node, handle).map(|at| &opens[at]).find(is_it)
 }

@@ -4,6 +4,7 @@ use crate::area::{SLOTS, State, Word};
 use crate::channel::{OpenFile, Payload, handle_of};
 use crate::client::{Client, TICK, mark, tell_free};
 use crate::cut::Held;
+use crate::entries::has_noted;
 use crate::identity::Identity;
 use crate::server::{has_reply, is_release};
 use alloc::vec::Vec;
@@ -12,10 +13,10 @@ use culvert_sys::sync::shared_wait;
 
 /// What a process that is gone has left.
 pub trait Heir {
-    /// The server has answered its request `opcode` about `node`: nobody else sees the answer.
-    fn answered(&self, opcode: u32, node: u64, answer: &Payload<'_>);
-    /// It had this open.
-    fn open(&self, file: &OpenFile);
+    /// What `answer`, the server's to request `opcode` about `node`, says is open.
+    fn opened(&self, opcode: u32, node: u64, answer: &Payload<'_>) -> Option<OpenFile>;
+    /// The process had this open: it is to be released.
+    fn release(&self, file: &OpenFile);
 }
 
 impl<H: Held> Client<H> {
@@ -97,7 +98,11 @@ impl<H: Held> Client<H> {
             if is_done && slot.error.load(Relaxed) == 0 {
                 let length = slot.length.load(Relaxed) as usize;
                 let node = slot.node.load(Relaxed);
-                heir.answered(opcode, node, &area.payload(index, length));
+                let file = heir.opened(opcode, node, &area.payload(index, length));
+                // Who was killed after it had seen the answer has noted what was opened.
+                if let Some(file) = file.filter(|file| !has_noted(area.opens(), dead, file)) {
+                    heir.release(&file);
+                }
             }
             self.give_up(index, own);
         }
@@ -109,7 +114,7 @@ impl<H: Held> Client<H> {
                 let is_it = |one: &(u64, u64)| *one == (file.node, file.handle);
                 match released.iter().position(is_it) {
                     Some(at) => drop(released.swap_remove(at)),
-                    None => heir.open(&file),
+                    None => heir.release(&file),
                 }
             }
             entry.clear(dead);

@@ -555,13 +555,23 @@ struct Got {
     files: std::sync::Mutex<Vec<(u64, u64)>>,
 }
 
+fn open_file(node: u64, handle: u64) -> OpenFile {
+    OpenFile {
+        node,
+        handle,
+        flags: 0,
+        is_directory: false,
+    }
+}
+
 impl Heir for Got {
-    fn answered(&self, opcode: u32, node: u64, answer: &Payload<'_>) {
+    fn opened(&self, opcode: u32, node: u64, answer: &Payload<'_>) -> Option<OpenFile> {
         assert_eq!(answer.len(), 16);
         self.answers.lock().unwrap().push((opcode, node));
+        Some(open_file(node, node * 10))
     }
 
-    fn open(&self, file: &OpenFile) {
+    fn release(&self, file: &OpenFile) {
         self.files.lock().unwrap().push((file.node, file.handle));
     }
 }
@@ -583,13 +593,9 @@ fn what_a_dead_process_leaves_is_taken_back_carried_out_or_inherited() {
         slot.owner.store(gone, SeqCst);
         slot.word.store(Word::new(5, state).0, SeqCst);
     };
-    for node in [1, 2] {
-        let file = OpenFile {
-            node,
-            handle: node * 10,
-            flags: 0,
-            is_directory: false,
-        };
+    // The last one was killed between its note and the end of its request.
+    for node in [1, 2, 8] {
+        let file = open_file(node, node * 10);
         crate::entries::note_open(area.opens(), Identity(gone), &file);
     }
     // The server has this in hand.
@@ -601,6 +607,7 @@ fn what_a_dead_process_leaves_is_taken_back_carried_out_or_inherited() {
     put(1, ECHO, 3, State::Posted);
     put(2, OPEN, 6, State::Done);
     put(3, ECHO, 3, State::Free);
+    put(5, OPEN, 8, State::Done);
     assert!(client.has_left(gone));
     let got = Got::default();
     thread::scope(|scope| {
@@ -626,8 +633,12 @@ fn what_a_dead_process_leaves_is_taken_back_carried_out_or_inherited() {
         server.reply(number).unwrap().finish(0, 16).unwrap();
         buried.join().unwrap();
     });
-    assert_eq!(*got.answers.lock().unwrap(), [(OPEN, 6), (OPEN, 7)]);
-    assert_eq!(*got.files.lock().unwrap(), [(2, 20)]);
+    let answers = [(OPEN, 6), (OPEN, 7), (OPEN, 8)];
+    assert_eq!(*got.answers.lock().unwrap(), answers);
+    let mut files = got.files.into_inner().unwrap();
+    files.sort_unstable();
+    // Each once.
+    assert_eq!(files, [(2, 20), (6, 60), (7, 70), (8, 80)]);
     assert!(!client.has_left(gone));
     assert_eq!(free_slots(area), SLOTS);
     drop(bell);
