@@ -5,52 +5,113 @@ use culvert_client::Estate;
 use culvert_slots::Client;
 use culvert_sys::{OwnedFd, process};
 use std::{
+    collections::VecDeque,
     ffi::CString,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
 };
 
+/// How many programs are seen to at once; each may wait for a request that the server has in hand.
+const MOST: usize = 16;
+
 /// Whoever does it.
-pub struct Heirs {
+pub struct Heirs(Arc<Work>);
+
+struct Work {
     client: Arc<Client>,
     bell: Arc<OwnedFd>,
     directory: CString,
     /// Since the server has answered INIT.
-    estate: Arc<OnceLock<Option<Estate>>>,
+    estate: Mutex<Option<Arc<Estate>>>,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Programs that are to be seen to, by the identities that they have told.
+    identities: VecDeque<u64>,
+    /// How many threads take from there, until there are none.
+    threads: usize,
 }
 
 impl Heirs {
     /// For the mount whose slots `client` uses.
     pub fn new(client: Arc<Client>, bell: Arc<OwnedFd>, directory: CString) -> Self {
-        let estate = Arc::default();
-        Self {
+        Self(Arc::new(Work {
             client,
             bell,
             directory,
-            estate,
-        }
+            estate: Mutex::default(),
+            queue: Mutex::default(),
+        }))
     }
 
     /// The process that has told of itself by `identity` is gone, or in another PID namespace. A
     /// thread of its own waits for what the server has in hand, where there is anything.
     pub fn died(&self, identity: u64) {
-        if !self.client.has_left(identity) {
-            left::end_process(self.client.area(), identity);
+        let work = &self.0;
+        if !work.client.has_left(identity) {
+            left::end_process(work.client.area(), identity);
             return;
         }
-        let (client, bell) = (self.client.clone(), self.bell.clone());
-        let (estate, directory) = (self.estate.clone(), self.directory.clone());
-        thread::spawn(move || {
-            let owner = (process::geteuid(), process::getegid());
-            let open = || {
-                let channel = Client::open(&directory, None).ok()?;
-                Estate::new(Box::new(channel), owner).ok()
-            };
-            match estate.get_or_init(open) {
-                Some(estate) => client.bury(identity, estate),
-                None => client.area().died(identity, &*bell),
+        let mut queue = locked(&work.queue);
+        queue.identities.push_back(identity);
+        if queue.threads == MOST {
+            return;
+        }
+        let heir = work.clone();
+        match thread::Builder::new().spawn(move || heir.see_to_all()) {
+            Ok(_) => queue.threads += 1,
+            // Another one takes it.
+            Err(_) if queue.threads > 0 => {}
+            Err(_) => {
+                let identities = std::mem::take(&mut queue.identities);
+                drop(queue);
+                for identity in identities {
+                    work.free(identity);
+                }
             }
-            left::end_process(client.area(), identity);
-        });
+        }
     }
+}
+
+impl Work {
+    fn see_to_all(&self) {
+        loop {
+            let mut queue = locked(&self.queue);
+            let Some(identity) = queue.identities.pop_front() else {
+                queue.threads -= 1;
+                return;
+            };
+            drop(queue);
+            match self.estate() {
+                Some(estate) => {
+                    self.client.bury(identity, &*estate);
+                    left::end_process(self.client.area(), identity);
+                }
+                None => self.free(identity),
+            }
+        }
+    }
+
+    /// Who releases what is left; none where that cannot be now.
+    fn estate(&self) -> Option<Arc<Estate>> {
+        let mut known = locked(&self.estate);
+        if known.is_none() {
+            let owner = (process::geteuid(), process::getegid());
+            let channel = Client::open(&self.directory, None).ok()?;
+            *known = Some(Arc::new(Estate::new(Box::new(channel), owner).ok()?));
+        }
+        known.clone()
+    }
+
+    /// Its slots are free; what it had open stays open at the server.
+    fn free(&self, identity: u64) {
+        self.client.area().died(identity, &*self.bell);
+        left::end_process(self.client.area(), identity);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
