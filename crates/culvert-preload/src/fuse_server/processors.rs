@@ -82,7 +82,8 @@ impl Moved {
         let mut threads = self.threads.lock();
         let at = threads.iter().position(|one| one.thread == thread);
         let known = at.map(|at| threads.swap_remove(at));
-        let known = known.filter(|_| before >> 32 == times as usize);
+        // Others may have set it since.
+        let known = known.filter(|one| before >> 32 == times as usize && one.is_there());
         let own = match &known {
             Some(one) => one.own,
             None => {
