@@ -149,8 +149,9 @@ impl<H: Held> Client<H> {
     /// This process, also where it is a child of the one that opened the client.
     fn own(&self, pid: u32) -> Identity {
         let own = Identity(self.own.load(Relaxed));
-        // Requests of no program have the number 0, as nobody has.
-        match own != Identity::NOBODY && own.number() == pid {
+        // Requests of no program have the number 0, as nobody has. They are the parent's where a
+        // child of vfork makes them, whose memory this is not.
+        match own != Identity::NOBODY && (pid == 0 || own.number() == pid) {
             true => own,
             false => self.introduce_again(own),
         }
