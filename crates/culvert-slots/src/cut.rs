@@ -1,8 +1,10 @@
 //! A process that becomes another user for good: from there on code in it must not reach the area of
 //! the user before, in which it could write requests of his.
 
+use crate::area::{Header, Session};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering::SeqCst;
 use culvert_sys::flags::OFlags;
 use culvert_sys::memory;
 use culvert_sys::raw::general::O_CLOEXEC;
@@ -59,8 +61,16 @@ pub fn cut(is: impl Fn(u32) -> bool) {
     for way in ways.iter().filter(|way| is(way.uid)) {
         // SAFETY: the mapping of an area that lives; atomic words and bytes that are copied alone, for
         // which zeroes are as good.
-        if let Err(errno) = unsafe { memory::empty(way.start, way.length) } {
-            culvert_sys::log!("a mount's memory stays with another user: {errno}");
+        match unsafe { memory::empty(way.start, way.length) } {
+            Ok(()) => {
+                // SAFETY: the mapping begins with the header, which is atomic words.
+                let header = unsafe { &*(way.start as *const Header) };
+                // Nobody answers here: whoever asks is told so.
+                header.session.store(Session::Ended as u32, SeqCst);
+            }
+            Err(errno) => {
+                culvert_sys::log!("a mount's memory stays with another user: {errno}");
+            }
         }
         // The number stays taken.
         let nothing = fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, 0)

@@ -92,6 +92,9 @@ fn child(flags: CloneFlags) {
     let process = process::get();
     process::forget_pid();
     exit::forked();
+    if !flags.files() {
+        credentials::forked(process);
+    }
     if culvert_intercept::forked_beside_others() {
         culvert_run::node_locks::NodeLocks::forget_lent();
         process

@@ -177,6 +177,12 @@ pub fn enter_user_namespace() {
     own.store(here as usize, Relaxed);
 }
 
+/// Whether this thread is in another user namespace than the run, where numbers of users mean
+/// something else.
+pub fn is_elsewhere() -> bool {
+    credentials().elsewhere
+}
+
 #[inline]
 fn credentials() -> &'static Credentials {
     let own = culvert_intercept::current().credentials.load(Relaxed);

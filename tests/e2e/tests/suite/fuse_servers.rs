@@ -313,42 +313,97 @@ print(waits.wait(), time.monotonic() - began < 5)'
     assert_eq!(done.text(), "hello\n-2 True\nhello\n", "{}", done.report());
 }
 
+/// Children that become another user, looked at by their parent: what they have of the area, and of
+/// its bell.
+const DROPS: &str = r#"
+import ctypes, os, subprocess, threading
+TARGET = "the target"
+system = ctypes.CDLL(None).syscall
+SETRESUID, CAPSET, PRCTL, KEEPCAPS = 117, 126, 157, 8
+
+def look(pid):
+    text = f"grep -c /area /proc/{pid}/maps; ls -l /proc/{pid}/fd | grep -c /bell"
+    return subprocess.run(["sh", "-c", text], capture_output=True, text=True).stdout.split()
+
+def start(become):
+    reading, told = os.pipe()
+    waits, go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            become()
+            os.write(told, b"x")
+            os.close(go)
+            os.read(waits, 1)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    os.close(told)
+    os.close(waits)
+    return child, reading, go
+
+def finish(name, started):
+    child, reading, go = started
+    os.read(reading, 1)
+    found = look(child)
+    os.close(go)
+    print(name, found, os.waitpid(child, 0)[1], flush=True)
+
+def with_a_file_open():
+    file = os.open(TARGET + "/file", os.O_RDWR)
+    os.setresuid(65534, 65534, 65534)
+    for call in (lambda: os.stat(TARGET + "/file"), lambda: os.fstatvfs(file)):
+        try:
+            call()
+        except OSError as error:
+            print(error.strerror, flush=True)
+
+def by_capset():
+    os.stat(TARGET + "/file")
+    system(PRCTL, KEEPCAPS, 1, 0, 0, 0)
+    os.setresuid(65534, 65534, 65534)
+    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    if system(CAPSET, header, sets):
+        raise OSError("capset")
+
+def in_a_thread(then):
+    def run():
+        if system(SETRESUID, 65534, 65534, 65534):
+            raise OSError("setresuid")
+        then()
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+
+os.stat(TARGET + "/file")
+finish("all", start(with_a_file_open))
+finish("capset", start(by_capset))
+forked = []
+in_a_thread(lambda: forked.append(start(lambda: None)))
+finish("fork", forked[0])
+in_a_thread(lambda: None)
+print("own", look(os.getpid()), os.stat(TARGET + "/file").st_size)
+"#;
+
 #[test]
 fn who_becomes_another_user_keeps_nothing_of_the_slots() {
     if !installed("bindfs") || !world().is_root() {
         return;
     }
     let place = Place::new("dropped");
-    let target = place.text("target");
-    let script = format!(
-        "python3 -c 'import os, signal
-os.stat(\"{target}/file\")
-reading, writing = os.pipe()
-os.set_inheritable(reading, True)
-child = os.fork()
-if child == 0:
-    os.stat(\"{target}/file\")
-    os.setresuid(65534, 65534, 65534)
-    try:
-        os.stat(\"{target}/file\")
-    except OSError as error:
-        print(error.errno, flush=True)
-    os.write(writing, b\"x\")
-    signal.pause()
-os.read(reading, 1)
-import subprocess
-look = lambda pid: subprocess.run([\"sh\", \"-c\", f\"grep -c /area /proc/{{pid}}/maps; ls -l /proc/{{pid}}/fd | grep -c /bell\"], capture_output=True, text=True).stdout.split()
-print(look(child), look(os.getpid()))
-os.kill(child, 9)
-os.wait()
-print(os.stat(\"{target}/file\").st_size)
-'"
-    );
+    fs::write(
+        place.base.join("drops.py"),
+        DROPS.replace("the target", &place.text("target")),
+    )
+    .expect("the base directory is ours");
+    let script = format!("python3 {}", place.text("drops.py"));
     let done = place.run("type=fuse.bindfs,attr_timeout=0,entry_timeout=0", &script);
     assert_eq!(done.status, "exit 0", "{}", done.report());
     assert_eq!(
         done.text(),
-        "13\n['0', '0'] ['1', '1']\n6\n",
+        "Permission denied\nTransport endpoint is not connected\n\
+         all ['0', '0'] 0\ncapset ['0', '0'] 0\nfork ['0', '0'] 0\n\
+         own ['1', '1'] 6\n",
         "{}",
         done.report()
     );
