@@ -15,7 +15,7 @@ use culvert::{
 };
 use culvert_sys::fd::BorrowedFd;
 use culvert_sys::flags::AtFlags;
-use culvert_sys::raw::general::{O_RDWR, O_WRONLY};
+use culvert_sys::raw::general::{O_RDWR, O_TRUNC, O_WRONLY};
 use culvert_sys::{fs, process};
 
 /// Flags of open(2) that say how, and not what or where: the others are the callers' here.
@@ -80,8 +80,10 @@ impl PassthroughFs {
         }
         // openat2(2) takes no flag that it does not know.
         const UNKNOWN: u32 = !0o37777703;
-        let how = flags.0 & KEPT & !O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
-        if how & UNKNOWN != 0 {
+        // Nothing is emptied before it is known to be what is meant.
+        let how = flags.0 & KEPT & !(O_NOFOLLOW | O_TRUNC) | O_NOCTTY | O_CLOEXEC;
+        // What is open for reading alone is emptied by open(2) only.
+        if how & UNKNOWN != 0 || flags.truncate() && !flags.write() {
             return None;
         }
         let (dir, name) = (named.directory.fd(), &named.name);
@@ -99,12 +101,15 @@ impl PassthroughFs {
             }
             file => file.map_err(changed),
         };
-        Some(
-            file.and_then(|file| match named.is(&kernel::status(&file, None)?) {
-                true => Ok(self.opened(node, file, flags)),
-                false => Err(Errno::ESTALE.into()),
-            }),
-        )
+        Some(file.and_then(|file| {
+            if !named.is(&kernel::status(&file, None)?) {
+                return Err(Errno::ESTALE.into());
+            }
+            if flags.truncate() {
+                fs::ftruncate(&file, 0)?;
+            }
+            Ok(self.opened(node, file, flags))
+        }))
     }
 
     /// Makes `changes` to what is used by its name. None: they are to be made by its descriptor.
@@ -129,15 +134,21 @@ impl PassthroughFs {
                 None
             }
             Err(error) => Some(Err(changed(error))),
-            Ok(()) => Some(match named.status() {
-                Ok(status) => attributes(node, &status),
-                // It was changed, whatever others have done to the name since.
-                Err(_) => Ok(Attributes {
-                    node,
-                    permissions: changes.permissions.unwrap_or(0),
-                    ..gone(named.kind).attributes
-                }),
-            }),
+            Ok(()) => Some(
+                match kernel::status(named.directory.fd(), Some(&named.name)) {
+                    // A link, perhaps, which was changed itself: it is to be followed.
+                    Ok(status) if kernel::kind(&status).ok() != Some(named.kind) => {
+                        Err(Errno::ESTALE.into())
+                    }
+                    Ok(status) if named.has_identity(&status) => attributes(node, &status),
+                    // It was changed, whatever others have done to the name since.
+                    _ => Ok(Attributes {
+                        node,
+                        permissions: changes.permissions.unwrap_or(0),
+                        ..gone(named.kind).attributes
+                    }),
+                },
+            ),
         }
     }
 

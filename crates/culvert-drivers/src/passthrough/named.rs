@@ -11,6 +11,7 @@
 //! for a while: then a path of two names is two system calls.
 
 use super::closed::birth;
+use super::file::Held;
 use super::kernel::{self, Name, identity, kind};
 use super::nodes::{Nodes, Place};
 use super::object::Object;
@@ -40,6 +41,12 @@ impl Named {
     /// Whether `status` describes what it was.
     pub fn is(&self, status: &statx) -> bool {
         (self.identity, self.birth) == (identity(status), birth(status))
+    }
+
+    /// Whether `status` describes an inode of the same number: what it was, though a change may have
+    /// given it another time of birth (overlayfs, which copies it up first).
+    pub fn has_identity(&self, status: &statx) -> bool {
+        self.identity == identity(status)
     }
 
     /// What it is, if it is what it was.
@@ -167,11 +174,7 @@ impl Nodes {
                 false => Err(Error::new(Errno::ESTALE)),
             }
         };
-        // Where the program closes the file at this moment, its number is nobody's, or another's.
-        let by_file = file.and_then(|file| {
-            let descriptor = kernel::reopen(file.fd(), kernel::O_PATH);
-            descriptor.and_then(is).ok()
-        });
+        let by_file = file.and_then(|file| reopened(&file, what.0));
         let descriptor = match by_file {
             Some(descriptor) => descriptor,
             None => {
@@ -186,6 +189,21 @@ impl Nodes {
         let object = self.object(descriptor, what.0, what.2);
         let opened = self.table.lock().open(key, object);
         opened.ok_or(Errno::ESTALE.into())
+    }
+
+    /// What `node` is, for a child of vfork(2) whose parent knows it by its open file alone: its table
+    /// has that file, too. None: it has not.
+    pub(super) fn by_parents_file(&self, node: Node) -> Option<Arc<Object>> {
+        if self.keeper.table() == 0 {
+            return None;
+        }
+        let (identity, file) = match &self.table.lock().known.get(&(0, node))?.state {
+            NodeState::Seen(seen) => (seen.identity, seen.file.clone()?),
+            _ => return None,
+        };
+        let descriptor = reopened(&file, identity)?;
+        let status = kernel::status(&descriptor, None).ok()?;
+        self.keep(descriptor, &status).ok()
     }
 
     /// Directory `node` was looked in: it stays open for a while. Not where its descriptor has a
@@ -225,8 +243,56 @@ impl Nodes {
     }
 }
 
+/// What `file`, of this `identity`, is. None: the program closes it at this moment, and its number is
+/// nobody's, or another's. The time of birth says nothing here: that of an inode on overlayfs is
+/// another's once it is copied up, and the open file keeps the inode's number from any other.
+fn reopened(file: &Held, identity: (u64, u64)) -> Option<OwnedFd> {
+    let descriptor = kernel::reopen(file.fd(), kernel::O_PATH).ok()?;
+    let status = kernel::status(&descriptor, None).ok()?;
+    (kernel::identity(&status) == identity).then_some(descriptor)
+}
+
 /// It was looked in long ago.
 fn unused(known: &mut Known) {
     known.recent = false;
     known.pins -= 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptor::Keeper;
+    use culvert_sys::raw::general::STATX_BTIME;
+    use std::os::fd::IntoRawFd;
+
+    fn descriptor(path: &std::path::Path) -> OwnedFd {
+        let file = std::fs::File::open(path).expect("it is there");
+        OwnedFd::from_raw(file.into_raw_fd())
+    }
+
+    /// As on overlayfs, where the first change copies it.
+    #[test]
+    fn an_open_file_is_known_whatever_becomes_of_its_time_of_birth() {
+        let directory = std::env::temp_dir();
+        let root = descriptor(&directory);
+        let mut nodes = Nodes::new(root, Keeper::default(), None, None).expect("a root");
+        nodes.sees = true;
+        let nodes = Arc::new(nodes);
+        let called = std::format!("culvert-copied-{}", std::process::id());
+        let path = directory.join(&called);
+        std::fs::write(&path, b"").expect("a file");
+        let file = descriptor(&path);
+        let mut before = kernel::status(&file, None).expect("it is open");
+        before.stx_mask |= STATX_BTIME;
+        before.stx_btime.tv_sec = 1;
+        let name = Name::new(called.as_bytes()).expect("a name");
+        let node = nodes.see(&before, (nodes.root().0, &name));
+        let node = node.expect("it has a time of birth");
+        let held = Arc::new(Held::Kept(Keeper::default().keep(file)));
+        let pin = nodes.pin_file(node, &held);
+        std::fs::remove_file(&path).expect("it is there");
+        let found = nodes.get(node).map(|object| object.identity);
+        assert_eq!(found.expect("it is open"), identity(&before));
+        drop(pin);
+    }
 }

@@ -35,7 +35,10 @@ impl PassthroughFs {
                     && !self.nodes.closes()
                     && !self.nodes.knows(node) =>
             {
-                self.search(node)
+                match self.nodes.by_parents_file(node) {
+                    Some(found) => Ok(found),
+                    None => self.search(node),
+                }
             }
             found => found,
         }

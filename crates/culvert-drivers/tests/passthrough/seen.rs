@@ -3,9 +3,10 @@
 
 use crate::tools::{PLACES, Scratch, caller, mount};
 use culvert::{
-    Access, Attributes, Errno, File, FileSystem, Node, OpenFlags, Opened, SetAttributes,
+    Access, Attributes, Errno, File, FileSystem, Node, OpenFlags, Opened, SetAttributes, Timespec,
 };
-use culvert_drivers::Environment;
+use culvert_drivers::{Environment, Keeper};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 fn errno<T>(result: culvert::Result<T>) -> Option<Errno> {
     result.err().map(|error| error.errno())
@@ -13,10 +14,18 @@ fn errno<T>(result: culvert::Result<T>) -> Option<Errno> {
 
 /// The driver as layers have it: it drives files whose descriptors it lends.
 fn each(test: fn(&Scratch, &dyn FileSystem)) {
+    each_by(Keeper::default(), test);
+}
+
+/// The same, whose descriptors are in `keeper`'s keeping.
+fn each_by(keeper: Keeper, test: fn(&Scratch, &dyn FileSystem)) {
     for place in PLACES {
         let scratch = &Scratch::new(place);
         scratch.sh("mkdir d; echo first > d/f; echo other > d/g");
-        let environment = Environment::default();
+        let environment = Environment {
+            keeper,
+            ..Environment::default()
+        };
         let mount = mount(&scratch.0, &[]);
         let mut prepared = culvert_drivers::prepare(&mount, &environment, &mut |_| {}).unwrap();
         prepared.mount.options.push(("backed".into(), Vec::new()));
@@ -34,7 +43,11 @@ fn find(fs: &dyn FileSystem, path: &str) -> Attributes {
 }
 
 fn opened(fs: &dyn FileSystem, node: Node) -> culvert::Result<Box<dyn File>> {
-    match fs.open(&caller(), node, OpenFlags::WRITE.with(OpenFlags::LENDS))? {
+    opened_by(fs, node, OpenFlags::WRITE)
+}
+
+fn opened_by(fs: &dyn FileSystem, node: Node, how: OpenFlags) -> culvert::Result<Box<dyn File>> {
+    match fs.open(&caller(), node, how.with(OpenFlags::LENDS))? {
         Opened::Driven(file) => Ok(file),
         Opened::Backed(_) => unreachable!("it is driven"),
     }
@@ -70,11 +83,69 @@ fn a_name_that_is_anothers_is_looked_for_again() {
         scratch.sh("mv d/g d/f");
         assert_eq!(errno(fs.attributes(&caller(), node)), Some(Errno::ESTALE));
         assert_eq!(errno(opened(fs, node)), Some(Errno::ESTALE));
+        for how in [OpenFlags::WRITE, OpenFlags::READ] {
+            let emptied = opened_by(fs, node, how.with(OpenFlags::TRUNCATE));
+            assert_eq!(errno(emptied), Some(Errno::ESTALE));
+            assert_eq!(scratch.sh("cat d/f"), "other\n");
+        }
         scratch.sh("rm d/f");
         let access = fs.access(&caller(), node, Access::READ);
         assert_eq!(errno(access), Some(Errno::ESTALE));
         let changed = fs.set_attributes(&caller(), node, &mode(0o600));
         assert_eq!(errno(changed), Some(Errno::ESTALE));
+    });
+}
+
+#[test]
+fn what_is_opened_by_its_name_is_emptied_by_that() {
+    each(|scratch, fs| {
+        for how in [OpenFlags::WRITE, OpenFlags::READ_WRITE, OpenFlags::READ] {
+            scratch.sh("echo full > d/f");
+            let node = find(fs, "d/f").node;
+            let file = opened_by(fs, node, how.with(OpenFlags::TRUNCATE)).unwrap();
+            assert_eq!(file.attributes(&caller()).unwrap().size, 0);
+            fs.forget(node, 1);
+        }
+    });
+}
+
+/// What took its place is changed itself, for no link is followed; the file behind it was meant.
+#[test]
+fn a_change_is_made_again_where_a_link_has_the_name() {
+    each(|scratch, fs| {
+        let node = find(fs, "d/f").node;
+        scratch.sh("mv d/f d/h; ln -s g d/f");
+        let times = SetAttributes {
+            mtime: Some(Timespec {
+                seconds: 1,
+                nanoseconds: 0,
+            }),
+            ..SetAttributes::default()
+        };
+        let changed = fs.set_attributes(&caller(), node, &times);
+        assert_eq!(errno(changed), Some(Errno::ESTALE));
+    });
+}
+
+/// Its memory is its parent's, but its table of descriptors is a copy.
+#[test]
+fn a_child_of_vfork_has_the_file_that_its_parent_has_open() {
+    static TABLE: AtomicUsize = AtomicUsize::new(0);
+    let keeper = Keeper {
+        table: Some(|| TABLE.load(Relaxed)),
+        ..Keeper::default()
+    };
+    each_by(keeper, |scratch, fs| {
+        let node = find(fs, "d/f").node;
+        let file = opened(fs, node).unwrap();
+        fs.forget(node, 1);
+        // No search finds it.
+        scratch.sh("rm d/f");
+        TABLE.store(1, Relaxed);
+        let known = fs.set_attributes(&caller(), node, &mode(0o606));
+        TABLE.store(0, Relaxed);
+        assert_eq!(known.unwrap().permissions, 0o606);
+        drop(file);
     });
 }
 
