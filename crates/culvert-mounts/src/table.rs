@@ -1,6 +1,7 @@
 //! The mounts of this process and how they nest.
 
 use alloc::{boxed::Box, string::String, vec::Vec};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use culvert::{Backing, Caller, Errno, FileKind, FileSystem, Node, Result, sync::OnceCell};
 
 /// A mount, by its place in the table; stable while the process lives.
@@ -71,16 +72,38 @@ fn split(path: &[u8]) -> usize {
     path.iter().rposition(|&b| b == b'/').unwrap_or(0)
 }
 
-/// All mounts. Built at start, then only read.
+/// All mounts. Built at start, then only read, but for drivers at their first use.
 #[derive(Default)]
 pub struct MountTable {
     mounts: Vec<Mounted>,
+    /// How many paths are still to be walked ([`MountTable::walk_next`]).
+    walks: AtomicU32,
 }
 
 impl MountTable {
     /// A table without mounts.
     pub const fn new() -> Self {
-        Self { mounts: Vec::new() }
+        Self {
+            mounts: Vec::new(),
+            walks: AtomicU32::new(0),
+        }
+    }
+
+    /// The next `count` paths of this process are walked, and no driver is asked for a whole one
+    /// ([`FileSystem::reach`]): what a walk finds stays what it is. A number of paths, not a state: a
+    /// call that does not return, exec's in a child of vfork, leaves nothing behind for long.
+    pub fn walk_next(&self, count: u32) {
+        self.walks.store(count, Relaxed);
+    }
+
+    /// Whether the next path is one of those.
+    #[inline]
+    pub(crate) fn walks_this(&self) -> bool {
+        let take = || {
+            let less = |left: u32| left.checked_sub(1);
+            self.walks.fetch_update(Relaxed, Relaxed, less).is_ok()
+        };
+        self.walks.load(Relaxed) > 0 && take()
     }
 
     /// Adds a mount at `target`, an absolute path without links, `.`, `..` or trailing slash that

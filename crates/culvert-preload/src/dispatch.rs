@@ -170,15 +170,28 @@ pub fn dispatch(call: &mut Call) -> Outcome {
 /// A node that was found by its name and removed by another process before the operation on it
 /// began: nothing was done, and the name is to be looked up again (`retry_estale`,
 /// include/linux/namei.h, which tries once; here the others run at the same speed).
+///
+/// Somebody may go on exchanging names, and a driver may know by its name alone what a path leads to
+/// ([`culvert::FileSystem::reach`]). So the later tries look names up one by one: then it is kept.
 #[cold]
 fn again(process: &Process, call: &mut Call, function: Handler) -> Answer {
     const TRIES: usize = 8;
-    for _ in 1..TRIES {
+    const QUICK: usize = 3;
+    // More than the paths of a call: other threads may walk meanwhile.
+    const WALKS: u32 = 16;
+    for tries in 1..TRIES {
+        if tries >= QUICK {
+            process.mounts.walk_next(WALKS);
+        }
         match function(process, call) {
             Err(Errno::ESTALE) => {}
-            answer => return answer,
+            answer => {
+                process.mounts.walk_next(0);
+                return answer;
+            }
         }
     }
+    process.mounts.walk_next(0);
     Err(Errno::ESTALE)
 }
 

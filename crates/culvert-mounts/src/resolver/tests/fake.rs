@@ -37,6 +37,8 @@ pub struct Tree {
     /// References that the resolver holds, by node.
     pub references: Mutex<BTreeMap<u64, i64>>,
     pub calls: AtomicUsize,
+    /// How often a whole path was asked for.
+    pub reaches: AtomicUsize,
     /// `/proc` links that jump.
     pub magic: Vec<(&'static str, Magic)>,
 }

@@ -5,6 +5,7 @@ use super::world::World;
 use crate::resolver::{LastStep, Magic, MountId, Restrictions};
 use LastStep::{Create, CreateNoFollow, Follow, NoFollow, Parent};
 use alloc::{format, string::String};
+use core::sync::atomic::Ordering::Relaxed;
 use culvert::Caller;
 
 pub(super) const HOST: &str = "mnt/fs/ mnt/fs2/a home/u/ home/f in>/mnt/fs/d via>mnt home/rel>../mnt/fs/d/f home/new>/mnt/fs/new \
@@ -404,6 +405,24 @@ fn a_miss_outside_is_walked_again() {
     assert_eq!(again("/in/no"), "ENOENT");
     assert_eq!(again("/home/no"), "untouched");
     assert_eq!(again("no"), "untouched");
+}
+
+#[test]
+fn no_driver_is_asked_for_a_whole_path_that_is_to_be_walked() {
+    let world = world();
+    let whole = |path| {
+        let before = world.trees[2].reaches.load(Relaxed);
+        assert_eq!(world.walk(&ROOT, "/", path, Follow, 0), "2:q");
+        world.trees[2].reaches.load(Relaxed) - before
+    };
+    // Its driver is opened by the first.
+    whole("/data/q");
+    assert_eq!(whole("/data/q"), 1);
+    world.table.walk_next(2);
+    assert_eq!(["/data/q"; 3].map(whole), [0, 0, 1]);
+    world.table.walk_next(2);
+    world.table.walk_next(0);
+    assert_eq!(whole("/data/q"), 1);
 }
 
 #[test]

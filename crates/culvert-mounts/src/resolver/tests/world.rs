@@ -3,9 +3,10 @@
 use super::fake::Tree;
 use crate::resolver::{Inside, Last, LastStep, MountTable, Place, Resolved, Restrictions};
 use alloc::{borrow::ToOwned, boxed::Box, format, string::String, sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering::Relaxed;
 use culvert::{
     Attributes, Caller, Capabilities, DirectorySink, Entry, FileSystem, Node, OpenFlags, Opened,
-    Result, StatFs, Walked,
+    Reached, Result, StatFs, Walked,
 };
 
 /// A tree that the test keeps a hand on.
@@ -23,6 +24,10 @@ impl FileSystem for Shared {
     }
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
         self.0.walk(caller, from, path)
+    }
+    fn reach(&self, _: &Caller<'_>, _: Node, _: &[u8]) -> Option<Result<Reached>> {
+        self.0.reaches.fetch_add(1, Relaxed);
+        None
     }
     fn parent(&self, dir: Node) -> Result<Node> {
         self.0.parent(dir)

@@ -44,7 +44,7 @@ impl MountTable {
         }
         // What lies in a tree of the kernel's is the kernel's to find.
         let driver = self.driver_if_open(mount)?;
-        if driver.backing().is_some() {
+        if driver.backing().is_some() || self.walks_this() {
             return None;
         }
         let dir = dir.unwrap_or_else(|| driver.root());
