@@ -1,9 +1,10 @@
 //! On whose behalf the calling thread serves a request, for drivers that ask
 //! ([`culvert_drivers::Environment::caller`]): operations on open files do not say.
 
+use crate::interrupts::{self, Hand};
 use culvert::Caller;
 use culvert_wire::structures::InHeader;
-use std::cell::Cell;
+use std::{cell::Cell, sync::Arc};
 
 thread_local! {
     /// Process, user and group of the request.
@@ -24,5 +25,29 @@ pub fn caller() -> Caller<'static> {
         uid,
         gid,
         ..Caller::SYSTEM
+    }
+}
+
+/// The request that a thread serves, for threads that help with it.
+#[derive(Clone, Debug)]
+pub struct Served {
+    caller: (u32, u32, u32),
+    hand: Option<Arc<Hand>>,
+}
+
+impl Served {
+    /// That of the calling thread.
+    pub fn now() -> Self {
+        Self {
+            caller: NOW.get(),
+            hand: interrupts::hand(),
+        }
+    }
+
+    /// The calling thread, which is new and serves none of its own, helps with it from here on:
+    /// [`caller`] and [`interrupted`](crate::interrupted) tell of it.
+    pub fn help(&self) {
+        NOW.set(self.caller);
+        interrupts::lend(self.hand.clone());
     }
 }

@@ -49,7 +49,7 @@ pub fn flag_name(flag: culvert_wire::InitFlags) -> &'static str {
     found.map_or("?", |(name, _)| name)
 }
 
-pub use caller::caller;
+pub use caller::{Served, caller};
 pub use channel::{Channel, DeviceFuse, RequestChannel};
 pub use connection::Ended;
 pub use interrupts::interrupted;

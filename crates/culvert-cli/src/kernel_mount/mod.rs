@@ -22,7 +22,7 @@ use crate::{
 use culvert::mount::Request;
 use culvert_drivers::{Environment, NodeBook, Source};
 use culvert_server::{
-    DeviceFuse, Ended, RequestChannel, Session, Settings,
+    DeviceFuse, Ended, RequestChannel, Served, Session, Settings,
     counters::Counters,
     handover::Handover,
     mounting::{self, Failed, MountIdentity, MountPoint, Mounting, Rights},
@@ -418,9 +418,14 @@ pub fn at_once(work: &mut [&mut (dyn FnMut() + Send)]) {
             one();
         }
     };
+    let served = Served::now();
+    let help = || {
+        served.help();
+        go_on();
+    };
     thread::scope(|scope| {
         for _ in 0..others {
-            if thread::Builder::new().spawn_scoped(scope, go_on).is_err() {
+            if thread::Builder::new().spawn_scoped(scope, help).is_err() {
                 break;
             }
         }

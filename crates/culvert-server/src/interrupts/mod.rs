@@ -66,6 +66,16 @@ pub fn interrupted() -> bool {
     HAND.with_borrow(|hand| hand.as_ref().is_some_and(|hand| hand.interrupted()))
 }
 
+/// What this thread has in hand.
+pub fn hand() -> Option<Arc<Hand>> {
+    HAND.with_borrow(Clone::clone)
+}
+
+/// This thread helps the one whose `hand` it is. It gets no signals.
+pub fn lend(hand: Option<Arc<Hand>>) {
+    HAND.set(hand);
+}
+
 /// What one thread has in hand.
 #[derive(Debug)]
 pub struct Hand {
