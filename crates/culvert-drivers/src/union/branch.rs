@@ -4,7 +4,7 @@ use super::policy::Space;
 use crate::{archive::host, passthrough::Glance, words::invalid_option};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use core::{ops::Deref, sync::atomic::AtomicBool};
-use culvert::{FileSystem, Node, Result, mount::Mount};
+use culvert::{Errno, FileSystem, Node, Result, mount::Mount};
 use culvert_sys::fd::BorrowedFd;
 
 /// What may happen on a branch.
@@ -95,6 +95,8 @@ pub struct Tree {
     pub source: Vec<u8>,
     /// Whether it is a branch no more.
     pub left: AtomicBool,
+    /// Why it could not be opened.
+    pub refused: Option<Errno>,
     /// The device that it lies on, where that is known.
     pub device: Option<u64>,
     /// Where it is a tree of the kernel's, and nodes are not kept for long.
@@ -133,6 +135,7 @@ impl Tree {
             source: mount.source.clone(),
             mount: mount.clone(),
             left: AtomicBool::new(false),
+            refused: None,
             id,
             fs,
         }

@@ -98,29 +98,30 @@ impl Opener {
         let fs = self.with(|environment| {
             registry::open_branch((&self.driver, count), &wanted.mount, environment)
         })?;
-        Ok(self.branch(wanted, fs))
-    }
-
-    /// The same; one that cannot be opened refuses everything, since what it has would hide what others
-    /// have.
-    pub fn open_or_refuse(&self, wanted: &Wanted, count: usize) -> Branch {
-        self.open(wanted, count).unwrap_or_else(|error| {
-            culvert_sys::log!("{error}");
-            self.branch(wanted, Box::new(Refused(error.errno())))
-        })
-    }
-
-    fn branch(&self, wanted: &Wanted, fs: Box<dyn FileSystem>) -> Branch {
-        let id = self.next.fetch_add(1, Relaxed);
-        let glances = !self.environment.alone;
-        let tree = Arc::new(Tree::new(&wanted.mount, id, fs, glances));
+        let tree = Arc::new(self.tree(wanted, fs));
         let mut trees = self.trees.lock();
         trees.retain(|tree| tree.strong_count() > 0);
         trees.push(Arc::downgrade(&tree));
-        Branch {
-            tree,
-            how: wanted.how,
-        }
+        Ok(Branch { tree, how })
+    }
+
+    /// The same; one that cannot be opened refuses everything, since what it has would hide what others
+    /// have. It is opened when it is asked for again, should that be possible by then.
+    pub fn open_or_refuse(&self, wanted: &Wanted, count: usize) -> Branch {
+        self.open(wanted, count).unwrap_or_else(|error| {
+            culvert_sys::log!("{error}");
+            let mut tree = self.tree(wanted, Box::new(Refused(error.errno())));
+            tree.refused = Some(error.errno());
+            Branch {
+                tree: Arc::new(tree),
+                how: wanted.how,
+            }
+        })
+    }
+
+    fn tree(&self, wanted: &Wanted, fs: Box<dyn FileSystem>) -> Tree {
+        let id = self.next.fetch_add(1, Relaxed);
+        Tree::new(&wanted.mount, id, fs, !self.environment.alone)
     }
 
     /// The branches that `list` names, patterns filled in, prepared.

@@ -185,7 +185,10 @@ impl Core {
     /// keeps it, or it was known by its name, which is another's by now.
     pub fn first(&self, node: Node) -> Result<(usize, Node)> {
         let known = self.nodes.with(node, |known| {
-            let first = known.members.first().cloned();
+            // Who began before branches came or went asks those that there were.
+            let mut members = known.members.iter();
+            let first = members.find(|one| self.branch_of(&one.tree).is_some());
+            let first = first.cloned();
             let by_name = first.as_ref().is_some_and(|first| first.count == 0);
             let by_name = by_name && node != super::ROOT;
             (first, known.place.clone().filter(|_| by_name), by_name)
@@ -226,6 +229,19 @@ impl Core {
             }
         }
         Ok((index, part))
+    }
+
+    /// Where `node`, a file that is `part` of branch `index`, was seen last, if it is there still.
+    pub fn place_of(&self, node: Node, (index, part): (usize, Node)) -> Option<(Node, Vec<u8>)> {
+        let known = self
+            .nodes
+            .with(node, |known| (known.kind, known.place.clone()));
+        let (kind, place) = known.ok()?;
+        let (dir, name) = place.filter(|_| kind != FileKind::Directory)?;
+        let (parts, _) = self.known_directory(dir).ok()?;
+        let found = self.find_exactly(&Caller::SYSTEM, index, parts[index]?, &name);
+        let is_it = found.is_ok_and(|found| found.node() == part);
+        is_it.then_some((dir, name))
     }
 
     /// What `node` is for `function`, which asks one branch.

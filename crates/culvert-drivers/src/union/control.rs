@@ -3,7 +3,8 @@
 //!
 //! What was changed stands in a file of the run directory, a line each, and how often in the word of
 //! [`crate::name_changes`]: each process reads the file again when the word is another. A call that has
-//! begun goes on with what there was.
+//! begun goes on with what there was. A server that may have a successor has nobody to tell: the file is
+//! for that one.
 
 use super::branch::Branch;
 use super::branches::{Opener, Wanted, agrees, decoded, encoded};
@@ -12,7 +13,7 @@ use super::options::Settings;
 use super::state::Core;
 use crate::name_changes::Changing;
 use crate::{
-    Environment,
+    Environment, OwnedFd,
     archive::{host::terminated, warning::printable},
 };
 use alloc::{ffi::CString, format, string::String, sync::Arc, vec::Vec};
@@ -38,6 +39,8 @@ pub struct Control {
     first: (Settings, Vec<Wanted>),
     opener: Opener,
     path: Option<CString>,
+    /// There are no other processes.
+    alone: bool,
     owner: (u32, u32),
     since: Timespec,
 }
@@ -51,7 +54,8 @@ struct Current {
 
 /// The file of changes of the mount with the `number`.
 fn changes_file(number: u64, environment: &Environment<'_>) -> Option<CString> {
-    let directory = environment.run_directory.filter(|_| !environment.alone)?;
+    let outlives = !environment.alone || environment.book.is_some();
+    let directory = environment.run_directory.filter(|_| outlives)?;
     let name = format!("/union-{number:x}.options");
     terminated(&[directory, name.as_bytes()].concat()).ok()
 }
@@ -66,10 +70,13 @@ impl Control {
         first: (Settings, Vec<Wanted>),
     ) -> Result<Self> {
         let path = changes_file(number, environment);
-        let (settings, wanted) = match changes {
-            0 => first.clone(),
-            _ => read_all(path.as_deref(), &first),
-        };
+        let alone = environment.alone;
+        let (settings, wanted) =
+            match read_all(path.as_deref().filter(|_| alone || changes > 0), &first) {
+                // Of a server that is the first one.
+                Err(error) if alone && error.errno() == Errno::ENOENT => first.clone(),
+                read => read.map_err(|error| error.within("what was changed of the union"))?,
+            };
         let each = wanted.iter().map(|one| opener.open(one, wanted.len()));
         let current = Current {
             branches: Arc::new(each.collect::<Result<_>>()?),
@@ -81,6 +88,7 @@ impl Control {
             first,
             opener,
             path,
+            alone,
             owner: (process::geteuid(), process::getegid()),
             since: Timespec::default(),
         })
@@ -93,21 +101,45 @@ impl Control {
         // A child of vfork(2) would open branches for itself, and leave them to its parent. What it executes
         // has them all.
         if changes != current.changes && !self.opener.borrows_memory() {
-            let (settings, wanted) = read_all(self.path.as_deref(), &self.first);
-            current.changes = changes;
-            current.settings = Arc::new(settings);
-            let same = wanted.len() == current.branches.len()
-                && wanted
-                    .iter()
-                    .zip(&*current.branches)
-                    .all(|(one, there)| (&one.mount, one.how) == (&there.tree.mount, there.how));
-            if !same {
-                let each = wanted.iter();
-                let each = each.map(|one| self.opener.open_or_refuse(one, wanted.len()));
-                self.install(&mut current, each.collect(), nodes);
-            }
+            self.renew(&mut current, changes, nodes);
         }
         (current.branches.clone(), current.settings.clone())
+    }
+
+    /// Reads what was changed by now, so often. Where that cannot be had, for lack of descriptors or memory,
+    /// there is what there was, and the next call tries again; who may not read it keeps what there was.
+    fn renew(&self, current: &mut Current, changes: u64, nodes: &Nodes) {
+        let (settings, wanted) = match read_all(self.path.as_deref(), &self.first) {
+            Ok(read) => read,
+            Err(error) => {
+                if matches!(error.errno(), Errno::EACCES | Errno::EPERM) {
+                    current.changes = changes;
+                }
+                return;
+            }
+        };
+        current.settings = Arc::new(settings);
+        let is = |(one, there): (&Wanted, &Branch)| {
+            there.refused.is_none() && (&one.mount, one.how) == (&there.mount, there.how)
+        };
+        let both = wanted.iter().zip(&*current.branches);
+        if wanted.len() != current.branches.len() || !both.into_iter().all(is) {
+            let each = wanted.iter();
+            let each = each.map(|one| self.opener.open_or_refuse(one, wanted.len()));
+            self.install(current, each.collect(), nodes);
+        }
+        let passes = |branch: &Branch| {
+            let lacks = [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::EINTR];
+            branch.refused.is_some_and(|errno| lacks.contains(&errno))
+        };
+        if !current.branches.iter().any(passes) {
+            current.changes = changes;
+        }
+    }
+
+    /// Whether the branches are those that there are since there were so many `changes`.
+    fn has_read(&self, changes: u64) -> bool {
+        self.current.lock().changes == changes
     }
 
     /// The branches that were open last.
@@ -120,20 +152,28 @@ impl Control {
         nodes.reshape(super::ROOT, &current.branches).give_back();
     }
 
-    /// Tells all processes of the run that option `name` is `value`; false: there are no others.
+    /// Tells all processes of the run, and those to come, that option `name` is `value`; false: there are no
+    /// others now.
     fn tell(&self, changing: &Changing<'_>, name: &str, value: &[u8]) -> Result<bool> {
         let Some(path) = &self.path else {
             return Ok(false);
         };
         let flags =
-            OFlags::WRONLY | OFlags::APPEND | OFlags::CREAT | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            OFlags::RDWR | OFlags::APPEND | OFlags::CREAT | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let line = [name.as_bytes(), b"=", value, b"\n"].concat();
         let file = fs::open(path, flags, 0o600)?;
-        if fs::write(&file, &line)? != line.len() {
-            return Err(Errno::ENOSPC.into());
+        // Who was killed may have left a part of a line, which would take this one with it.
+        let before = lines(&file)?.len() as u64;
+        fs::ftruncate(&file, before)?;
+        let written = fs::write(&file, &line);
+        if written != Ok(line.len()) {
+            let _ = fs::ftruncate(&file, before);
+            return Err(written.err().unwrap_or(Errno::ENOSPC).into());
         }
-        changing.note();
-        Ok(true)
+        if !self.alone {
+            changing.note();
+        }
+        Ok(!self.alone)
     }
 
     /// Sets option `name` of `before` for all processes of the run.
@@ -175,21 +215,34 @@ const SOURCES: &str = "srcmounts";
 /// Names of what is no option.
 const TOLD: [&str; 4] = [BRANCHES, SOURCES, "version", "pid"];
 
-/// What the mount was made with, and what the file `path` says was changed since.
-fn read_all(path: Option<&CStr>, first: &(Settings, Vec<Wanted>)) -> (Settings, Vec<Wanted>) {
-    let (mut settings, mut branches) = first.clone();
-    let bytes = path.and_then(|path| {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = fs::open(path, flags, 0).ok()?;
-        let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
-        loop {
-            match fs::read(&file, &mut piece).ok()? {
-                0 => return Some(bytes),
-                count => bytes.extend_from_slice(&piece[..count]),
-            }
+/// The whole lines of `file`.
+fn lines(file: &OwnedFd) -> Result<Vec<u8>> {
+    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let count = fs::read(file, &mut piece)?;
+        bytes.extend_from_slice(&piece[..count]);
+        // The end: what others write meanwhile is not the rest of what is last here.
+        if count < piece.len() {
+            break;
         }
-    });
-    for line in bytes.unwrap_or_default().split(|&byte| byte == b'\n') {
+    }
+    let end = bytes.iter().rposition(|&byte| byte == b'\n');
+    bytes.truncate(end.map_or(0, |end| end + 1));
+    Ok(bytes)
+}
+
+/// What the mount was made with, and what the file `path` says was changed since.
+fn read_all(
+    path: Option<&CStr>,
+    first: &(Settings, Vec<Wanted>),
+) -> Result<(Settings, Vec<Wanted>)> {
+    let (mut settings, mut branches) = first.clone();
+    let Some(path) = path else {
+        return Ok((settings, branches));
+    };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let bytes = lines(&fs::open(path, flags, 0)?)?;
+    for line in bytes.split(|&byte| byte == b'\n') {
         let mut words = line.splitn(2, |&byte| byte == b'=');
         let name = words
             .next()
@@ -203,7 +256,7 @@ fn read_all(path: Option<&CStr>, first: &(Settings, Vec<Wanted>)) -> (Settings, 
             _ => {}
         }
     }
-    (settings, branches)
+    Ok((settings, branches))
 }
 
 impl Core {
@@ -276,6 +329,11 @@ impl Core {
         if control.opener.borrows_memory() {
             let why = "by a child of vfork";
             return Err(Error::because(Errno::EOPNOTSUPP, why));
+        }
+        // Else what others have changed would be undone.
+        if !control.has_read(self.names.count()) {
+            let why = "what was changed before cannot be read now";
+            return Err(Error::because(Errno::EAGAIN, why));
         }
         let wanted = control.opener.changed(&now.branches, instruction)?;
         let mut branches = Vec::new();

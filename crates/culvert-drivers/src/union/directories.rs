@@ -95,7 +95,7 @@ impl Core {
             node,
             count: 1,
         };
-        self.nodes.extend(dir, member, &self.branches).give_back();
+        self.nodes.extend(dir, member).give_back();
     }
 
     /// What is known of directory `dir`, and where it was seen last.

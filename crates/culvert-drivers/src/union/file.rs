@@ -46,11 +46,11 @@ impl Place {
 const PIECE: usize = 1 << 20;
 
 impl UnionFile {
-    /// `inner`, which is `node`, on branch `index`, where it is `part`, open with `flags`.
+    /// `inner`, which is `node`, on the branch `tree`, where it is `part`, open with `flags`.
     pub fn wrap(
         core: &Core,
         node: Node,
-        (index, part): (usize, Node),
+        (tree, part): (&Arc<Tree>, Node),
         flags: OpenFlags,
         inner: Box<dyn File>,
     ) -> Result<Box<dyn File>> {
@@ -60,7 +60,7 @@ impl UnionFile {
             node,
             flags,
             moves: core.settings().moves.is_some(),
-            first: Place::new(Arc::clone(&core.branches[index].tree), part, inner, false),
+            first: Place::new(Arc::clone(tree), part, inner, false),
         })))
     }
 

@@ -1,6 +1,6 @@
 //! The file system: what is asked. What is changed is in `changes`.
 
-use super::branch::{Branch, Mode};
+use super::branch::{Branch, Mode, Tree};
 use super::branches::{Opener, Wanted};
 use super::choice::Instance;
 use super::control::{Control, NAME, NODE};
@@ -106,16 +106,16 @@ fn capabilities(branches: &[Branch], read_only: bool, alone: bool) -> Result<Cap
 }
 
 impl Core {
-    /// `opened` with `flags` on branch `index`, where it is `part`, as `node` of the union.
+    /// `opened` with `flags` on the branch `tree`, where it is `part`, as `node` of the union.
     pub fn opened(
         &self,
         node: Node,
-        at: (usize, Node),
+        (tree, part): (&Arc<Tree>, Node),
         flags: OpenFlags,
         opened: Opened,
     ) -> Result<Opened> {
-        let inner = self.driven(at, opened)?;
-        let file = UnionFile::wrap(self, node, at, flags, inner)?;
+        let inner = self.driven((&*tree.fs, part), opened)?;
+        let file = UnionFile::wrap(self, node, (tree, part), flags, inner)?;
         Ok(Opened::Driven(file))
     }
 
@@ -151,33 +151,32 @@ impl Core {
     pub fn guard(
         &self,
         caller: &Caller<'_>,
-        (index, part): (usize, Node),
+        (branch, part): (&dyn FileSystem, Node),
         access: Access,
     ) -> Result<()> {
-        let branch = &self.branches[index].fs;
         match self.capabilities.checks_permissions && !branch.capabilities().checks_permissions {
             true => branch.access(caller, part, access),
             false => Ok(()),
         }
     }
 
-    /// Whether what is opened with `flags` on branch `index` can be written there.
+    /// Whether what is opened with `flags` on `branch` can be written there.
     pub fn may_open(
         &self,
         caller: &Caller<'_>,
-        (index, part): (usize, Node),
+        (branch, part): (&dyn FileSystem, Node),
         flags: OpenFlags,
     ) -> Result<()> {
         let writes = flags.write() || flags.truncate();
         if writes {
             self.writable()?;
         }
-        if writes && self.branches[index].fs.capabilities().read_only {
+        if writes && branch.capabilities().read_only {
             return Err(Errno::EROFS.into());
         }
         let read = if flags.read() { Access::READ.0 } else { 0 };
         let write = if writes { Access::WRITE.0 } else { 0 };
-        self.guard(caller, (index, part), Access(read | write))
+        self.guard(caller, (branch, part), Access(read | write))
     }
 
     /// What `entry` of branch `index` is, whose reference it has.
@@ -338,12 +337,10 @@ impl FileSystem for UnionFs {
         }
         core.nodes.with(node, |_| ())?;
         // What is known by its name has none where that is another's by now.
-        if let Err(error) = core.first(node) {
-            return Err(match error.errno() {
-                Errno::ESTALE => Errno::ENOENT.into(),
-                _ => error,
-            });
-        }
+        let at = core.first(node).map_err(|error| match error.errno() {
+            Errno::ESTALE => Errno::ENOENT.into(),
+            _ => error,
+        })?;
         let members = core.nodes.with(node, |known| known.members.clone())?;
         let mut gone = Errno::ENOENT.into();
         for member in members {
@@ -352,6 +349,15 @@ impl FileSystem for UnionFs {
                 Err(error) if error.errno() == Errno::ESTALE => {}
                 Err(error) => gone = error,
             }
+        }
+        // It may have lost the name that the branch knows it by, and have another: a rename makes one where
+        // a branch before would hide the new name.
+        if gone.errno() == Errno::ENOENT
+            && let Some((dir, name)) = core.place_of(node, at)
+        {
+            let above = self.path_of(dir)?;
+            let slash = if above.is_empty() { &b""[..] } else { b"/" };
+            return Ok([&above[..], slash, &name].concat());
         }
         Err(gone)
     }
@@ -365,6 +371,12 @@ impl FileSystem for UnionFs {
         let core = self.core();
         if node == NODE {
             return caller.may(access, &core.control.attributes());
+        }
+        if let Some((tree, part)) = core.elsewhere(node) {
+            if access.write() {
+                core.writable()?;
+            }
+            return tree.fs.access(caller, part, access);
         }
         let (index, part) = core.one(caller, node, Function::Access)?;
         let branch = &core.branches[index].fs;
@@ -398,6 +410,11 @@ impl FileSystem for UnionFs {
         if node == NODE {
             return Err(Errno::EACCES.into());
         }
+        if let Some((tree, part)) = core.elsewhere(node) {
+            core.may_open(caller, (&*tree.fs, part), flags)?;
+            let opened = tree.fs.open(caller, part, flags)?;
+            return core.opened(node, (&tree, part), flags, opened);
+        }
         let all;
         let at = match core.settings().policy(Function::Open).is_first() {
             true => core.first(node)?,
@@ -407,10 +424,11 @@ impl FileSystem for UnionFs {
                 (one.index, one.node)
             }
         };
-        core.may_open(caller, at, flags)?;
+        let tree = &core.branches[at.0].tree;
+        core.may_open(caller, (&*tree.fs, at.1), flags)?;
         core.break_own_link(caller, node, at, flags)?;
-        let opened = core.branches[at.0].fs.open(caller, at.1, flags)?;
-        core.opened(node, at, flags, opened)
+        let opened = tree.fs.open(caller, at.1, flags)?;
+        core.opened(node, (tree, at.1), flags, opened)
     }
 
     fn is_open_for_writing(&self, node: Node) -> Result<bool> {
@@ -427,10 +445,10 @@ impl FileSystem for UnionFs {
         state: &[u8],
     ) -> Result<Opened> {
         let core = self.core();
-        let at = core.first(node)?;
-        let branch = &core.branches[at.0].fs;
-        let opened = branch.restore(caller, at.1, flags, state)?;
-        core.opened(node, at, flags, opened)
+        let (index, part) = core.first(node)?;
+        let tree = &core.branches[index].tree;
+        let opened = tree.fs.restore(caller, part, flags, state)?;
+        core.opened(node, (tree, part), flags, opened)
     }
 
     fn open_directory(
@@ -442,7 +460,8 @@ impl FileSystem for UnionFs {
         let core = self.core();
         let opened = OpenDirectory::new(&self.0, dir)?;
         for part in core.instances(caller, dir)? {
-            core.guard(caller, (part.index, part.node), Access::READ)?;
+            let branch = &core.branches[part.index].fs;
+            core.guard(caller, (&**branch, part.node), Access::READ)?;
         }
         Ok(OpenedDirectory::Driven(Box::new(opened)))
     }
@@ -499,6 +518,9 @@ impl FileSystem for UnionFs {
         if node == NODE {
             return core.control_value(name);
         }
+        if let Some((tree, part)) = core.elsewhere(node) {
+            return tree.fs.get_xattr(caller, part, name);
+        }
         if let Some(word) = name.strip_prefix(b"user.mergerfs.") {
             return core.told(caller, node, word);
         }
@@ -510,6 +532,9 @@ impl FileSystem for UnionFs {
         let core = self.core();
         if node == NODE {
             return Ok(core.control_names());
+        }
+        if let Some((tree, part)) = core.elsewhere(node) {
+            return tree.fs.list_xattr(caller, part);
         }
         let (index, part) = core.one(caller, node, Function::Listxattr)?;
         core.branches[index].fs.list_xattr(caller, part)
@@ -644,7 +669,9 @@ impl FileSystem for UnionFs {
         if node == NODE {
             return Ok(());
         }
-        core.first(node)?;
+        if core.elsewhere(node).is_none() {
+            core.first(node)?;
+        }
         let held = core.nodes.hold(node)?;
         for (tree, part) in held {
             // Where it is gone already nothing is held, and its release says nothing.
@@ -696,7 +723,8 @@ impl FileSystem for UnionFs {
         let part = entry.attributes.node;
         let entry = core.identified(caller, index, entry)?;
         let node = entry.attributes.node;
-        match core.opened(node, (index, part), flags, opened) {
+        let at = (&core.branches[index].tree, part);
+        match core.opened(node, at, flags, opened) {
             Ok(opened) => Ok((entry, opened)),
             Err(error) => {
                 self.forget(node, 1);

@@ -30,6 +30,12 @@ impl Core {
         work: &mut dyn FnMut(&dyn FileSystem, Node) -> Result<()>,
     ) -> Result<()> {
         self.writable()?;
+        if let Some((tree, part)) = self.elsewhere(node) {
+            return match tree.fs.capabilities().read_only {
+                true => Err(Errno::EROFS.into()),
+                false => work(&*tree.fs, part),
+            };
+        }
         let all = self.instances(caller, node)?;
         let acting = self.acting(caller, function, &all)?;
         let first = self.first(node)?.0;
@@ -74,7 +80,8 @@ impl Core {
                     FileKind::Symlink => return Err(Errno::ELOOP.into()),
                     _ => return Err(Errno::ENXIO.into()),
                 }
-                self.may_open(caller, (*index, there.node()), flags)?;
+                let branch = &self.branches[*index].fs;
+                self.may_open(caller, (&**branch, there.node()), flags)?;
                 *index
             }
             None => self.place(caller, dir, &parts, Function::Create)?,
@@ -109,11 +116,12 @@ impl Core {
     fn with_opened(
         &self,
         entry: Entry,
-        at: (usize, Node),
+        (index, part): (usize, Node),
         flags: OpenFlags,
         opened: Opened,
     ) -> Result<(Entry, Opened)> {
         let node = entry.attributes.node;
+        let at = (&self.branches[index].tree, part);
         match self.opened(node, at, flags, opened) {
             Ok(opened) => Ok((entry, opened)),
             Err(error) => {

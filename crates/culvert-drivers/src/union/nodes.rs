@@ -105,6 +105,8 @@ pub struct Nodes {
 
 #[derive(Default)]
 struct Table {
+    /// The branches that there are, by [`Tree::id`], in the order in which they are asked.
+    order: Vec<usize>,
     known: BTreeMap<Key, Known>,
     /// Which node a directory of a branch is part of.
     parts: BTreeMap<(usize, usize, Node), Node>,
@@ -129,9 +131,9 @@ impl Returned {
     }
 }
 
-/// The place of `tree` among `branches`; of one that is none of them, behind all.
-fn rank(branches: &[Branch], tree: &Tree) -> usize {
-    let found = branches.iter().position(|one| one.id == tree.id);
+/// The place of `tree` in `order`; of one that is no branch, behind all.
+fn rank(order: &[usize], tree: &Tree) -> usize {
+    let found = order.iter().position(|&id| id == tree.id);
     found.unwrap_or(usize::MAX)
 }
 
@@ -157,7 +159,10 @@ impl Nodes {
             holds: 0,
             held: Vec::new(),
         };
-        let mut table = Table::default();
+        let mut table = Table {
+            order: branches.iter().map(|branch| branch.id).collect(),
+            ..Table::default()
+        };
         for member in &known.members {
             table.parts.insert((0, member.tree.id, member.node), root);
         }
@@ -255,12 +260,15 @@ impl Nodes {
         }
     }
 
-    /// Directory `node` is `member`, too, which has one reference, and is asked in the order of
-    /// `branches`.
-    pub fn extend(&self, node: Node, member: Member, branches: &[Branch]) -> Returned {
+    /// Directory `node` is `member`, too, which has one reference. What was found on a branch that has gone
+    /// meanwhile is nothing.
+    pub fn extend(&self, node: Node, member: Member) -> Returned {
         let mut table = self.table.lock();
+        let table = &mut *table;
         let of = self.keeper.table();
-        let Some(known) = table.known.get_mut(&(of, node)) else {
+        let known = table.known.get_mut(&(of, node));
+        let known = known.filter(|_| rank(&table.order, &member.tree) != usize::MAX);
+        let Some(known) = known else {
             return Returned(Vec::from([member]));
         };
         match known
@@ -281,7 +289,7 @@ impl Nodes {
                 known.members.push(member);
                 known
                     .members
-                    .sort_by_key(|member| rank(branches, &member.tree));
+                    .sort_by_key(|member| rank(&table.order, &member.tree));
                 table.parts.insert(part, node);
             }
         }
@@ -300,8 +308,9 @@ impl Nodes {
         let mut table = self.table.lock();
         let mut returned = Vec::new();
         let table = &mut *table;
+        table.order = branches.iter().map(|branch| branch.id).collect();
         for member in table.known.values().flat_map(|known| &known.members) {
-            let left = rank(branches, &member.tree) == usize::MAX;
+            let left = rank(&table.order, &member.tree) == usize::MAX;
             member.tree.left.store(left, Relaxed);
         }
         for branch in branches {
@@ -310,9 +319,9 @@ impl Nodes {
         for (key, known) in &mut table.known {
             let is_open = known.kind != FileKind::Directory && known.pins > 0;
             let mut members = core::mem::take(&mut known.members);
-            members.sort_by_key(|member| rank(branches, &member.tree));
+            members.sort_by_key(|member| rank(&table.order, &member.tree));
             for member in members {
-                if is_open || rank(branches, &member.tree) != usize::MAX {
+                if is_open || rank(&table.order, &member.tree) != usize::MAX {
                     known.members.push(member);
                     continue;
                 }
@@ -446,8 +455,18 @@ impl Table {
         place: Option<(Node, &[u8])>,
         seen: Seen,
     ) -> core::result::Result<Vec<Member>, (Error, Vec<Member>)> {
-        let mut returned = Vec::new();
+        let (mut seen, mut returned) = (seen, Vec::new());
         let is_directory = seen.kind == FileKind::Directory;
+        if is_directory {
+            // By who began before branches came or went.
+            let order = &self.order;
+            let left = |member: &mut Member| rank(order, &member.tree) == usize::MAX;
+            returned.extend(seen.members.extract_if(.., left));
+            seen.members.sort_by_key(|member| rank(order, &member.tree));
+            if seen.members.is_empty() {
+                return Err((Errno::ESTALE.into(), returned));
+            }
+        }
         let parts: Vec<_> = seen
             .members
             .iter()
@@ -458,7 +477,8 @@ impl Table {
                 let same = |one: &Member| parts.contains(&(one.tree.id, one.node));
                 if known.kind != seen.kind || !is_directory && !known.members.iter().all(same) {
                     let error = Error::because(Errno::EIO, "two nodes have one number");
-                    return Err((error, seen.members));
+                    returned.extend(seen.members);
+                    return Err((error, returned));
                 }
                 // Nothing kept the number of one that is known by its name: it may be another's.
                 let by_name = |members: &[Member]| members.iter().all(|one| one.count == 0);
@@ -468,7 +488,8 @@ impl Table {
                 let kept =
                     |one: &Member| one.count > 0 || known.members.iter().any(|old| old.is(one));
                 if !is_directory && reused || is_directory && !seen.members.iter().all(kept) {
-                    return Err((Errno::ESTALE.into(), seen.members));
+                    returned.extend(seen.members);
+                    return Err((Errno::ESTALE.into(), returned));
                 }
                 let before = core::mem::replace(&mut known.members, seen.members);
                 for old in before {
@@ -483,7 +504,8 @@ impl Table {
                 }
             }
             None if is_directory && seen.members.iter().any(|one| one.count == 0) => {
-                return Err((Errno::ESTALE.into(), seen.members));
+                returned.extend(seen.members);
+                return Err((Errno::ESTALE.into(), returned));
             }
             None => {
                 self.entered += 1;

@@ -5,7 +5,7 @@ use super::choice::candidate;
 use super::control::{NAME, NODE};
 use super::follow::as_link;
 use super::found::{All, Found, Lease};
-use super::nodes::{Known, Member, Seen};
+use super::nodes::{Member, Seen};
 use super::options::{Follow, Function, InodeCalc};
 use super::state::{Core, Look, Parts};
 use alloc::{sync::Arc, vec::Vec};
@@ -294,7 +294,9 @@ impl Core {
         let kind = self.nodes.with(node, |known| known.kind)?;
         let (index, part) = match self.one(caller, node, Function::Getattr) {
             Err(error) if error.errno() == Errno::ESTALE => {
-                return self.attributes_elsewhere(caller, node)?.ok_or(error);
+                let (tree, part) = self.elsewhere(node).ok_or(error)?;
+                let found = tree.fs.attributes(caller, part)?;
+                return Ok(self.shown(node, &tree, found));
             }
             one => one?,
         };
@@ -315,19 +317,15 @@ impl Core {
         Ok(self.shown(node, &self.branches[index], found))
     }
 
-    /// The same of what is open, and lies on what is a branch no more.
-    fn attributes_elsewhere(&self, caller: &Caller<'_>, node: Node) -> Result<Option<Attributes>> {
-        let first = |known: &mut Known| known.members.first().cloned();
-        let Some(first) = self.nodes.with(node, first)? else {
-            return Ok(None);
-        };
-        match self.branch_of(&first.tree) {
-            Some(_) => Ok(None),
-            None => {
-                let found = first.tree.fs.attributes(caller, first.node)?;
-                Ok(Some(self.shown(node, &first.tree, found)))
-            }
-        }
+    /// Where `node` is, a file that is open and lies on what is a branch no more: no policy is asked of it.
+    pub fn elsewhere(&self, node: Node) -> Option<(Arc<Tree>, Node)> {
+        let first = self.nodes.with(node, |known| match known.kind {
+            FileKind::Directory => None,
+            _ => known.members.first().cloned(),
+        });
+        let first = first.ok().flatten()?;
+        let is_elsewhere = self.branch_of(&first.tree).is_none();
+        is_elsewhere.then_some((first.tree, first.node))
     }
 
     /// `attributes` of what is `node`, from the branch `tree`, as the union shows them.

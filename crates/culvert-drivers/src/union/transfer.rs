@@ -44,12 +44,16 @@ pub enum Step {
 }
 
 impl Core {
-    /// The file that `opened` on branch `index` is, where it is `part`.
-    pub fn driven(&self, (index, part): (usize, Node), opened: Opened) -> Result<Box<dyn File>> {
+    /// The file that `opened` on the branch `fs` is, where it is `part`.
+    pub fn driven(
+        &self,
+        (fs, part): (&dyn FileSystem, Node),
+        opened: Opened,
+    ) -> Result<Box<dyn File>> {
         Ok(match opened {
             Opened::Driven(file) => file,
             Opened::Backed(fd) => {
-                let found = self.branches[index].fs.attributes(&Caller::SYSTEM, part)?;
+                let found = fs.attributes(&Caller::SYSTEM, part)?;
                 let descriptor = unhindered(fd);
                 Box::new(DescriptorFile::new(
                     descriptor,
@@ -64,8 +68,9 @@ impl Core {
     /// Opens what is node `to` of a branch, and was opened elsewhere by who may do so.
     pub fn open_again(&self, to: (usize, Node), flags: OpenFlags) -> Result<Box<dyn File>> {
         let open = || {
-            let opened = self.branches[to.0].fs.open(&Caller::SYSTEM, to.1, flags)?;
-            self.driven(to, opened)
+            let branch = &*self.branches[to.0].fs;
+            let opened = branch.open(&Caller::SYSTEM, to.1, flags)?;
+            self.driven((branch, to.1), opened)
         };
         match self.elevates {
             true => as_superuser(open),
@@ -88,7 +93,7 @@ impl Core {
         let (source, target) = (&*self.branches[from.0].fs, &*self.branches[to].fs);
         let wanted = source.attributes(caller, from.1)?;
         let opened = source.open(caller, from.1, OpenFlags::READ)?;
-        let read = self.driven(from, opened)?;
+        let read = self.driven((source, from.1), opened)?;
         let (flags, mode) = (OpenFlags::READ_WRITE, 0o600);
         let mut temporary_name = None;
         let (entry, opened) = match target.tmpfile(caller, dir, flags, mode) {
@@ -106,7 +111,7 @@ impl Core {
         };
         let made = entry.attributes.node;
         let work = || {
-            let write = self.driven((to, made), opened)?;
+            let write = self.driven((target, made), opened)?;
             step(Step::Made(made))?;
             copy_bytes(&*read, &*write)?;
             drop(read);
@@ -189,8 +194,9 @@ impl Core {
             let mut step = |step| match step {
                 // Its mode may keep it from being opened later.
                 Step::Made(made) => {
-                    let file = self.branches[to.0].fs.open(&caller, made, flags)?;
-                    opened = Some(self.driven((to.0, made), file)?);
+                    let branch = &*self.branches[to.0].fs;
+                    let file = branch.open(&caller, made, flags)?;
+                    opened = Some(self.driven((branch, made), file)?);
                     Ok(())
                 }
                 Step::Whole => {

@@ -4,10 +4,15 @@ use crate::{
     links::walk,
     tools::{Scratch, me},
 };
-use culvert::{Errno, FileSystem, Node, OpenFlags, Opened, Result};
-use culvert_drivers::Environment;
+use culvert::{
+    Access, Errno, FileSystem, Node, OpenFlags, Opened, Result, SetAttributes, mount::Mount,
+};
+use culvert_drivers::{Environment, NodeBook, Traces};
 use std::{
     fs,
+    io::Write,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
     thread,
 };
@@ -107,6 +112,20 @@ fn branches_come_and_go_for_all_processes() {
     assert_eq!(branches(&scratch, &*other), "a=RW:b=NC");
     assert_eq!(text(&opened), "c");
     assert_eq!(other.attributes(&me(), node).unwrap().size, 1);
+    let permissions = SetAttributes {
+        permissions: Some(0o604),
+        ..SetAttributes::default()
+    };
+    other.set_attributes(&me(), node, &permissions).unwrap();
+    let changed = fs::metadata(scratch.0.join("c/both")).unwrap();
+    assert_eq!(changed.permissions().mode() & 0o7777, 0o604);
+    other.list_xattr(&me(), node).unwrap();
+    other.access(&me(), node, Access::READ).unwrap();
+    other.hold(node).unwrap();
+    other.release(node);
+    let again = other.open(&me(), node, OpenFlags::READ).unwrap();
+    assert_eq!(text(&again), "c");
+    drop(again);
     assert_eq!(shows("both"), "a");
     assert_eq!(["both", "only", "d/g"].map(number), numbers);
     assert!(is_held(&scratch, "c"));
@@ -148,6 +167,116 @@ fn branches_come_and_go_for_all_processes() {
     let third = scratch.open_again(&mount);
     assert_eq!(branches(&scratch, &*third), "b=RW");
     assert_eq!(walk(&*third, "only").unwrap().inode, numbers[1]);
+}
+
+/// The file that says what was changed.
+fn file_of_changes(scratch: &Scratch) -> PathBuf {
+    let all = fs::read_dir(scratch.0.join("run")).unwrap();
+    let mut all = all.map(|entry| entry.unwrap().path());
+    all.find(|path| path.as_os_str().as_bytes().ends_with(b".options"))
+        .unwrap()
+}
+
+#[test]
+fn who_cannot_read_what_was_changed_keeps_what_there_was_and_tries_again() {
+    let scratch = Scratch::new();
+    scratch.sh("mkdir c");
+    let mount = scratch.prepare(&["a", "b"], &[]).unwrap();
+    let [one, other] = [(); 2].map(|()| scratch.open_again(&mount));
+    let place = scratch.0.display();
+    set(&*one, "branches", "->").unwrap();
+    set(&*one, "statfs", "full").unwrap();
+    assert_eq!(branches(&scratch, &*other), "a=RW");
+    set(&*one, "branches", &format!("+{place}/c")).unwrap();
+    let (file, away) = (file_of_changes(&scratch), scratch.0.join("away"));
+    fs::rename(&file, &away).unwrap();
+    assert_eq!(branches(&scratch, &*other), "a=RW");
+    assert_eq!(get(&*other, "statfs"), "full");
+    fs::rename(&away, &file).unwrap();
+    assert_eq!(branches(&scratch, &*other), "a=RW:c=RW");
+}
+
+#[test]
+fn a_change_that_was_cut_short_takes_none_with_it() {
+    let scratch = Scratch::new();
+    let mount = scratch.prepare(&["a", "b"], &[]).unwrap();
+    let [one, other] = [(); 2].map(|()| scratch.open_again(&mount));
+    set(&*one, "statfs", "full").unwrap();
+    let file = file_of_changes(&scratch);
+    let whole = fs::read(&file).unwrap();
+    // Its writer was killed.
+    let mut appended = fs::File::options().append(true).open(&file).unwrap();
+    appended.write_all(b"statfs=ba").unwrap();
+    assert_eq!(get(&*scratch.open_again(&mount), "statfs"), "full");
+    set(&*one, "branches", "->").unwrap();
+    assert_eq!(branches(&scratch, &*other), "a=RW");
+    assert_eq!(get(&*other, "statfs"), "full");
+    let now = fs::read(&file).unwrap();
+    let told = now.strip_prefix(&whole[..]).unwrap();
+    assert!(told.starts_with(b"branches=") && told.ends_with(b"\n"));
+}
+
+#[test]
+fn a_branch_that_could_not_be_opened_is_there_when_it_can_be() {
+    let scratch = Scratch::new();
+    scratch.write("c/only", "c");
+    let mount = scratch.prepare(&["a", "b"], &[]).unwrap();
+    let [one, other] = [(); 2].map(|()| scratch.open_again(&mount));
+    let (place, away) = (scratch.0.join("c"), scratch.0.join("away"));
+    set(&*one, "branches", &format!("+{}", place.display())).unwrap();
+    fs::rename(&place, &away).unwrap();
+    walk(&*other, "only").unwrap_err();
+    fs::rename(&away, &place).unwrap();
+    set(&*one, "statfs", "full").unwrap();
+    walk(&*other, "only").unwrap();
+}
+
+/// Nothing has a descriptor.
+struct EmptyBook;
+
+impl NodeBook for EmptyBook {
+    fn note(&self, _: i32, _: u64, _: u64) {}
+
+    fn erase(&self, _: i32) {}
+
+    fn each(&self, _: &mut dyn FnMut(i32, u64, u64)) {}
+
+    fn put_away(&self, _: u64, _: u64, _: &Traces) -> Option<u32> {
+        None
+    }
+
+    fn count(&self, _: u32, _: u64) {}
+
+    fn take_back(&self, _: u32) {}
+
+    fn each_away(&self, _: &mut dyn FnMut(u32, u64, u64, &Traces)) {}
+}
+
+#[test]
+fn the_next_server_of_a_mount_has_the_branches_of_the_one_before() {
+    let scratch = Scratch::new();
+    let mount = scratch.prepare(&["a", "b"], &[]).unwrap();
+    let directory = scratch.0.join("run");
+    let server = |mount: &Mount| {
+        let environment = Environment {
+            run_directory: Some(directory.as_os_str().as_bytes()),
+            alone: true,
+            book: Some(&EmptyBook),
+            ..Environment::default()
+        };
+        culvert_drivers::open(mount, &environment).unwrap()
+    };
+    let one = server(&mount);
+    set(&*one, "branches", "-<").unwrap();
+    set(&*one, "statfs", "full").unwrap();
+    assert_eq!(branches(&scratch, &*one), "b=RW");
+    assert_eq!(get(&*one, "statfs"), "full");
+    drop(one);
+    let next = server(&mount);
+    assert_eq!(branches(&scratch, &*next), "b=RW");
+    assert_eq!(get(&*next, "statfs"), "full");
+    set(&*next, "statfs", "base").unwrap();
+    assert_eq!(get(&*server(&mount), "statfs"), "base");
 }
 
 #[test]

@@ -25,6 +25,26 @@ fn at<'a>(union: &dyn FileSystem, path: &'a str) -> (Node, &'a [u8]) {
 }
 
 #[test]
+fn a_file_whose_new_name_another_branch_had_has_a_path() {
+    let scratch = Scratch::new();
+    scratch.write("a/d/new", "hides");
+    let union = scratch.open(&["a=NC", "b"], &["category.create=ff"]);
+    let dir = walk(&*union, "d").unwrap().node;
+    let flags = OpenFlags::WRITE.with(OpenFlags::EXCLUSIVE);
+    let made = union.create(&me(), dir, b"old", flags, 0o644).unwrap();
+    let node = made.0.attributes.node;
+    assert_eq!(union.path_of(node).unwrap(), b"d/old");
+    let flags = RenameFlags::default();
+    union
+        .rename(&me(), (dir, b"old"), (dir, b"new"), flags)
+        .unwrap();
+    assert_eq!(scratch.on(&["a", "b"], "d/new"), [1]);
+    assert_eq!(union.path_of(node).unwrap(), b"d/new");
+    union.unlink(&me(), dir, b"new").unwrap();
+    assert_eq!(union.path_of(node).unwrap_err().errno(), Errno::ENOENT);
+}
+
+#[test]
 fn links_are_followed_in_the_union_and_not_outside() {
     let scratch = Scratch::new();
     scratch.write("a/d/f", "text");
