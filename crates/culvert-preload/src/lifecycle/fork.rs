@@ -27,8 +27,12 @@ fn before(flags: CloneFlags) {
     fuse_server::processors::restore();
     let vfork = flags.vm() && flags.vfork();
     let process = process::get();
-    if flags.vm() && !flags.vfork() && !flags.thread() {
-        exit::shares_memory();
+    if flags.vm() && !flags.thread() {
+        // In memory that the child shares its own number would be its parent's.
+        culvert_run::task::process_number();
+        if !flags.vfork() {
+            exit::shares_memory();
+        }
     }
     if !flags.vm()
         && let Some(trim) = *TRIM.lock()

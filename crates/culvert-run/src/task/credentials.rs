@@ -214,19 +214,28 @@ pub fn caller() -> Caller<'static> {
         true => (credentials.real, credentials.for_access),
         false => (credentials.ids, credentials.effective),
     };
-    let mut pid = PID.load(Relaxed);
-    if pid == 0 && !is_confined() {
-        pid = culvert_sys::process::getpid();
-        PID.store(pid, Relaxed);
-    }
     Caller {
         uid,
         gid,
         groups: &credentials.groups,
-        pid,
+        pid: process_number(),
         umask: limits::umask(),
         rights: Some(rights),
     }
+}
+
+/// The number of this process, by which drivers know it. It is asked for before a child has this
+/// memory, too: what drivers know there is its parent's.
+pub fn process_number() -> u32 {
+    let known = PID.load(Relaxed);
+    if known != 0 || is_confined() {
+        return known;
+    }
+    let number = process::getpid();
+    if vfork_child().is_none() {
+        PID.store(number, Relaxed);
+    }
+    number
 }
 
 /// Runs `run` with this thread's real user and group in place of the effective ones, for access(2)

@@ -8,7 +8,7 @@ pub mod limits;
 pub mod tables;
 pub mod vfork;
 
-pub use credentials::{as_itself, as_real_user, caller};
+pub use credentials::{as_itself, as_real_user, caller, process_number};
 pub use vfork::{VforkChild, vfork_child, vfork_child_with_table};
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};

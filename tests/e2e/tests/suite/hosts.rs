@@ -57,6 +57,20 @@ fn processes_of_a_run_see_one_state_of_a_host() {
 }
 
 #[test]
+fn what_a_program_opens_stays_open_when_a_child_ends_that_used_the_mount_first() {
+    let place = Place::new("spawned");
+    fs::copy("/bin/sleep", place.base.join("source/sleep")).expect("ours");
+    // The first that the program has of the mount is what its child of vfork runs.
+    let script = "cd /; python3 -c 'import os, subprocess, time
+child = subprocess.Popen([\"{}/target/sleep\", \".2\"], close_fds=False)
+fd = os.open(\"{}/target/file\", os.O_RDONLY)
+child.wait()
+time.sleep(.5)
+print(os.pread(fd, 10, 0).decode(), end=\"\")'";
+    place.prints("type=passthrough,source={}/source", script, "hello\n");
+}
+
+#[test]
 fn every_driver_and_layer_runs_in_a_host() {
     let place = Place::new("drivers");
     let made = shell(&format!(
