@@ -87,7 +87,8 @@ impl Core {
         // Others' changes since the server was asked are not in its answer.
         if now == before.name.wrapping_add(1) {
             before.name = now;
-            before.all = self.words().of_all();
+            // One of the changes is this one.
+            before.all = before.all.wrapping_add(1);
         }
         if FileKind::of_mode(entry.attr.mode) != Some(kind) && entry.nodeid > 1 {
             self.give_back(alloc::vec![culvert_wire::structures::ForgetOne {
@@ -110,6 +111,7 @@ impl Core {
     ) -> Result<Attributes> {
         self.writable()?;
         self.nodes.directory(at.0)?;
+        let _changing = self.changing();
         let before = self.before(at.0, at.1, None);
         match self.connection.entry(who, at.0, operation) {
             Ok(entry) => self.made(before, at, &entry, kind),
@@ -190,6 +192,7 @@ impl Core {
             link: LinkIn { oldnodeid: node },
             name: wire_name(at.1)?,
         };
+        let _changing = self.changing();
         let made = self.make(who, at, &operation, kind);
         self.words().node_changed(node);
         match self.connection.unless_lacking(opcode::LINK, made)? {
@@ -209,6 +212,7 @@ impl Core {
             true => Operation::Rmdir { name },
             false => Operation::Unlink { name },
         };
+        let _changing = self.changing();
         let done = self.connection.done(who, at.0, &operation);
         self.name_changed(at.0, at.1);
         if let Some(node) = last {
@@ -248,10 +252,10 @@ impl Core {
             };
         }
         let leads = |at: (u64, &[u8])| self.nodes.last(at.0, at.1).map(|(node, _)| node);
-        if leads(from).is_some_and(|node| self.nodes.lies_in(to.0, node)) {
+        if leads(from).is_some_and(|node| self.lies_in(who, to.0, node)) {
             return Err(Errno::EINVAL.into());
         }
-        if leads(to).is_some_and(|node| self.nodes.lies_in(from.0, node)) {
+        if leads(to).is_some_and(|node| self.lies_in(who, from.0, node)) {
             let exchange = flags.exchange();
             return Err(if exchange {
                 Errno::EINVAL
@@ -260,6 +264,7 @@ impl Core {
             }
             .into());
         }
+        let _changing = self.changing();
         let done = if flags.0 == 0 {
             let rename = RenameIn { newdir: to.0 };
             let operation = Operation::Rename {
@@ -306,6 +311,21 @@ impl Core {
         done
     }
 
+    /// Whether `node` is `above`, or lies in it, as far as that can be known. Who has moved something on
+    /// the way meanwhile has changed its name, which is asked for then.
+    fn lies_in(&self, who: Who, node: u64, above: u64) -> bool {
+        let Some(way) = self.nodes.way(node, above) else {
+            return false;
+        };
+        way.iter().all(|(node, dir, name)| {
+            let Ok(found) = self.find(who, *dir, name) else {
+                return false;
+            };
+            self.forget(found.node.0, 1);
+            found.node.0 == *node
+        })
+    }
+
     /// SETATTR (`fuse_setattr`, `fuse_do_setattr`, fs/fuse/dir.c); by the open file `fh` where
     /// there is one. `opening`: for the `O_TRUNC` of an open.
     pub fn change(
@@ -342,6 +362,7 @@ impl Core {
         let stamp = words.of_node(node);
         let told = self.connection.channel.notifications();
         let now = self.connection.now();
+        let _changing = self.changing();
         let operation = Operation::Setattr { setattr };
         let out = self.connection.attributes(who, node, &operation);
         if changes.size.is_some() {
@@ -479,6 +500,7 @@ impl Core {
             name: text(name)?,
             value: Data(value),
         };
+        let _changing = self.changing();
         let done = self.of_xattrs(opcode::SETXATTR, || {
             self.connection.done(who, node, &operation)
         });
@@ -491,6 +513,7 @@ impl Core {
         self.writable()?;
         self.nodes.kind(node)?;
         let operation = Operation::Removexattr { name: text(name)? };
+        let _changing = self.changing();
         let done = self.of_xattrs(opcode::REMOVEXATTR, || {
             self.connection.done(who, node, &operation)
         });

@@ -4,7 +4,7 @@ use crate::{
     attributes::{attributes, duration},
     connection::{Connection, Who},
     nodes::{Back, Before, Entered, Nodes},
-    words::{ASKED, FOUND, Shared},
+    words::{ASKED, Changing, FOUND, Shared},
 };
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -213,6 +213,12 @@ impl Core {
             words.count(FOUND, 1);
             Some(found)
         })
+    }
+
+    /// This process is about to change something ([`Shared::changing`]).
+    pub fn changing(&self) -> Changing<'_> {
+        self.connection.settle_place();
+        self.words().changing()
     }
 
     /// The bytes of `node` have changed, and so its attributes.

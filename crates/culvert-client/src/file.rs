@@ -174,6 +174,7 @@ impl FuseFile {
         let who = self.who()?;
         // `FUSE_COPY_FILE_RANGE_64` says more than 4 GiB.
         const SINCE_64: u32 = 45;
+        let _changing = self.core.changing();
         let (number, count) = if connection.agreed.protocol.minor >= SINCE_64
             && !connection.lacks(opcode::COPY_FILE_RANGE_64)
         {
@@ -208,6 +209,7 @@ impl File for FuseFile {
             return Ok(0);
         }
         self.take_privileges(self.who()?)?;
+        let _changing = self.core.changing();
         let written = match &self.backing {
             Some(backing) => backing.write(offset, from),
             None => self.write_through(offset, from),
@@ -265,6 +267,7 @@ impl File for FuseFile {
             mode,
             padding: 0,
         };
+        let _changing = self.core.changing();
         let done = connection.done(who, self.node, &Operation::Fallocate { fallocate });
         self.changed();
         match connection.unless_lacking(opcode::FALLOCATE, done)? {
@@ -407,6 +410,7 @@ impl File for FuseFile {
             data: culvert_wire::Data(sent),
         };
         let connection = &self.core.connection;
+        let _changing = self.core.changing();
         let answer = connection.ioctl(self.who()?, self.node, &operation, out_size);
         self.changed();
         let (out, data) = match answer {

@@ -72,15 +72,27 @@ impl<'a> Shared<'a> {
         if !self.is_shared || identity == 0 {
             return None;
         }
-        (0..PLACES as u32).find(|&place| {
+        let place = (0..PLACES as u32).find(|&place| {
             self.place_word(place as usize)
                 .is_some_and(|word| word.compare_exchange(0, identity, SeqCst, SeqCst).is_ok())
-        })
+        })?;
+        if let Some(word) = self.changing_word(place as usize) {
+            word.store(0, SeqCst);
+        }
+        Some(place)
     }
 
-    /// It holds nothing any more.
+    /// It holds nothing any more. Where another of its threads ends in a change, the guardian has to
+    /// hear of that.
     pub fn leave_place(self, identity: u64) {
-        if let Some(word) = self.place.and_then(|place| self.place_word(place as usize)) {
+        let Some(place) = self.place.map(|place| place as usize) else {
+            return;
+        };
+        let changing = self.changing_word(place);
+        if changing.is_some_and(|word| word.load(SeqCst) != 0) {
+            return;
+        }
+        if let Some(word) = self.place_word(place) {
             let _ = word.compare_exchange(identity, 0, SeqCst, SeqCst);
         }
     }
@@ -147,9 +159,18 @@ impl<'a> Shared<'a> {
         self.join_by(account, 1 << FILES)
     }
 
-    /// The child of a fork holds it, which has no place: nobody gives it back.
-    pub fn keep(self, account: Account) {
-        self.join_by(account, 1 << KEPT);
+    /// The child of a fork holds it, which has no place: nobody gives it back. Whether there is still
+    /// such a one.
+    pub fn keep(self, account: Account) -> bool {
+        self.join_by(account, 1 << KEPT)
+    }
+
+    /// Whether there is still such an account: its node has been the same since it was opened.
+    pub fn is_held(self, account: Account) -> bool {
+        self.account(account.index).is_some_and(|[word, ..]| {
+            let seen = word.load(SeqCst);
+            (seen >> 48) as u16 == account.count && seen & HOLDERS != 0
+        })
     }
 
     fn leave_by(self, account: Account, bit: u64) -> bool {
@@ -192,6 +213,8 @@ pub struct Left {
     pub files: Vec<(u64, u64)>,
     /// Nodes of which they had the last lookup.
     pub nodes: Vec<u64>,
+    /// They may have changed what nobody was told of.
+    pub changed: bool,
 }
 
 /// Nodes that the process `identity`, which is gone, was the last to hold; by `words`, which the clients of a server
@@ -228,6 +251,8 @@ pub fn end_process(words: &[AtomicU64], identity: u64) -> Left {
                 left.nodes.push(node);
             }
         }
+        let changing = words.changing_word(place as usize);
+        left.changed |= changing.is_some_and(|word| word.swap(0, SeqCst) != 0);
         let _ = word.compare_exchange(identity, 0, SeqCst, SeqCst);
     }
     left

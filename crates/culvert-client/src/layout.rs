@@ -23,7 +23,7 @@ pub const ATTRIBUTES: usize = 20;
 /// Bytes of a link's target that is remembered together.
 pub const LONGEST_TARGET: usize = 256;
 /// Words of a record of a link.
-pub const LINK: usize = 6 + LONGEST_TARGET / 8;
+pub const LINK: usize = 7 + LONGEST_TARGET / 8;
 
 /// Places for processes. Who finds none has lookups of his own.
 pub const PLACES: usize = 45;
@@ -32,7 +32,7 @@ pub const ACCOUNTS: usize = 16384;
 /// The word, the node, and a sum that says that these belong together.
 pub const ACCOUNT_WORDS: usize = 3;
 /// How many words a client wants: 2 MiB hold them.
-pub const WORDS: usize = LINKS.end();
+pub const WORDS: usize = CHANGING_AT + PLACES;
 const _: () = assert!(WORDS <= 1 << 18);
 pub const NODES: usize = 1024;
 pub const NAMES: usize = 4096;
@@ -45,6 +45,8 @@ pub const OPEN_WORDS: usize = 5;
 pub const COUNTERS_AT: usize = 8;
 pub const OPENS_AT: usize = COUNTERS_AT + NODES + NAMES + CONTENTS;
 pub const PLACES_AT: usize = OPENS_AT + OPENS * OPEN_WORDS;
+/// How many changes the process of each place has under way.
+pub const CHANGING_AT: usize = LINKS.end();
 /// Where accounts begin ([`crate::holders`]).
 pub const ACCOUNTS_AT: usize = PLACES_AT + PLACES;
 pub const NAMED: Records = Records {

@@ -134,8 +134,11 @@ impl Core {
         if target.is_empty() {
             return Err(Errno::EIO.into());
         }
-        if cached && words.content(node).now() == stamp {
-            words.remember_target((stamp, told), node, &target);
+        if cached
+            && words.content(node).now() == stamp
+            && let Some(account) = self.nodes.account(node)
+        {
+            words.remember_target((stamp, told), (node, account), &target);
         }
         Ok(target)
     }

@@ -264,7 +264,9 @@ impl Nodes {
         let node = record.node;
         let found = words.remembered_node((now, told), node)?;
         let (account, attributes) = (record.account?, found.attributes);
-        if node == ROOT_ID || node == dir {
+        // Under its number there may have been another node since.
+        let is_same = words.is_held(account) && found.account.is_some_and(|of| words.is_held(of));
+        if node == ROOT_ID || node == dir || !is_same {
             return None;
         }
         match table.nodes.get(&node) {
@@ -311,7 +313,9 @@ impl Nodes {
         }
         let known = table.nodes.get_mut(&node)?;
         let other = known.generation.is_some_and(|is| is != found.generation);
-        if other || known.kind != found.attributes.kind {
+        // Under its number there may have been another node since.
+        let is_same = node == ROOT_ID || found.account.is_some_and(|of| words.is_held(of));
+        if other || known.kind != found.attributes.kind || !is_same {
             return None;
         }
         known.attributes = Some(found.attributes);
@@ -461,12 +465,13 @@ impl Nodes {
             false => 0,
         };
         let account = known.account;
-        if known.expires > before.now {
+        if known.expires > before.now && account.is_some() {
             words.remember_node(&NodeRecord {
                 expires: known.expires,
                 generation: entered.generation,
                 stamp,
                 told: before.told,
+                account,
                 attributes: *attributes,
             });
         }
@@ -524,12 +529,15 @@ impl Nodes {
         known.stamp = stamp;
         let steady = same && words.of_node(node) == stamp;
         known.expires = if steady { expires } else { 0 };
-        if let Some(generation) = known.generation.filter(|_| known.expires > 0) {
+        let account = known.account;
+        let lasts = known.expires > 0 && (account.is_some() || node == ROOT_ID);
+        if let Some(generation) = known.generation.filter(|_| lasts) {
             words.remember_node(&NodeRecord {
                 expires,
                 generation,
                 stamp,
                 told,
+                account,
                 attributes: *attributes,
             });
         }
@@ -676,20 +684,20 @@ impl Nodes {
         }
     }
 
-    /// Whether `node` is `above`, or lies in it, as far as that is known.
-    pub fn lies_in(&self, node: u64, above: u64) -> bool {
+    /// From `node` up to `above`, if it is that or lies in it, as far as that is known: each node on
+    /// the way, its directory and its name there.
+    pub fn way(&self, node: u64, above: u64) -> Option<Vec<(u64, u64, Box<[u8]>)>> {
         let table = self.0.lock();
-        let mut at = node;
-        for _ in 0..DEEPEST {
-            if at == above {
-                return true;
-            }
-            match table.nodes.get(&at) {
-                Some(known) if at != ROOT_ID && known.name.is_some() => at = known.parent,
-                _ => break,
+        let (mut way, mut at) = (Vec::new(), node);
+        while at != above {
+            let known = table.nodes.get(&at).filter(|_| at != ROOT_ID)?;
+            way.push((at, known.parent, known.name.clone()?));
+            at = known.parent;
+            if way.len() > DEEPEST {
+                return None;
             }
         }
-        false
+        Some(way)
     }
 
     /// The path of `node` below the root.
@@ -760,12 +768,8 @@ impl Nodes {
             known.lookups = 0;
             match known.account {
                 Some(account) if words.join(account) => {}
-                Some(_) if words.place.is_some() => lost.push(node),
-                Some(account) => {
-                    words.keep(account);
-                    known.account = None;
-                }
-                None => {}
+                Some(account) if words.place.is_some() || !words.keep(account) => lost.push(node),
+                _ => known.account = None,
             }
         }
         for node in lost {

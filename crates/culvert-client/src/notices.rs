@@ -75,10 +75,11 @@ fn name(rest: &[u8], length: u32) -> Option<&[u8]> {
     (length != 0 && rest.len() == length + 1).then(|| &rest[..length])
 }
 
-/// `fuse_reverse_inval_entry`, fs/fuse/dir.c: the directory has changed, too.
+/// `fuse_reverse_inval_entry`, fs/fuse/dir.c: the directory has changed, too, and first, as where a
+/// client changes a name ([`crate::core::Core::name_changed`]).
 fn name_gone(words: Shared<'_>, parent: u64, name: &[u8]) -> Option<()> {
-    words.name(parent, name).changed();
     words.node_changed(parent);
+    words.name(parent, name).changed();
     Some(())
 }
 

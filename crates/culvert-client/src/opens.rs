@@ -122,6 +122,7 @@ impl Core {
             self.writable()?;
         }
         let atomic = self.connection.agreed.has(InitFlags::ATOMIC_O_TRUNC);
+        let _changing = flags.truncate().then(|| self.changing());
         let mut sent = flags.0 & !(O_CREAT | O_EXCL | O_NOCTTY) | O_LARGEFILE;
         if !atomic {
             sent &= !O_TRUNC;
@@ -234,6 +235,7 @@ impl Core {
     ) -> Result<(Attributes, Handle)> {
         let mode = self.new_mode(caller, FileKind::Regular as u32 | mode & 0o7777);
         let name = wire_name(at.1)?;
+        let _changing = self.changing();
         let before = self.before(at.0, at.1, None);
         if !self.connection.lacks(opcode::CREATE) {
             let create = CreateIn {

@@ -46,6 +46,8 @@ pub struct NodeRecord {
     pub generation: u64,
     pub stamp: u64,
     pub told: u64,
+    /// As long as it is held, the number of the node means what it meant. The root has none.
+    pub account: Option<Account>,
     pub attributes: Attributes,
 }
 
@@ -224,7 +226,7 @@ impl<'a> Shared<'a> {
             block_size,
             rest @ ..,
         ] = rest;
-        let [access, change, status, nanoseconds, last, ..] = rest;
+        let [access, change, status, nanoseconds, last, account, ..] = rest;
         let time = |seconds: u64, nanoseconds: u32| Timespec {
             seconds: seconds as i64,
             nanoseconds: nanoseconds.min(999_999_999),
@@ -237,6 +239,7 @@ impl<'a> Shared<'a> {
             generation,
             stamp,
             told: heard,
+            account: Account::of_word(account),
             attributes: Attributes {
                 node: Node(node),
                 inode,
@@ -281,7 +284,7 @@ impl<'a> Shared<'a> {
             found.ctime.seconds as u64,
             halves(found.atime.nanoseconds, found.mtime.nanoseconds),
             u64::from(found.ctime.nanoseconds),
-            0,
+            known.account.map_or(0, Account::word),
             0,
         ];
         self.put_record::<ATTRIBUTES>(self.attributes(), hash, record, |way| {
@@ -294,23 +297,31 @@ impl<'a> Shared<'a> {
         let hash = node.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         let found =
             self.record::<LINK>(self.links(), hash, |record| record.get(2) == Some(&node))?;
-        let [_, _, _, stamp, heard, length, text @ ..] = &found;
-        let believed = *heard == told && *stamp == self.content(node).now();
+        let [_, _, _, stamp, heard, length, account, text @ ..] = &found;
+        let account = Account::of_word(*account);
+        let believed = *heard == told
+            && *stamp == self.content(node).now()
+            && account.is_some_and(|account| self.is_held(account));
         let target = unpack(text, usize::try_from(*length).ok()?);
         let is_one = |target: &Vec<u8>| !target.is_empty() && !target.contains(&0);
         target.filter(|target| believed && is_one(target))
     }
 
-    /// Remembers it.
-    pub fn remember_target(self, (stamp, told): (u64, u64), node: u64, target: &[u8]) {
+    /// Remembers it of the node that is held by `account`.
+    pub fn remember_target(
+        self,
+        (stamp, told): (u64, u64),
+        (node, account): (u64, Account),
+        target: &[u8],
+    ) {
         if target.len() > LONGEST_TARGET {
             return;
         }
         let hash = node.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         let mut record = [0; LINK];
         let length = target.len() as u64;
-        if let Some((head, text)) = record.split_first_chunk_mut::<6>() {
-            *head = [0, u64::MAX, node, stamp, told, length];
+        if let Some((head, text)) = record.split_first_chunk_mut::<7>() {
+            *head = [0, u64::MAX, node, stamp, told, length, account.word()];
             pack(target, text);
         }
         self.put_record(self.links(), hash, record, |way| {

@@ -11,8 +11,8 @@
 //! requests of its own.
 
 use crate::layout::{
-    ACCOUNTS_AT, CONTENTS, COUNTERS_AT, KNOWN, LINKS, NAMED, NAMES, NODES, OPENS_AT, PLACES,
-    PLACES_AT, Records,
+    ACCOUNTS_AT, CHANGING_AT, CONTENTS, COUNTERS_AT, KNOWN, LINKS, NAMED, NAMES, NODES, OPENS_AT,
+    PLACES, PLACES_AT, Records,
 };
 pub use crate::layout::{OPEN_WORDS, OPENS, WORDS};
 use alloc::{boxed::Box, vec::Vec};
@@ -168,6 +168,22 @@ impl<'a> Shared<'a> {
         self.word(PLACES_AT + place).filter(|_| place < PLACES)
     }
 
+    /// How many changes the process of place `place` has under way.
+    pub fn changing_word(self, place: usize) -> Option<&'a AtomicU64> {
+        self.word(CHANGING_AT + place).filter(|_| place < PLACES)
+    }
+
+    /// This process changes something, until it has counted that and drops what is returned: who is
+    /// killed before has told nobody.
+    pub fn changing(self) -> Changing<'a> {
+        let place = self.place.filter(|_| self.is_shared);
+        let word = place.and_then(|place| self.changing_word(place as usize));
+        if let Some(word) = word {
+            word.fetch_add(1, SeqCst);
+        }
+        Changing(word)
+    }
+
     /// Records of names, attributes, and targets of links.
     pub const fn names(self) -> Records {
         NAMED
@@ -246,6 +262,17 @@ impl Counts {
             asked: words.value(ASKED),
             remembered: words.value(REMEMBERED),
             processes: places.filter(|word| word.load(Relaxed) != 0).count() as u64,
+        }
+    }
+}
+
+/// A change that is under way.
+pub struct Changing<'a>(Option<&'a AtomicU64>);
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        if let Some(word) = self.0 {
+            word.fetch_sub(1, SeqCst);
         }
     }
 }

@@ -318,6 +318,11 @@ impl Area {
             .compare_exchange(starting, ready, AcqRel, Relaxed);
     }
 
+    /// Nothing that clients believe is sure any more: as a notification of the server that says so.
+    pub fn all_may_have_changed(&self) {
+        self.header().notifications.fetch_add(1, AcqRel);
+    }
+
     /// No request is answered any more: whoever waits is told, and the server, which reads `bell`.
     pub fn end(&self, bell: impl AsFd) {
         let header = self.header();

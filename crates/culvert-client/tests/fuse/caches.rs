@@ -1,6 +1,7 @@
 //! What is believed without a question, and until when: the kernel's rules, for all processes.
 
 use crate::{
+    channel::Line,
     conformance::Scratch,
     hostile::server::{Server, replied},
     ours::Served,
@@ -264,6 +265,37 @@ fn what_a_killed_process_held_is_held_no_more() {
     assert_eq!(served.line.gone().nodes, [node.0]);
     assert_eq!(served.line.gone(), culvert_client::Left::default());
     std::mem::forget(other);
+}
+
+#[test]
+fn who_is_killed_in_a_change_has_told_nobody() {
+    use std::sync::{Arc, Mutex, Weak};
+    // What the guardian hears when the process is gone while the server has its request.
+    let line: Arc<Mutex<Weak<Line>>> = Arc::default();
+    let changed = Arc::new(Mutex::new(Vec::new()));
+    let (asked, heard) = (Arc::clone(&line), Arc::clone(&changed));
+    let server = Server::new(move |_, operation| {
+        if let Operation::Mkdir { .. } = operation
+            && let Some(line) = asked.lock().ok()?.upgrade()
+        {
+            heard.lock().ok()?.push(line.gone().changed);
+        }
+        match operation {
+            operation if operation.is_answered() => Some(Err(Errno::EIO.raw())),
+            _ => None,
+        }
+    });
+    let client = server.client();
+    *line.lock().expect("nobody panics") = Arc::downgrade(&server.line);
+    let made = client.mkdir(&WHO, client.root(), b"made", 0o755);
+    assert_eq!(made.map(|_| ()).expect_err("refused").errno(), Errno::EIO);
+    assert_eq!(*changed.lock().expect("nobody panics"), [true]);
+    // The next one has changed nothing yet.
+    let next = server.client();
+    next.lookup(&WHO, next.root(), b"made")
+        .map(|_| ())
+        .expect_err("refused");
+    assert!(!server.line.gone().changed);
 }
 
 #[test]
