@@ -2,15 +2,17 @@
 //! place (`FOPEN_PASSTHROUGH`). All else is asked of the server as before, as the kernel does.
 
 use crate::{connection::Connection, opens::Handle};
-use culvert::{Errno, Error, OpenFlags, OwnedFd, Result, Sink, Source};
-use culvert_sys::{AsFd, flags::OFlags, fs};
+use alloc::boxed::Box;
+use culvert::{Errno, Error, OpenFlags, Result, Sink, Source};
+use culvert_slots::Held;
+use culvert_sys::{AsFd, BorrowedFd, flags::OFlags, fs};
 use culvert_wire::{InitFlags, structures::OpenOut};
 
 /// Bytes that are read or written at once where they cannot go directly.
 const PIECE: usize = 65536;
 
 /// The backing file of an open file.
-pub struct BackingFile(OwnedFd);
+pub struct BackingFile(Box<dyn Held>);
 
 impl BackingFile {
     /// The one of `handle`; none: the server reads and writes itself.
@@ -35,19 +37,27 @@ impl BackingFile {
         let path = alloc::ffi::CString::new(path).map_err(|_| Errno::EIO)?;
         let access = OFlags::from_bits(flags.0 & 3) | OFlags::CLOEXEC;
         // Who may not open it anew asks the server, who may.
-        Ok(fs::open(&path, access, 0).ok().map(Self))
+        let Ok(opened) = fs::open(&path, access, 0) else {
+            return Ok(None);
+        };
+        drop(given);
+        Ok(Some(Self(connection.channel.keep(opened)?)))
     }
 
     /// Its number.
     pub fn raw(&self) -> i32 {
-        self.0.as_fd().raw()
+        self.0.number()
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        BorrowedFd::number(self.0.number())
     }
 
     /// Reads.
     pub fn read(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         let mut piece = alloc::vec![0; PIECE.min(out.remaining())];
         culvert::read_through(out, &mut piece, |_, done, into| {
-            Ok(fs::waiting::pread(&self.0, into, offset + done)?)
+            Ok(fs::waiting::pread(self.descriptor(), into, offset + done)?)
         })
     }
 
@@ -55,7 +65,11 @@ impl BackingFile {
     pub fn write(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
         let mut piece = alloc::vec![0; PIECE.min(from.remaining())];
         culvert::write_through(from, &mut piece, |_, done, bytes| {
-            Ok(fs::waiting::pwrite(&self.0, bytes, offset + done)?)
+            Ok(fs::waiting::pwrite(
+                self.descriptor(),
+                bytes,
+                offset + done,
+            )?)
         })
     }
 }

@@ -81,9 +81,9 @@ pub const OPTIONS: &[OptionInfo] = &[
 ];
 
 /// A descriptor of the slots', out of the program's way.
-struct Bell(KeptFd);
+struct Kept(KeptFd);
 
-impl Held for Bell {
+impl Held for Kept {
     fn number(&self) -> i32 {
         self.0.raw()
     }
@@ -145,8 +145,8 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
     let stat = trust::directory(&directory, trust::user()).map_err(|why| why.errno())?;
     let owner = (stat.stat().st_uid, stat.stat().st_gid);
     let keeper = environment.keeper;
-    let client = Client::open_with(&directory, environment.interrupted, |bell| {
-        Ok(Bell(keeper.keep(bell)))
+    let client = Client::open_with(&directory, environment.interrupted, move |descriptor| {
+        Ok(Kept(keeper.keep(descriptor)))
     })?;
     let settings = Settings {
         owner,

@@ -1,5 +1,7 @@
 //! What a client of a FUSE server needs of the way to it.
 
+use crate::cut::Held;
+use alloc::boxed::Box;
 use core::{marker::PhantomData, sync::atomic::AtomicU64};
 use culvert_sys::{OwnedFd, errno::Errno};
 
@@ -175,6 +177,16 @@ pub trait Channel: Send + Sync {
     fn backing(&self, id: i32) -> Result<OwnedFd, Errno> {
         let _ = id;
         Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Holds `descriptor`, which the client has opened, out of the way of this process's program; the
+    /// default: as it is.
+    ///
+    /// # Errors
+    ///
+    /// Those of holding it.
+    fn keep(&self, descriptor: OwnedFd) -> Result<Box<dyn Held>, Errno> {
+        Ok(Box::new(descriptor))
     }
 
     /// This process has `file` open at the server, until it sends RELEASE or RELEASEDIR for it: if it

@@ -7,6 +7,7 @@ use crate::entries::{note_closed, note_open};
 use crate::identity::Identity;
 use crate::processor::processor;
 use crate::server::{has_reply, is_release};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -26,11 +27,21 @@ const LOOKS: u32 = 250;
 /// most.
 const REST: [u32; 2] = [1, 1024];
 
+/// How descriptors are held.
+struct Keep<H>(Box<dyn Fn(OwnedFd) -> Result<H, Errno> + Send + Sync>);
+
+impl<H> core::fmt::Debug for Keep<H> {
+    fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        to.write_str("Keep")
+    }
+}
+
 /// A client of the server of one mount.
 #[derive(Debug)]
 pub struct Client<H: Held + 'static = OwnedFd> {
     area: Area,
     bell: Arc<H>,
+    keep: Keep<H>,
     directory: alloc::ffi::CString,
     /// The owner of the area, as this process saw him.
     uid: u32,
@@ -101,14 +112,14 @@ impl Client<OwnedFd> {
 
 impl<H: Held> Client<H> {
     /// A client of the server whose mount directory is `directory`, an absolute path; `keep` holds
-    /// its descriptor. `interrupted` says whether a signal waits for the calling thread.
+    /// its descriptors. `interrupted` says whether a signal waits for the calling thread.
     ///
     /// # Errors
     /// That the directory is not trusted or not there; of [`Area::open`]; of `keep`.
     pub fn open_with(
         directory: &CStr,
         interrupted: Option<fn() -> bool>,
-        keep: impl FnOnce(OwnedFd) -> Result<H, Errno>,
+        keep: impl Fn(OwnedFd) -> Result<H, Errno> + Send + Sync + 'static,
     ) -> Result<Self, Errno> {
         let opened = trust::directory(directory, trust::user()).map_err(|why| why.errno())?;
         let area = Area::open(&opened)?;
@@ -119,6 +130,7 @@ impl<H: Held> Client<H> {
         let client = Self {
             area,
             bell,
+            keep: Keep(Box::new(keep)),
             directory: directory.into(),
             uid,
             own: AtomicU64::new(0),
@@ -554,6 +566,10 @@ impl<H: Held> Channel for Client<H> {
         crate::backing::open(&directory.map_err(|why| why.errno())?, id)
     }
 
+    fn keep(&self, descriptor: OwnedFd) -> Result<Box<dyn Held>, Errno> {
+        Ok(Box::new((self.keep.0)(descriptor)?))
+    }
+
     fn opened(&self, file: &OpenFile) {
         note_open(self.area.opens(), self.identity(), file);
     }
@@ -563,7 +579,9 @@ impl<H: Held> Channel for Client<H> {
     }
 
     fn identity(&self) -> u64 {
-        Self::identity(self).0
+        let own = Self::identity(self);
+        // Of another PID namespace nobody could say when it is gone.
+        if own.judges() { own.0 } else { 0 }
     }
 
     fn forked(&self) {
@@ -634,16 +652,6 @@ impl Area {
     #[must_use]
     pub fn is_gone(identity: u64) -> bool {
         Identity(identity).is_gone()
-    }
-
-    /// Whether the server has a request in hand whose process is gone, or that nobody waits for.
-    #[must_use]
-    pub fn has_orphans(&self) -> bool {
-        (0..SLOTS).any(|index| {
-            let slot = self.slot(index);
-            slot.owner.load(SeqCst) == Identity::ORPHAN.0
-                && Word(slot.word.load(SeqCst)).state() == Some(State::Taken)
-        })
     }
 
     /// The process that reads requests, opened; none if it is gone, or in another PID namespace.

@@ -27,6 +27,21 @@ impl<H: Held> Client<H> {
             || self.area().opens().iter().any(|entry| has(&entry.owner))
     }
 
+    /// Whether the server has a request in hand, or is about to, whose process is gone, or that nobody
+    /// waits for but this process, which may have it from one that is.
+    pub fn has_orphans(&self) -> bool {
+        let own = self.identity();
+        (0..SLOTS).any(|index| {
+            let slot = self.area().slot(index);
+            let owner = Identity(slot.owner.load(SeqCst));
+            let asked = matches!(
+                Word(slot.word.load(SeqCst)).state(),
+                Some(State::Posted | State::Taken)
+            );
+            asked && (owner == Identity::ORPHAN || owner == own || owner.is_gone())
+        })
+    }
+
     /// `heir` gets what the process that has told the guardian `identity` has left at the server, and
     /// its slots are free. Nothing for a process that is there, or of another PID namespace. Waits
     /// for what the server has in hand, of which an INTERRUPT is asked for.

@@ -203,7 +203,7 @@ impl<'a> Guardian<'a> {
         thread::spawn(move || {
             until_over(&job.run);
             silence();
-            let ended = |run: PathBuf| left::end_run(&client, &run);
+            let ended = |run: PathBuf| left::end_run(&client, &job.mount, &run);
             shared::until_unused(&job.mount, job.entry.as_deref(), ended);
             let _ = over.send(Event::Over);
         });

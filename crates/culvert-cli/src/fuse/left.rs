@@ -1,20 +1,19 @@
 //! What is left in a server of programs that are killed, and of runs that end.
 
-use culvert_slots::{Area, Caller, Channel, Client, Session};
+use culvert_client::Estate;
+use culvert_run::files::c_string;
+use culvert_slots::{Area, Caller, Channel, Client, Heir, OpenFile, Session};
 use culvert_sys::{Errno, process};
-use culvert_wire::{
-    Plain,
-    structures::{ForgetIn, ReleaseIn},
-};
+use culvert_wire::{Plain, structures::ForgetIn};
 use std::{
     os::unix::ffi::OsStrExt,
     path::Path,
-    thread::sleep,
+    sync::mpsc,
+    thread::{self, sleep},
     time::{Duration, Instant},
 };
 
 const FORGET: u32 = 2;
-const RELEASE: u32 = 18;
 
 /// How long a server may take for what is still asked of it; then files stay open.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,32 +33,61 @@ pub fn caller() -> Caller {
 /// may be open in it.
 pub fn end_process(area: &Area, identity: u64) {
     if Area::is_gone(identity) {
-        let _ = culvert_client::end_process(area.words(), identity);
+        let left = culvert_client::end_process(area.words(), identity);
+        // It was killed before it could count what it has changed.
+        if left.changed {
+            area.all_may_have_changed();
+        }
     }
 }
 
 /// No process of the run in directory `run` is there any more: files that several had open are
-/// closed, which none of them may have done that was killed.
-pub fn end_run(client: &Client, run: &Path) {
+/// closed, which none of them may have done that was killed. `client` is of the mount in directory
+/// `mount`.
+pub fn end_run(client: &Client, mount: &Path, run: &Path) {
     let until = Instant::now() + PATIENCE;
     // A request in hand may be about such a file.
-    while client.area().has_orphans() {
+    while client.area().session() == Session::Ready && client.has_orphans() {
         if Instant::now() >= until {
             return;
         }
         sleep(PAUSE);
     }
     let left = culvert_client::end_run(Channel::words(client), run.as_os_str().as_bytes());
-    for (node, fh) in left.files {
-        let release = ReleaseIn {
-            fh,
-            ..ReleaseIn::default()
-        };
-        send(client, RELEASE, node, release.bytes());
+    if !closed(mount, left.files) {
+        return;
     }
     for node in left.nodes {
         send(client, FORGET, node, ForgetIn { nlookup: 1 }.bytes());
     }
+}
+
+/// Closes `files` at the server of the mount in directory `mount`: whether it has closed all.
+fn closed(mount: &Path, files: Vec<(u64, u64)>) -> bool {
+    if files.is_empty() {
+        return true;
+    }
+    let directory = c_string(mount.as_os_str().as_bytes());
+    let owner = (process::geteuid(), process::getegid());
+    let (done, waited) = mpsc::channel();
+    thread::spawn(move || {
+        let estate = Client::open(&directory, None).and_then(|channel| {
+            Estate::new(Box::new(channel), owner).map_err(|error| error.errno())
+        });
+        let Ok(estate) = estate else {
+            return;
+        };
+        for (node, handle) in files {
+            estate.open(&OpenFile {
+                node,
+                handle,
+                flags: 0,
+                is_directory: false,
+            });
+        }
+        let _ = done.send(());
+    });
+    waited.recv_timeout(PATIENCE).is_ok()
 }
 
 fn send(client: &Client, opcode: u32, node: u64, body: &[u8]) {
