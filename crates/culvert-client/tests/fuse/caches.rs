@@ -12,7 +12,7 @@ use culvert::{
 };
 use culvert_wire::{
     Operation, Plain,
-    structures::{Attr, EntryOut},
+    structures::{Attr, AttrOut, EntryOut},
 };
 
 const WHO: Caller<'static> = caller();
@@ -265,6 +265,58 @@ fn what_a_killed_process_held_is_held_no_more() {
     assert_eq!(served.line.gone().nodes, [node.0]);
     assert_eq!(served.line.gone(), culvert_client::Left::default());
     std::mem::forget(other);
+}
+
+#[test]
+fn what_others_change_while_a_name_is_made_is_asked_for() {
+    use std::sync::{Arc, Mutex, Weak};
+    for others in [false, true] {
+        let line: Arc<Mutex<Weak<Line>>> = Arc::default();
+        let asked = Arc::clone(&line);
+        let attr = Attr {
+            mode: 0o040755,
+            nlink: 2,
+            ..Attr::default()
+        };
+        let server = Server::new(move |_, operation| match operation {
+            Operation::Mkdir { .. } => {
+                // By the time of the answer, which does not say it.
+                let mut changed = [0; 24];
+                changed[0] = 2;
+                let line = asked.lock().ok()?.upgrade();
+                if let Some(line) = line.filter(|_| others) {
+                    let heard = culvert_client::notices::hear(line.words(), 2, &changed);
+                    assert_eq!(heard, culvert_client::notices::Heard::Counted);
+                }
+                let entry = EntryOut {
+                    nodeid: 2,
+                    entry_valid: 1000,
+                    attr_valid: 1000,
+                    attr,
+                    ..EntryOut::default()
+                };
+                Some(replied(entry.bytes()))
+            }
+            Operation::Getattr { .. } => {
+                let out = AttrOut {
+                    attr_valid: 1000,
+                    attr,
+                    ..AttrOut::default()
+                };
+                Some(replied(out.bytes()))
+            }
+            operation if operation.is_answered() => Some(replied(&[])),
+            _ => None,
+        });
+        *line.lock().expect("nobody panics") = Arc::downgrade(&server.line);
+        let client = server.client();
+        let made = client.mkdir(&WHO, client.root(), b"made", 0o755);
+        let node = made.expect("it is made").attributes.node;
+        server.line.counted();
+        client.attributes(&WHO, node).expect("it has some");
+        let counted = server.line.counted().get("Getattr").copied();
+        assert_eq!(counted, others.then_some(1));
+    }
 }
 
 #[test]
