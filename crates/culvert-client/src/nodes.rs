@@ -141,6 +141,9 @@ pub struct Nodes(Mutex<Table>);
 /// What is to be given back to the server.
 pub type Back = Vec<ForgetOne>;
 
+/// A node on a way up, its directory and its name there.
+pub type Step = (u64, u64, Box<[u8]>);
+
 impl Nodes {
     /// The root alone.
     pub fn new() -> Self {
@@ -684,9 +687,8 @@ impl Nodes {
         }
     }
 
-    /// From `node` up to `above`, if it is that or lies in it, as far as that is known: each node on
-    /// the way, its directory and its name there.
-    pub fn way(&self, node: u64, above: u64) -> Option<Vec<(u64, u64, Box<[u8]>)>> {
+    /// From `node` up to `above`, if it is that or lies in it, as far as that is known.
+    pub fn way(&self, node: u64, above: u64) -> Option<Vec<Step>> {
         let table = self.0.lock();
         let (mut way, mut at) = (Vec::new(), node);
         while at != above {

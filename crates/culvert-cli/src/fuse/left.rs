@@ -78,7 +78,7 @@ fn closed(mount: &Path, files: Vec<(u64, u64)>) -> bool {
             return;
         };
         for (node, handle) in files {
-            estate.open(&OpenFile {
+            estate.release(&OpenFile {
                 node,
                 handle,
                 flags: 0,
