@@ -122,8 +122,8 @@ impl Control {
         let is = |(one, there): (&Wanted, &Branch)| {
             there.refused.is_none() && (&one.mount, one.how) == (&there.mount, there.how)
         };
-        let both = wanted.iter().zip(&*current.branches);
-        if wanted.len() != current.branches.len() || !both.into_iter().all(is) {
+        let mut both = wanted.iter().zip(&*current.branches);
+        if wanted.len() != current.branches.len() || !both.all(is) {
             let each = wanted.iter();
             let each = each.map(|one| self.opener.open_or_refuse(one, wanted.len()));
             self.install(current, each.collect(), nodes);

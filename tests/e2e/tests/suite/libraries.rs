@@ -175,7 +175,7 @@ fn a_library_that_does_not_begin_ends_with_its_guardian() {
         "#include <signal.h>\n#include <unistd.h>\n\
          static int init(const struct culvert_mount *m, void **s)\n\
          {{ FILE *log = fopen(\"{}\", \"w\"); (void)m; (void)s; fprintf(log, \"%d\", getpid()); fclose(log);\n\
-            kill(getppid(), SIGKILL); for (;;) pause(); }}\n\
+            kill(getppid(), SIGKILL); for (;;) pause(); return 0; }}\n\
          const struct culvert_driver culvert_driver = {{ .version = CULVERT_DRIVER_VERSION,\n\
          .size = sizeof culvert_driver, .init = init }};",
         log.display()
