@@ -109,7 +109,7 @@ struct Held<'a> {
 impl<'a> Held<'a> {
     fn of(file_system: &'a dyn FileSystem, mount: MountId, node: Node) -> Option<Self> {
         let held = tells() && may_have_mirror(mount, node) && file_system.hold(node).is_ok();
-        held.then_some(Self { file_system, node })
+        held.then(|| Self { file_system, node })
     }
 }
 

@@ -146,9 +146,9 @@ fn table() -> BTreeMap<String, (bool, bool)> {
 }
 
 /// No driver of Culvert's own has these; the driver `telling` is asked for them in kernel_told.rs.
-/// The layer writes `statfs_of` down as statfs; the union has it.
+/// Front ends ask `statfs_of`, which asks `statfs` in the driver itself.
 const SEEN_ELSEWHERE: [(&str, &str); 5] = [
-    ("statfs_of", "the_space_of_paths_and_branches"),
+    ("statfs", "statfs_of"),
     ("poll", "who_waits_waits_until_the_driver_says_so"),
     ("get_lock", "locks_are_the_drivers"),
     ("set_lock", "locks_are_the_drivers"),

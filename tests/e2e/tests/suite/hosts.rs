@@ -108,7 +108,10 @@ fn every_driver_and_layer_runs_in_a_host() {
 #[test]
 fn a_host_that_dies_is_named_and_its_files_are_errors() {
     let place = Place::new("dying");
-    let script = format!("echo a > made; kill -ABRT $({HOST}); cat made; ls");
+    let script = format!(
+        "echo a > made; host=$({HOST}); kill -ABRT $host\n\
+         while kill -0 $host 2> /dev/null; do sleep .05; done; cat made; ls"
+    );
     let done = place.run("type=memory,source=memory", &script);
     let told = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(
