@@ -1,6 +1,6 @@
 //! What a client of a FUSE server needs of the way to it.
 
-use crate::cut::Held;
+use crate::held::Held;
 use alloc::boxed::Box;
 use core::{marker::PhantomData, sync::atomic::AtomicU64};
 use culvert_sys::{OwnedFd, errno::Errno};

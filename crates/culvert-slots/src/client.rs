@@ -2,8 +2,9 @@
 
 use crate::area::{Area, BELL, GUARD, LARGEST, SLOTS, Session, Slot, State, Word, open_fifo};
 use crate::channel::{Body, Caller, Channel, OpenFile, handle_of};
-use crate::cut::{self, Held};
+use crate::cut;
 use crate::entries::{note_closed, note_open};
+use crate::held::Held;
 use crate::identity::Identity;
 use crate::processor::processor;
 use crate::server::{has_reply, is_release};

@@ -2,6 +2,7 @@
 //! the user before, in which it could write requests of his.
 
 use crate::area::{Header, Session};
+use crate::held::Held;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::SeqCst;
@@ -9,19 +10,7 @@ use culvert_sys::flags::OFlags;
 use culvert_sys::memory;
 use culvert_sys::raw::general::O_CLOEXEC;
 use culvert_sys::sync::Mutex;
-use culvert_sys::{OwnedFd, fd, fs};
-
-/// A descriptor that is held for a client, perhaps under a number that changes.
-pub trait Held: Send + Sync {
-    /// Its number now.
-    fn number(&self) -> i32;
-}
-
-impl Held for OwnedFd {
-    fn number(&self) -> i32 {
-        self.raw()
-    }
-}
+use culvert_sys::{fd, fs};
 
 /// What this process has of an area.
 struct Way {

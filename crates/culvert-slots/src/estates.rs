@@ -3,8 +3,8 @@
 use crate::area::{SLOTS, State, Word};
 use crate::channel::{OpenFile, Payload, handle_of};
 use crate::client::{Client, TICK, mark, tell_free};
-use crate::cut::Held;
 use crate::entries::has_noted;
+use crate::held::Held;
 use crate::identity::Identity;
 use crate::server::{has_reply, is_release};
 use alloc::vec::Vec;
