@@ -3,7 +3,7 @@
 //!
 //! Every measurement that changes code runs in a process of its own, as it can be made only once.
 
-use culvert_intercept::{Interest, cache, elf::Image, functions::Functions, maps, patch, sites};
+use culvert_intercept::{Interest, cache, elf::Image, functions::Functions, maps, patch, search};
 use std::arch::global_asm;
 use std::time::{Duration, Instant};
 
@@ -163,7 +163,7 @@ fn main() {
     let file = std::fs::read(LIBC).unwrap();
     let image = Image::of_file(&file).unwrap();
     let functions = Functions::of_image(&image);
-    let found = sites::find(&image, &functions);
+    let found = search::find(&image, &functions);
     let directory = std::env::temp_dir().join(format!("culvert-start-up-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let path = directory.to_str().unwrap();
@@ -186,7 +186,7 @@ fn main() {
     );
     println!(
         "{:>10.1?}  find and classify sites",
-        least(20, || time(|| sites::find(&image, &functions)))
+        least(20, || time(|| search::find(&image, &functions)))
     );
     println!(
         "{:>10.1?}  write the cache",

@@ -2,7 +2,8 @@
 
 use crate::elf::Image;
 use crate::functions::Functions;
-use crate::sites::{self, Found, Kind, Site};
+use crate::search::{self, Found};
+use crate::sites::{Kind, Site};
 use alloc::vec::Vec;
 
 /// How a file comes to be run.
@@ -63,7 +64,7 @@ pub fn file(bytes: &[u8]) -> Result<Analysis, &'static str> {
         sites,
         pairs,
         unknown,
-    } = sites::find(&image, &functions);
+    } = search::find(&image, &functions);
     let linkage = match image.interpreter() {
         Some(path) => Linkage::Dynamic(path.into()),
         None if image.kind == 2 || image.is_position_independent_program() => Linkage::Static,

@@ -14,7 +14,8 @@
 
 use crate::elf::{Image, array, long, word};
 use crate::functions::Functions;
-use crate::sites::{self, JUMP, Kind, MOVED, REGION, SYSCALL, Site};
+use crate::search;
+use crate::sites::{JUMP, Kind, MOVED, REGION, SYSCALL, Site};
 use alloc::{ffi::CString, vec::Vec};
 use core::ffi::CStr;
 use culvert_sys::fd::CWD;
@@ -132,7 +133,7 @@ pub fn prepare(directories: &[&[u8]], file: &[u8]) -> Result<Option<usize>, &'st
     if known.is_some() {
         return Ok(Some(count));
     }
-    let found = sites::find(&image, &Functions::of_file(&image, file));
+    let found = search::find(&image, &Functions::of_file(&image, file));
     store(directories, &key, &found.sites);
     Ok(Some(found.sites.len()))
 }
@@ -346,7 +347,7 @@ mod tests {
     fn sample() -> (Key, Vec<Site>) {
         let file = fs::read("/lib64/ld-linux-x86-64.so.2").unwrap();
         let image = Image::of_file(&file).unwrap();
-        let sites = sites::find(&image, &Functions::of_image(&image)).sites;
+        let sites = search::find(&image, &Functions::of_image(&image)).sites;
         assert!(sites.len() > 20);
         (Key::of(&image).unwrap(), sites)
     }

@@ -54,6 +54,7 @@ pub mod patch;
 mod quiesce;
 pub mod registry;
 mod scan;
+pub mod search;
 mod seccomp;
 mod signal;
 mod site;

@@ -4,6 +4,7 @@ use crate::chunk::{self, Chunk};
 use crate::elf::Image;
 use crate::frames::Frames;
 use crate::maps::{Mapping, Name, View};
+use crate::search;
 use crate::sites::{JUMP, Kind, SYSCALL, Site};
 use crate::stub::Slots;
 use crate::{
@@ -262,7 +263,7 @@ fn sites_of(
         return (count, wanted);
     }
     let functions = Functions::of_image(image);
-    let mut found = sites::find(image, &functions);
+    let mut found = search::find(image, &functions);
     if found.unknown > 0
         && let Some(better) =
             from_file(code, image, key.as_ref()).filter(|file| file.unknown < found.unknown)
@@ -304,7 +305,7 @@ fn sites_of(
 /// that are not mapped or not pointed to (symbols, Go's). Only where the file is certainly the
 /// object that is mapped, not a newer one of the same name: by `key`, or, for objects without
 /// build-id, as the very inode that is mapped.
-fn from_file(code: &Mapping, image: &Image<'_>, key: Option<&cache::Key>) -> Option<sites::Found> {
+fn from_file(code: &Mapping, image: &Image<'_>, key: Option<&cache::Key>) -> Option<search::Found> {
     let path = maps::path(code.start)?;
     mapped::with_file(&path, |bytes, inode| {
         let file = Image::of_file(bytes).ok()?;
@@ -315,7 +316,7 @@ fn from_file(code: &Mapping, image: &Image<'_>, key: Option<&cache::Key>) -> Opt
         if !is_same || !functions::has_section_functions(bytes) {
             return None;
         }
-        Some(sites::find(&file, &Functions::of_file(&file, bytes)))
+        Some(search::find(&file, &Functions::of_file(&file, bytes)))
     })?
 }
 

@@ -7,7 +7,7 @@
 use culvert_intercept::Interest;
 use culvert_intercept::elf::{Image, Piece};
 use culvert_intercept::functions::Functions;
-use culvert_intercept::sites::{self, Site};
+use culvert_intercept::sites::Site;
 use culvert_intercept::stub::{self, Slots};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
 use std::fmt::Write;
@@ -226,7 +226,7 @@ fn put(code: &mut [u8], address: u64, bytes: &[u8]) {
 
 fn describe(code: &[u8], interest: Interest, slots: &Slots) -> String {
     let image = image(code);
-    let found = sites::find(&image, &Functions::of_image(&image));
+    let found = culvert_intercept::search::find(&image, &Functions::of_image(&image));
     let mut out = String::new();
     disassemble("before", code, BIAS + LINKED, &mut out);
     let mut after = code.to_vec();

@@ -3,7 +3,7 @@
 use culvert_intercept::elf::{Image, Piece};
 use culvert_intercept::functions::Functions;
 use culvert_intercept::stub::{self, Slots};
-use culvert_intercept::{Interest, analysis, sites};
+use culvert_intercept::{Interest, analysis};
 
 /// Marsaglia's xorshift64*.
 struct Random(u64);
@@ -139,7 +139,7 @@ fn sites_in_random_code_never_overlap() {
             pieces: vec![piece],
             bias: 0,
         };
-        let found = sites::find(&image, &Functions::of_image(&image));
+        let found = culvert_intercept::search::find(&image, &Functions::of_image(&image));
         let mut touched = vec![false; code.len()];
         let mut touch = |start: u64, length: usize| {
             let start = (start - address) as usize;
@@ -149,7 +149,7 @@ fn sites_in_random_code_never_overlap() {
         };
         for site in &found.sites {
             let at = (site.address - address) as usize;
-            assert_eq!(code[at..at + 2], sites::SYSCALL);
+            assert_eq!(code[at..at + 2], culvert_intercept::sites::SYSCALL);
             const STUB: u64 = 0x7f00_0010_0000;
             for slots in &slots {
                 let record = 0x7f00_0020_0000;

@@ -1,7 +1,7 @@
 //! An open member.
 
 use super::codec::Member;
-use super::filesystem::Archive;
+use super::contents::Archive;
 use super::format::{NodeRecord, Storage};
 use super::zip;
 use alloc::sync::Arc;

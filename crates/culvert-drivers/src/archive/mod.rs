@@ -8,6 +8,7 @@
 
 pub mod bytes;
 pub mod codec;
+mod contents;
 mod file;
 mod filesystem;
 pub mod format;

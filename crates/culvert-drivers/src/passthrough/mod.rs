@@ -31,6 +31,7 @@ mod search;
 mod seen;
 mod table;
 mod watch;
+mod watched;
 
 pub(crate) use attributes::times;
 pub use file::{DescriptorFile, unhindered};

@@ -11,11 +11,10 @@
 //! changed its own picture already, and would only lose it. Those of attributes and content are not
 //! told from others'.
 
-use super::filesystem::PassthroughFs;
 use super::inotify::{
     self, ATTRIB, CREATE, DELETE, DELETE_SELF, MODIFY, MOVE_SELF, MOVED_FROM, MOVED_TO,
 };
-use super::kernel::{self, Name};
+
 use super::object::Object;
 use crate::descriptor::OwnedFd;
 use alloc::{
@@ -24,9 +23,7 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
-use culvert::{
-    Change, Entry, Errno, FileKind, FileSystem, Node, Observer, Result, Validity, sync::Mutex,
-};
+use culvert::{Change, Errno, FileKind, Node, Observer, Result, Validity, sync::Mutex};
 
 /// How long is believed what is watched: a day. Not for ever, which would mean that nobody else
 /// changes it.
@@ -106,7 +103,7 @@ impl Watch {
 
     /// Watches `node`, which has a name in `dir`; whether it was not watched before. `known`:
     /// answers about it may be under way.
-    fn add(&self, dir: Node, node: Node, object: &Object, known: bool) -> bool {
+    pub(super) fn add(&self, dir: Node, node: Node, object: &Object, known: bool) -> bool {
         let mut state = self.0.lock();
         let new = state.add(dir, node, object);
         if new && known {
@@ -300,50 +297,5 @@ impl WatchState {
             0 => Change::Attributes(node),
             _ => Change::Content(node),
         });
-    }
-}
-
-impl PassthroughFs {
-    /// The watches, where changes are told.
-    pub(super) fn watching(&self) -> Option<&Watch> {
-        self.watch.as_ref().filter(|watch| watch.is_active())
-    }
-
-    /// [`PassthroughFs::find`], and watches what was found.
-    pub(super) fn find_watched(
-        &self,
-        watch: &Watch,
-        dir: Node,
-        object: &Object,
-        name: &Name,
-    ) -> Result<Entry> {
-        let entry = self.find(dir, object, name)?;
-        let node = entry.attributes.node;
-        if node == self.root() {
-            return Ok(entry);
-        }
-        let again = self.object(node).and_then(|found| {
-            let known = self.nodes.references(node).is_some_and(|count| count > 1);
-            match watch.add(dir, node, &found, known) {
-                // Read again: what changed before the watch was not told.
-                true => super::attributes::attributes(node, &kernel::status(found.fd(), None)?),
-                false => Ok(entry.attributes),
-            }
-        });
-        match again {
-            Ok(attributes) => Ok(Entry { attributes }),
-            Err(error) => {
-                self.nodes.forget(node, 1);
-                Err(error)
-            }
-        }
-    }
-
-    /// Does `call`, which makes the events `own`.
-    pub(super) fn doing<T>(&self, own: &[Own<'_>], call: impl FnOnce() -> Result<T>) -> Result<T> {
-        match &self.watch {
-            Some(watch) => watch.own(own, call),
-            None => call(),
-        }
     }
 }

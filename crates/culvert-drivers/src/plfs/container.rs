@@ -3,12 +3,14 @@
 //! The index is merged when it is first asked for, and then goes on from the tail of each index
 //! dropping: nothing is read twice, however often reads and writes take turns.
 
+mod hostdir;
+
 use super::host;
 use super::index::{Found, Index, Numbered};
 use super::layout::{self, Record};
 use super::setup::{Setup, forks};
 use super::writer::Writer;
-use super::{cut, hostdir, meta};
+use super::{cut, meta};
 use crate::archive::warning::printable;
 use crate::{KeptFd, OwnedFd};
 use alloc::{format, sync::Arc, vec::Vec};

@@ -14,7 +14,6 @@ mod container;
 mod cut;
 mod filesystem;
 mod host;
-mod hostdir;
 pub mod index;
 pub mod layout;
 mod merge;

@@ -163,7 +163,7 @@ impl Store {
         let found = match cached.filter(|sites| sites.iter().all(|(site, ())| sound(site))) {
             Some(cached) => cached.into_iter().map(|(site, ())| site).collect(),
             None => {
-                let found = sites::find(image, &Functions::of_file(image, file)).sites;
+                let found = crate::search::find(image, &Functions::of_file(image, file)).sites;
                 if let Some(key) = key {
                     cache::store(self.site_tables, &key, &found);
                 }

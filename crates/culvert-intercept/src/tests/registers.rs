@@ -1,7 +1,7 @@
 //! Registers, flags and the red zone around a hooked call.
 
 use super::{alone, start, start_patched, stub};
-use crate::{Outcome, SiteRecord, elf::Image, functions::Functions, registry, sites};
+use crate::{Outcome, SiteRecord, elf::Image, functions::Functions, registry, search};
 use core::arch::global_asm;
 use culvert_sys::{nr, syscall};
 
@@ -424,7 +424,7 @@ fn every_patched_site_of_libc_keeps_everything() {
             usize::from_str_radix(line.split('-').next().expect("a range"), 16).expect("a number");
         let bytes = std::fs::read(path).expect("readable");
         let image = Image::of_file(&bytes).expect("an ELF file");
-        let sites = sites::find(&image, &Functions::of_file(&image, &bytes)).sites;
+        let sites = search::find(&image, &Functions::of_file(&image, &bytes)).sites;
 
         start_patched(|call| {
             spoil(call);

@@ -1,9 +1,9 @@
 //! Where a process's droppings go: by the hash of its host's name, on a shadow back end by a
 //! metalink.
 
-use super::container::{Container, State};
-use super::host;
-use super::layout::{self, HOSTDIR};
+use super::{Container, State};
+use crate::plfs::host;
+use crate::plfs::layout::{self, HOSTDIR};
 use alloc::vec::Vec;
 use culvert::{Errno, Result};
 use culvert_sys::raw::general as linux;
