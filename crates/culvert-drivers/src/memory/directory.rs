@@ -25,6 +25,11 @@ use culvert::{Errno, FileKind, Result};
 pub use record::{Record, records};
 use tag::tag;
 
+/// How many names a directory holds.
+pub fn entries(dir: &Inode<'_>) -> u32 {
+    dir.get(inode::RESERVE) as u32
+}
+
 /// Words of a bucket.
 const SLOTS: u64 = BLOCK / 8;
 /// Words of a bucket that are used on average before another is added: those that were not split

@@ -2,7 +2,7 @@
 
 use super::{
     core::{Core, Inode, split},
-    directory::Found,
+    directory::{Found, entries},
     image::damaged,
     layout::{self, flag, inode},
     transaction::Transaction,
@@ -256,11 +256,6 @@ impl<'a> Transaction<'a> {
         let (links, parent) = split(dir.get(inode::LINKS));
         self.set_links(dir, links.saturating_add_signed(change), parent)
     }
-}
-
-/// How many names a directory holds.
-pub fn entries(dir: &Inode<'_>) -> u32 {
-    dir.get(inode::RESERVE) as u32
 }
 
 /// The type of an inode.

@@ -7,8 +7,7 @@ use super::{
     crc::crc32,
     decoder::Decoder,
     inflate::{BlockStart, Inflate, Pause},
-    lz,
-    member::verify,
+    lz, verify,
 };
 use crate::archive::bytes::Bytes;
 use alloc::{sync::Arc, vec::Vec};

@@ -9,6 +9,7 @@ use super::{
     deflate::{Deflate, Deflated},
     lzma::Lzma,
     stream::{Cached, Opener},
+    verify,
     zstd::Zstd,
 };
 use crate::archive::bytes::Bytes;
@@ -94,20 +95,6 @@ impl FromStart {
             stated: self.crc,
         })
     }
-}
-
-/// What a member must be, after plain byte `at` (its end when `ended`) with `crc` so far: `length`
-/// bytes long with CRC-32 `stated`.
-pub fn verify(at: u64, ended: bool, crc: u32, length: u64, stated: u32) -> Result<()> {
-    if at > length || (ended && at < length) {
-        return Err(damaged(format!(
-            "the data is not {length} bytes long, as its header says"
-        )));
-    }
-    if at == length && crc != stated {
-        return Err(damaged("the checksum differs"));
-    }
-    Ok(())
 }
 
 /// A decoder that started at the member's start, and verifies length and CRC-32 with the last byte.

@@ -41,7 +41,7 @@ pub use member::Member;
 pub use stream::Stream;
 
 use super::bytes::Bytes;
-use alloc::borrow::Cow;
+use alloc::{borrow::Cow, format};
 use culvert::{Errno, Error, Result};
 
 /// A compression format of whole files.
@@ -121,6 +121,20 @@ pub fn build(
         Format::Zstd => zstd::build(raw, options, sink, progress),
         Format::Xz => xz::build(raw, options, sink, progress),
     }
+}
+
+/// What a member must be, after plain byte `at` (its end when `ended`) with `crc` so far: `length`
+/// bytes long with CRC-32 `stated`.
+fn verify(at: u64, ended: bool, crc: u32, length: u64, stated: u32) -> Result<()> {
+    if at > length || (ended && at < length) {
+        return Err(damaged(format!(
+            "the data is not {length} bytes long, as its header says"
+        )));
+    }
+    if at == length && crc != stated {
+        return Err(damaged("the checksum differs"));
+    }
+    Ok(())
 }
 
 /// The error for data that is not as it should be.

@@ -1,7 +1,7 @@
 //! A directory is listed: its records, one block at a time.
 
-use super::{UNITS, records};
-use crate::memory::{core::Core, layout::inode, map::block_of, names::entries};
+use super::{UNITS, entries, records};
+use crate::memory::{core::Core, layout::inode, map::block_of};
 use culvert::{DirectoryEntry, DirectorySink, Errno, FileKind, Node, Result};
 
 impl Core {
