@@ -68,6 +68,7 @@ fn main() {
         patch: true,
         cache_directories: &[],
         images: None,
+        known_images: &[],
         may_make_images: || true,
         log: |line| eprintln!("{}", String::from_utf8_lossy(line)),
     };

@@ -41,6 +41,8 @@ pub struct Config {
     pub cache_directories: &'static [&'static [u8]],
     /// Where images of rewritten code are kept, an absolute path; none: code is patched in place.
     pub images: Option<&'static [u8]>,
+    /// What is known of them ([`crate::images::Excerpt`]), or nothing.
+    pub known_images: &'static [u8],
     /// Whether images may be made now: no seccomp filter is in force that could end the program for
     /// a call that this takes.
     pub may_make_images: fn() -> bool,
@@ -69,6 +71,7 @@ static CONFIG: Installed = Installed(UnsafeCell::new(Config {
     patch: false,
     cache_directories: &[],
     images: None,
+    known_images: &[],
     may_make_images: || false,
     log: |_| (),
 }));

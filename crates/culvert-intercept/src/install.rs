@@ -5,13 +5,13 @@ use crate::{
     config::{self, Config, config},
     delivery::{alternate, mask},
     descriptors,
-    images::{self, Images, Key, Kind, Started, Store},
+    images::{self, Excerpt, Images, Key, Kind, Started, Store},
     interest, labels,
     patch::{self, Patched, Settings},
     signal::actions,
     thread,
 };
-use alloc::format;
+use alloc::boxed::Box;
 use core::ffi::CStr;
 use culvert_sys::fd::AsFd;
 use culvert_sys::flags::OFlags;
@@ -77,8 +77,9 @@ pub unsafe fn install(config: Config) -> Result<(), Error> {
 
 /// Images are used from now on, those in `directory`.
 fn begin_images(directory: &[u8]) {
-    let fingerprint = images::fingerprint(interest::bytes());
-    let directory = [directory, b"/", format!("{fingerprint:016x}").as_bytes()].concat();
+    let name = interest::current().store();
+    let excerpt = Excerpt::of(config().known_images).filter(|known| known.is_of(&name));
+    let directory = [directory, b"/", name.as_bytes()].concat();
     let store = Store {
         directory: directory.leak(),
         site_tables: config().cache_directories,
@@ -89,6 +90,7 @@ fn begin_images(directory: &[u8]) {
     images::begin(
         store,
         [settings.entry, settings.descriptors, settings.numbers],
+        excerpt.map(|excerpt| &*Box::leak(Box::new(excerpt))),
     );
 }
 

@@ -14,6 +14,21 @@ pub struct Interests {
     table: [Interest; NUMBERS],
     /// A bit per number that the embedder wishes to see.
     wished: Bits,
+    fingerprint: u64,
+}
+
+/// A number for the engine and what it is asked for: other code has another store of images.
+const fn fingerprint(table: &[Interest; NUMBERS]) -> u64 {
+    let (engine, mut sum, mut i) = (env!("CULVERT_ENGINE").as_bytes(), 0xcbf2_9ce4_8422_2325, 0);
+    while i < engine.len() + NUMBERS {
+        let byte = match i < engine.len() {
+            true => engine[i],
+            false => table[i - engine.len()] as u8,
+        };
+        sum = (sum ^ byte as u64).wrapping_mul(0x100_0000_01b3);
+        i += 1;
+    }
+    sum
 }
 
 /// A bit per number.
@@ -47,9 +62,15 @@ impl Interests {
         // Only the bare frame that the kernel built may be under rsp when it runs.
         table[nr::RT_SIGRETURN] = Interest::Never;
         Self {
+            fingerprint: fingerprint(&table),
             table,
             wished: bits,
         }
+    }
+
+    /// The name of the store of images for them, which other code of the engine does not share.
+    pub fn store(&self) -> alloc::string::String {
+        alloc::format!("{:016x}", self.fingerprint)
     }
 }
 
@@ -59,7 +80,6 @@ impl core::fmt::Debug for Interests {
     }
 }
 
-/// Those that hold.
 static CURRENT: AtomicRef<Interests> = AtomicRef::new();
 
 /// Calls that the engine itself has to see: those that make threads and processes, change signals,
@@ -107,10 +127,6 @@ pub(crate) fn set(interests: &'static Interests) {
     CURRENT.set(Some(interests));
 }
 
-fn current() -> &'static Interests {
-    CURRENT.get().unwrap_or(&Interests::NONE)
-}
-
 /// Where the table of those that hold begins: a byte per number.
 pub(crate) fn table() -> *const Interest {
     current().table.as_ptr()
@@ -122,9 +138,9 @@ pub(crate) fn is_wished(number: usize) -> bool {
     has(&current().wished, number)
 }
 
-/// The table as stubs see it.
-pub(crate) fn bytes() -> impl Iterator<Item = u8> {
-    current().table.iter().map(|interest| *interest as u8)
+/// Those that hold.
+pub(crate) fn current() -> &'static Interests {
+    CURRENT.get().unwrap_or(&Interests::NONE)
 }
 
 /// When calls of this number are offered.

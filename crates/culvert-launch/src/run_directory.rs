@@ -10,8 +10,7 @@ use alloc::{ffi::CString, format, string::String, vec::Vec};
 use core::ffi::CStr;
 use culvert::mount::Mount;
 use culvert_cache::pager::NAMESPACE;
-use culvert_preload::start::other_user::Carried;
-use culvert_run::files::c_string;
+use culvert_run::{files::c_string, state::State};
 use culvert_sys::fd::{AsFd, BorrowedFd, CWD, Command, fcntl, flock};
 use culvert_sys::flags::{AtFlags, OFlags};
 use culvert_sys::raw::general::{
@@ -80,19 +79,30 @@ impl RunDirectory {
     }
 }
 
-/// Writes the files of the run directory `directory` that say what is mounted where. Whom it is
-/// closed to reads the same by the descriptor that he inherits.
+/// Writes the files of the run directory `directory` that say what is mounted where: also what each
+/// process reads by the descriptor that it inherits, of whatever user.
 pub fn write_mounts(
     directory: &impl AsFd,
     mounts: &[Mount],
     command: &[u8],
 ) -> Result<(), (&'static CStr, Errno)> {
+    let found = fs::fstat(directory).map_err(|errno| (c"lock", errno))?;
+    let images = culvert_preload::start::known_images(directory.as_fd(), mounts);
     let mounts = culvert::mount::encode(mounts);
-    let carried = Carried::encode(command, &mounts);
-    for (name, content) in [(c"mounts", mounts), (c"lock", carried)] {
-        write(directory, name, &content).map_err(|errno| (name, errno))?;
-    }
-    Ok(())
+    write(directory, c"mounts", &mounts).map_err(|errno| (c"mounts", errno))?;
+    let state = State {
+        directory: (found.st_dev, found.st_ino),
+        command,
+        mounts: &mounts,
+        images: &images,
+    };
+    let shorter = State {
+        images: &[],
+        ..state
+    };
+    write(directory, c"lock", &state.encode())
+        .or_else(|_| write(directory, c"lock", &shorter.encode()))
+        .map_err(|errno| (c"lock", errno))
 }
 
 /// Makes the file `name` in `directory`, which is nothing but `content`.

@@ -112,14 +112,14 @@ gathered! {
 
 /// When the engine is to offer each call, where some mount's target is a directory of the kernel's,
 /// and where none is.
-static INTERESTS: [Interests; 2] = [interests(true), interests(false)];
+static INTERESTS: [Interests; 2] = [wished(true), wished(false)];
 
 /// When the engine is to offer each call.
-pub fn interests_of(process: &Process) -> &'static Interests {
-    &INTERESTS[usize::from(!process.targets_exist)]
+pub fn interests(targets_exist: bool) -> &'static Interests {
+    &INTERESTS[usize::from(!targets_exist)]
 }
 
-const fn interests(targets_exist: bool) -> Interests {
+const fn wished(targets_exist: bool) -> Interests {
     let mut interests = [Interest::Never; 512];
     let mut i = 0;
     while i < interests.len() {

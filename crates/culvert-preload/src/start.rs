@@ -12,9 +12,9 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use culvert::Errno;
+use culvert::{Errno, mount::Mount};
 use culvert_cache::State;
-use culvert_intercept::Config;
+use culvert_intercept::{Config, images::Excerpt};
 use culvert_run::{NO_PATCH, Refusal, Run, VARIABLE, files::c_string, stat_path};
 use culvert_sys::BorrowedFd;
 use culvert_sys::log;
@@ -89,15 +89,15 @@ impl Environment {
     /// What the auxiliary vector, which lies behind the environment, says of `kind`
     /// (getauxval(3)). Only before an entry is taken out.
     fn auxiliary(&self, kind: usize) -> Option<usize> {
-        const AT_NULL: usize = 0;
+        // SAFETY: the kernel puts the vector there (`create_elf_tables`, fs/binfmt_elf.c), pairs of
+        // which AT_NULL is the last.
+        unsafe { culvert_sys::process::find_auxiliary(self.vector(), kind) }
+    }
+
+    /// Where that vector begins.
+    fn vector(&self) -> *const [usize; 2] {
         let behind = self.entries().count() + 1;
-        let vector = self.0.wrapping_add(behind).cast::<[usize; 2]>();
-        (0..)
-            // SAFETY: the kernel puts the vector there (`create_elf_tables`, fs/binfmt_elf.c), pairs
-            // of which AT_NULL is the last.
-            .map(|i| unsafe { *vector.add(i) })
-            .take_while(|[found, _]| *found != AT_NULL)
-            .find_map(|[found, value]| (found == kind).then_some(value))
+        self.0.wrapping_add(behind).cast::<[usize; 2]>()
     }
 
     /// Whether no code ran in this process before that which could have set a signal's handler: the
@@ -225,6 +225,8 @@ pub unsafe fn start(mut environment: Environment) {
         return;
     }
     let fresh = environment.is_fresh();
+    // SAFETY: until the end of this function nobody else runs.
+    let _auxiliary = unsafe { culvert_sys::process::Auxiliary::at(environment.vector()) };
     environment.remove(index);
     let given = environment.hide_room();
     if let Some(own) = environment.take_own_file() {
@@ -402,12 +404,13 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>, fresh: bool) -> Result<(
     carried.saved.into_iter().for_each(saved::receive);
     let config = Config {
         handler: dispatch::dispatch,
-        interests: dispatch::interests_of(process::get()),
+        interests: dispatch::interests(process::get().targets_exist),
         fork: lifecycle::fork::HOOKS,
         fresh,
         patch: process::get().flags & NO_PATCH == 0,
         cache_directories: Box::leak(Box::new([&*process::get().run.site_tables().leak()])),
         images: Some(process::get().run.images().leak()),
+        known_images: process::get().run.images_known,
         may_make_images: || process::get().run.may_make_images(),
         log: |line| culvert_sys::log!("{}", String::from_utf8_lossy(line)),
     };
@@ -436,12 +439,26 @@ fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, Lost> {
     let interrupted = Some(culvert_intercept::wait::pending as fn() -> bool);
     let mut targets = process::Targets::default();
     let (directory, lock) = (carried.directory, carried.lock_descriptor);
-    let run = culvert_run::enter(directory, lock, interrupted, |mount, identity| {
-        targets.exist |= identity.is_some();
-        targets.missing |= identity.is_none();
-        targets.open |= identity.is_some_and(|(device, _)| !is_covered(&mount.target, device));
+    let run = culvert_run::enter(directory, lock, interrupted, |mount, target| {
+        targets.exist |= target.is_some();
+        targets.missing |= target.is_none();
+        targets.open |= target.is_some_and(|found| {
+            !(found.may_be_root && is_covered(&mount.target, found.identity.0))
+        });
     })?;
     Ok(Process::new(run, library, carried.flags, targets))
+}
+
+/// What is known of the images that a run with these `mounts` will use, for its state
+/// ([`culvert_run::state`]): `directory` is the run's.
+pub fn known_images(directory: BorrowedFd<'_>, mounts: &[Mount]) -> Vec<u8> {
+    let is_there = |mount: &Mount| {
+        !culvert_drivers::binding::is_bound(mount)
+            && stat_path(&c_string(&mount.target[..])).is_ok()
+    };
+    // Another answer than that of a process means another store, which that one does not use.
+    let interests = dispatch::interests(mounts.iter().any(is_there));
+    Excerpt::take(directory, "../images", &interests.store())
 }
 
 /// Whether the directory `target`, on `device`, is the root of a mount of the kernel's (`culvert

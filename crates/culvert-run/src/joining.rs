@@ -1,12 +1,16 @@
 //! How a process becomes one of a run: it reads what is mounted there.
 
-use crate::files::{c_string, stat_path};
-use crate::{Run, ShadowName, holders, internal, task};
-use alloc::{boxed::Box, format};
+use crate::files::{OwnedFd, c_string, dup_from, stat_path};
+use crate::{Run, ShadowName, holders, internal, state::State, task};
+use alloc::{boxed::Box, format, vec::Vec};
 use core::fmt;
 use culvert::{Errno, mount::Mount};
 use culvert_mounts::{MountId, MountTable};
-use culvert_sys::trust::Why;
+use culvert_sys::fd::{self, CWD};
+use culvert_sys::flags::AtFlags;
+use culvert_sys::fs;
+use culvert_sys::raw::general::{STATX_ATTR_MOUNT_ROOT, STATX_INO};
+use culvert_sys::trust::{Opened, Why};
 
 /// Why a process cannot be one of a run.
 pub enum Refusal {
@@ -30,8 +34,75 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Device and inode of the directory of the kernel's that is a mount's target.
-pub type Identity = (u64, u64);
+/// The directory of the kernel's that is a mount's target.
+pub struct Target {
+    /// Its device and inode.
+    pub identity: (u64, u64),
+    /// Whether it may be the root of a mount of the kernel's: `false` is certain.
+    pub may_be_root: bool,
+}
+
+/// What the kernel finds at `path`.
+fn target(path: &[u8]) -> Option<Target> {
+    let path = c_string(path);
+    let told = fs::statx(CWD, &path, AtFlags::NO_AUTOMOUNT, STATX_INO);
+    if let Ok(found) = told
+        && found.stx_attributes_mask & u64::from(STATX_ATTR_MOUNT_ROOT) != 0
+    {
+        let device = device_number(found.stx_dev_major, found.stx_dev_minor);
+        return Some(Target {
+            identity: (device, found.stx_ino),
+            may_be_root: found.stx_attributes & u64::from(STATX_ATTR_MOUNT_ROOT) != 0,
+        });
+    }
+    if let Err(Errno::ENOENT | Errno::ENOTDIR) = told {
+        return None;
+    }
+    // Before Linux 5.8, or a filter.
+    let found = stat_path(&path).ok()?;
+    Some(Target {
+        identity: (found.st_dev, found.st_ino),
+        may_be_root: true,
+    })
+}
+
+/// As `st_dev` has it (`new_encode_dev`, include/linux/kdev_t.h; makedev(3)).
+fn device_number(major: u32, minor: u32) -> u64 {
+    let (major, minor) = (u64::from(major), u64::from(minor));
+    (major & 0xffff_f000) << 32 | (minor & 0xffff_ff00) << 12 | (major & 0xfff) << 8 | minor & 0xff
+}
+
+/// What is mounted in the run whose directory is open, and what is known of images: as the state
+/// says that is open in `lock`, or else the directory.
+fn mounted_in(opened: &Opened, lock: i32) -> Result<(Vec<Mount>, &'static [u8]), Refusal> {
+    let decode = |mounts: &[u8]| culvert::mount::decode(mounts);
+    if let Some(content) = Run::inherited(opened, lock)
+        // Kept: what it says of images is looked at again and again.
+        && let Some(state) = State::decode(content.leak())
+        && let Ok(mounts) = decode(state.mounts)
+    {
+        return Ok((mounts, state.images));
+    }
+    let content = Run::mounts(opened).map_err(Refusal::Mounts)?;
+    let mounts = decode(&content).map_err(|_| Refusal::Mounts(Why::Failed(Errno::EINVAL)))?;
+    Ok((mounts, &[]))
+}
+
+/// Closes the run directory. An error where no second descriptor could be open beside it: code that
+/// a program maps could not be rewritten, which takes one beside the program's own.
+fn close_both(directory: Opened) -> Result<(), Errno> {
+    let directory = directory.release();
+    let second = dup_from(directory, 0, true);
+    let both = second.map(|second| (directory.min(second), directory.max(second)));
+    if let Ok((low, high)) = both
+        && high == low + 1
+        && fd::close_range(low as u32, high as u32, 0).is_ok()
+    {
+        return Ok(());
+    }
+    drop(OwnedFd::from_raw(directory));
+    second.map(|second| drop(OwnedFd::from_raw(second)))
+}
 
 /// Makes this process one of the run in `directory`, which the inherited `lock_descriptor` keeps.
 /// `interrupted` says whether a signal has come; `mounted` is told each mount, and what its target
@@ -40,24 +111,24 @@ pub fn enter(
     directory: &[u8],
     lock_descriptor: i32,
     interrupted: Option<fn() -> bool>,
-    mut mounted: impl FnMut(&Mount, Option<Identity>),
+    mut mounted: impl FnMut(&Mount, Option<Target>),
 ) -> Result<&'static Run, Refusal> {
     let (run, opened) = Run::open(directory).map_err(Refusal::Directory)?;
-    let content = Run::mounts(&opened).map_err(Refusal::Mounts)?;
-    drop(opened);
-    let specifications = culvert::mount::decode(&content)
-        .map_err(|_| Refusal::Mounts(Why::Failed(Errno::EINVAL)))?;
+    let (specifications, images_known) = mounted_in(&opened, lock_descriptor)?;
+    let run = Run {
+        images_known,
+        ..run
+    };
+    close_both(opened).map_err(|errno| Refusal::Directory(Why::Failed(errno)))?;
     let mut mounts = MountTable::new();
     for (mount, specification) in (0..).map(MountId).zip(&specifications) {
         // Where the source is bound over the target, what a native call finds there is right, and
         // its identity is that of the source, too.
         let bound = culvert_drivers::binding::is_bound(specification);
-        let identity = (!bound)
-            .then(|| stat_path(&c_string(&specification.target)).ok())
-            .flatten()
-            .map(|found| (found.st_dev, found.st_ino));
+        let target = (!bound).then(|| target(&specification.target)).flatten();
+        let identity = target.as_ref().map(|found| found.identity);
         if !bound {
-            mounted(specification, identity);
+            mounted(specification, target);
         }
         let driver = specification.clone();
         // Leaked: lives as long as the process, once for each mount.

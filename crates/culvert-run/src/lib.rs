@@ -6,8 +6,8 @@
 //! <base>/<id>/            0700, owned by the user; <base> is /dev/shm/culvert-<uid> or a fallback
 //!     mounts              the mounts, culvert::mount::encode
 //!     lock                held shared (flock) by every process of the run through an inherited
-//!                         descriptor; what another user's program reads by that
-//!                         (start/other_user.rs)
+//!                         descriptor, by which it reads what it must know to join (state.rs);
+//!                         another user's program, too (start/other_user.rs)
 //!     shadows/M.N         one file for each node N (hexadecimal) of mount M that had to become a
 //!                         kernel file
 //!     shadows/M.N.path    a link that holds the path of node N, for drivers whose nodes another
@@ -68,6 +68,7 @@ pub mod node_locks;
 pub mod node_paths;
 pub mod posix_locks;
 pub mod records;
+pub mod state;
 pub mod task;
 
 use crate::files::c_string;
@@ -122,6 +123,8 @@ pub struct Run {
     pub mounts: MountTable,
     /// The mounts as the user asked for them, in the order of the table.
     pub specifications: Vec<Mount>,
+    /// What the run's state says of images ([`state::State::images`]).
+    pub images_known: &'static [u8],
     /// Locks shared by the processes of the run.
     pub node_locks: NodeLocks,
     /// The descriptors that Culvert itself holds in this process.
@@ -214,6 +217,7 @@ impl Run {
             lock_descriptor: AtomicI32::new(-1),
             mounts: MountTable::new(),
             specifications: Vec::new(),
+            images_known: &[],
             node_locks: NodeLocks::new(),
             internal: Internal::new(),
             posix_locks: PosixLocks::new(),

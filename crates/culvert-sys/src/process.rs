@@ -7,6 +7,7 @@ use crate::{Errno, nr, syscall};
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_char};
 use core::ptr::{from_mut, from_ref, null};
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use linux_raw_sys::general as linux;
 
 macro_rules! infallible {
@@ -258,8 +259,49 @@ pub fn auxiliary(kind: usize) -> Option<usize> {
     value
 }
 
+/// Where the kernel has put the auxiliary vector, as long as that is known.
+static VECTOR: AtomicPtr<[usize; 2]> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The auxiliary vector is not asked for, but read on the stack, as long as this lives.
+pub struct Auxiliary(());
+
+impl Auxiliary {
+    /// It lies at `vector`.
+    ///
+    /// # Safety
+    /// It does, and nobody changes it meanwhile.
+    pub unsafe fn at(vector: *const [usize; 2]) -> Self {
+        VECTOR.store(vector.cast_mut(), Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Auxiliary {
+    fn drop(&mut self) {
+        VECTOR.store(core::ptr::null_mut(), Relaxed);
+    }
+}
+
+/// What the auxiliary vector at `vector` says of `kind`.
+///
+/// # Safety
+/// Pairs, of which AT_NULL is the last.
+pub unsafe fn find_auxiliary(vector: *const [usize; 2], kind: usize) -> Option<usize> {
+    const AT_NULL: usize = 0;
+    (0..)
+        // SAFETY: the caller's promise.
+        .map(|i| unsafe { *vector.add(i) })
+        .take_while(|[found, _]| *found != AT_NULL)
+        .find_map(|[found, value]| (found == kind).then_some(value))
+}
+
 /// What the auxiliary vector says of each of `kinds`, which is read once.
 pub fn auxiliaries<const N: usize>(kinds: [usize; N]) -> [Option<usize>; N] {
+    let known = VECTOR.load(Relaxed);
+    if !known.is_null() {
+        // SAFETY: the promise of who has stored it.
+        return kinds.map(|kind| unsafe { find_auxiliary(known, kind) });
+    }
     const PR_GET_AUXV: u32 = 0x4155_5856; // Linux 6.4
     let mut vector = [[0usize; 2]; 64];
     let bytes = vector.bytes_mut();

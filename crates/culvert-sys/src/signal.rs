@@ -65,6 +65,14 @@ pub unsafe fn set_action(signal: u32, action: &Action) -> Result<(), Errno> {
     sigaction(signal, action, null_mut())
 }
 
+/// The same; what held before.
+///
+/// # Safety
+/// As [`set_action`].
+pub unsafe fn replace_action(signal: u32, action: &Action) -> Result<Action, Errno> {
+    filled(|old| sigaction(signal, action, from_mut(old)))
+}
+
 /// The calling thread's alternate stack (sigaltstack(2)).
 pub fn alternate_stack() -> Result<AlternateStack, Errno> {
     filled(|into| sigaltstack(null(), from_mut(into)))

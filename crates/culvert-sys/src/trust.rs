@@ -196,21 +196,21 @@ pub fn file(directory: &Opened, name: &CStr, flags: OFlags) -> Result<Opened, Wh
     }
 }
 
-/// The `struct stat` of the regular file that is open in `number`, a description of this process's
-/// own, if it is one of this user's or of root's that only they may write: so are caches, which
+/// The `struct stat` of the regular file that is open in `number`, a description of this user's
+/// own processes, if it is one of this user's or of root's that only they may write: so are caches, which
 /// everybody may read.
 pub fn kept(number: i32) -> Result<stat, Why> {
     /// DEFAULT_OVERFLOWUID (include/linux/highuid.h).
     const OVERFLOW: u32 = 65534;
     let fd = BorrowedFd::number(number);
     let found = fs::fstat(fd).map_err(Why::Failed)?;
-    let user = user();
+    let owner = found.st_uid;
     // The file is only read.
     let compared = || fd::fcntl(fd, Command::SETFL, OFlags::NOATIME.bits() as usize).is_ok();
     match () {
         () if found.st_mode & 0o170_000 != 0o100_000 => Err(Why::Kind),
-        () if found.st_uid != ROOT && found.st_uid != user => Err(Why::Owner(found.st_uid, user)),
-        () if found.st_uid == OVERFLOW && !compared() => Err(Why::Owner(found.st_uid, user)),
+        () if owner != ROOT && owner != user() => Err(Why::Owner(owner, user())),
+        () if owner == OVERFLOW && !compared() => Err(Why::Owner(owner, user())),
         () if found.st_mode & 0o022 != 0 => Err(Why::Mode(found.st_mode & 0o7777)),
         () => Ok(found),
     }

@@ -240,6 +240,7 @@ fn main() {
         patch: true,
         cache_directories: &[],
         images: None,
+        known_images: &[],
         may_make_images: || true,
         log: |line| {
             if std::env::var_os("COUNT_LOG").is_some() {

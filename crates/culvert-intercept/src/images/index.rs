@@ -13,7 +13,7 @@ use crate::user;
 use alloc::ffi::CString;
 use alloc::vec::Vec;
 use core::ffi::CStr;
-use culvert_sys::fd::{self, CWD};
+use culvert_sys::fd::{self, AsFd, CWD};
 use culvert_sys::flags::{AtFlags, OFlags, Protection};
 use culvert_sys::memory::{Mapping, Of};
 use culvert_sys::plain::{Packed, Plain};
@@ -130,6 +130,82 @@ impl Known {
     }
 }
 
+impl Entry {
+    /// What it says of the file `key`, if it is that one's and whole.
+    fn of(&self, key: &Key) -> Option<Known> {
+        let kind = match self.kind {
+            1 => Kind::Nothing,
+            2 => Kind::InPlace,
+            3 => Kind::Image,
+            _ => return None,
+        };
+        (self.key == *key && self.sum == self.sum_of()).then_some(Known {
+            kind,
+            layout: self.layout,
+            first: self.first,
+            name: self.name,
+        })
+    }
+}
+
+/// Some entries of a store's index, for processes that need no others. They stay right as long as
+/// the store is there, as no entry changes.
+pub struct Excerpt<'a> {
+    /// The name of the store.
+    store: &'a [u8],
+    entries: &'a [u8],
+}
+
+impl<'a> Excerpt<'a> {
+    /// The first entries are of what was asked for first: ld.so, libc, shells.
+    const MOST: usize = 8;
+    const STORE: usize = 16;
+
+    /// That of the store `store` in the directory of stores that lies at `directory` below `place`;
+    /// as it can be handed on. Empty where there is none that is to be believed.
+    pub fn take(place: impl AsFd, directory: &str, store: &str) -> Vec<u8> {
+        let path = CString::new(alloc::format!("{directory}/{store}/index")).unwrap_or_default();
+        let mut entries = [0; Self::MOST * size_of::<Entry>()];
+        let read = open_at(place, &path, OFlags::RDONLY)
+            .and_then(|file| fs::pread(&file, &mut entries, PAGE as u64));
+        let (whole, _) = entries.as_chunks::<{ size_of::<Entry>() }>();
+        let used = whole
+            .iter()
+            .take_while(|entry| entry.iter().any(|byte| *byte != 0));
+        match read == Ok(entries.len()) && store.len() == Self::STORE {
+            true => used.fold(Vec::from(store.as_bytes()), |all, entry| {
+                [&all[..], entry].concat()
+            }),
+            false => Vec::new(),
+        }
+    }
+
+    /// What was taken, of whatever store.
+    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+        let (store, entries) = bytes.split_at_checked(Self::STORE)?;
+        Some(Self { store, entries })
+    }
+
+    /// Whether it is of this store.
+    pub fn is_of(&self, store: &str) -> bool {
+        self.store == store.as_bytes()
+    }
+
+    pub(super) fn find(&self, key: &Key) -> Option<Known> {
+        /// Where the key begins in an entry.
+        const AT: usize = core::mem::offset_of!(Entry, key);
+        let (entries, _) = self.entries.as_chunks::<{ size_of::<Entry>() }>();
+        let is_of = |entry: &&[u8; size_of::<Entry>()]| {
+            entry.get(AT..AT + size_of::<Key>()) == Some(key.bytes())
+        };
+        let mut entry = Entry::zeroed();
+        entry
+            .bytes_mut()
+            .copy_from_slice(entries.iter().find(is_of)?);
+        entry.of(key)
+    }
+}
+
 /// The index, mapped.
 pub struct Index(Mapping);
 
@@ -156,19 +232,12 @@ impl Index {
             let number: u16 = user::read(self.0.address() + place).ok()?;
             let at = self.0.address() + place_of(number)?;
             let entry: Entry = user::read(at).ok()?;
-            let kind = match entry.kind {
-                1 => Kind::Nothing,
-                2 => Kind::InPlace,
-                3 => Kind::Image,
-                _ => return None,
-            };
-            if entry.key == *key && entry.sum == entry.sum_of() {
-                return Some(Known {
-                    kind,
-                    layout: entry.layout,
-                    first: entry.first,
-                    name: entry.name,
-                });
+            if entry.kind == 0 {
+                return None;
+            }
+            let known = entry.of(key);
+            if known.is_some() {
+                return known;
             }
         }
         None
@@ -192,8 +261,12 @@ fn path(directory: &[u8]) -> CString {
 }
 
 fn open(directory: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    open_at(CWD, &path(directory), flags)
+}
+
+fn open_at(place: impl AsFd, path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = fs::openat(CWD, &path(directory), flags, 0)?;
+    let file = fs::openat(place, path, flags, 0)?;
     let found = trust::kept(file.raw()).map_err(trust::Why::errno)?;
     match found.st_size as usize == SIZE {
         true => Ok(file),

@@ -19,16 +19,16 @@ use core::ops::Range;
 use culvert_sys::fd::AsFd;
 use culvert_sys::flags::Protection;
 use culvert_sys::plain::Packed;
-use culvert_sys::sync::{Mutex, OnceCell};
+use culvert_sys::sync::{AtomicRef, Mutex, OnceCell};
 use culvert_sys::{BorrowedFd, Errno, PAGE, PAGE64, fs, memory, nr, syscall};
 use index::{Index, Known};
 use layout::{Header, Layout};
 
-pub use index::{Kind, is_full};
+pub use index::{Excerpt, Kind, is_full};
 pub use layout::{Key, first_page};
 pub use started::Started;
 use store::Opened;
-pub use store::{Store, fingerprint, rehearse};
+pub use store::{Store, rehearse};
 
 /// What stubs are told of this process, in the order of [`crate::stub::Slots`].
 pub type SlotWords = [usize; 3];
@@ -41,6 +41,8 @@ pub struct Images {
     pub slots: SlotWords,
     /// Where they are mapped.
     slots_at: OnceCell<u64>,
+    /// What is known before the index is looked at; empty once that was wrong.
+    excerpt: AtomicRef<Excerpt<'static>>,
     index: OnceCell<Index>,
     /// Room behind an object that ld.so is mapping.
     reserved: Mutex<Reserved>,
@@ -64,21 +66,28 @@ enum Reserved {
 
 static IMAGES: OnceCell<Images> = OnceCell::new();
 
-/// Begins to use the images of `store`.
-pub fn begin(store: Store, slots: SlotWords) -> &'static Images {
+/// Begins to use the images of `store`, of which `excerpt` is known.
+pub fn begin(
+    store: Store,
+    slots: SlotWords,
+    excerpt: Option<&'static Excerpt<'static>>,
+) -> &'static Images {
     let made = IMAGES.get_or_try_init(|| {
         Ok::<_, core::convert::Infallible>(Images {
             store,
             slots,
             slots_at: OnceCell::new(),
+            excerpt: AtomicRef::new(),
             index: OnceCell::new(),
             reserved: Mutex::new(Reserved::Nothing),
         })
     });
-    match made {
+    let images = match made {
         Ok(images) => images,
         Err(never) => match never {},
-    }
+    };
+    images.excerpt.set(excerpt);
+    images
 }
 
 /// The images, if this process uses any.
@@ -192,7 +201,10 @@ impl Images {
         if is_whole && pages == layout.span && layout.code_offset != 0 {
             return match self.reserve(&key, &known, call, fd) {
                 Ok(start) => Mapped::Done(start as usize),
-                Err(_) => Mapped::Known,
+                Err(_) => {
+                    self.forget_excerpt();
+                    Mapped::Known
+                }
             };
         }
         let is_its_code = is_code
@@ -203,6 +215,7 @@ impl Images {
             false => Err(Errno::EINVAL),
         };
         if let Err(errno) = made {
+            self.forget_excerpt();
             if is_code {
                 self.take_reserved();
                 let _ = give_back(&key, layout, call);
@@ -223,8 +236,18 @@ impl Images {
 
     /// What is known of a file.
     fn find(&self, key: &Key) -> Option<Known> {
+        let known = self.excerpt.get().and_then(|excerpt| excerpt.find(key));
+        known.or_else(|| self.index()?.find(key))
+    }
+
+    fn index(&self) -> Option<&Index> {
         let open = || Index::open(self.store.directory).ok_or(());
-        self.index.get_or_try_init(open).ok()?.find(key)
+        self.index.get_or_try_init(open).ok()
+    }
+
+    /// What was known turned out to be wrong: another store may be there by now.
+    fn forget_excerpt(&self) {
+        self.excerpt.set(None);
     }
 
     /// Sees to it that the stubs of images find this process's slots at `wanted`.
@@ -432,6 +455,13 @@ impl Images {
         if known.kind != Kind::Image {
             return Ok(known.kind);
         }
+        // SAFETY: the caller's promise.
+        unsafe { self.replace_by(key, &known, bias) }.inspect_err(|_| self.forget_excerpt())
+    }
+
+    /// # Safety
+    /// As [`Self::replace`].
+    unsafe fn replace_by(&self, key: &Key, known: &Known, bias: u64) -> Result<Kind, Errno> {
         let layout = &known.layout;
         let image = self.store.open(known.name())?;
         let stubs = Stubs::map(self, key, layout, bias, &image, false)?;
@@ -458,7 +488,7 @@ impl Images {
         let known = self.find(key).filter(|known| known.first != 0)?;
         // Such a program may have other rights than its caller's.
         let name = Some(known.name()).filter(|name| !name.is_empty())?;
-        let is_marked = self.index.get().is_none_or(|index| index.is_marked(key));
+        let is_marked = self.index().is_none_or(|index| index.is_marked(key));
         (!is_marked).then(|| CString::new(name).ok())?
     }
 

@@ -11,7 +11,6 @@ use crate::functions::Functions;
 use crate::{Interest, cache, sites};
 use alloc::ffi::CString;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use culvert_sys::fd::{AsFd, CWD};
 use culvert_sys::flags::{OFlags, Protection};
 use culvert_sys::memory::{Mapping, Of};
@@ -339,20 +338,4 @@ fn may_be_remembered(file: BorrowedFd<'_>, key: &Key) -> bool {
         now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     });
     keeps && key.changed().saturating_add(SETTLED) < now
-}
-
-/// A number for the engine and what it is asked for: other code has another store.
-pub fn fingerprint(numbers: impl Iterator<Item = u8>) -> u64 {
-    static MADE: AtomicU64 = AtomicU64::new(0);
-    match MADE.load(Relaxed) {
-        0 => {
-            let text = env!("CULVERT_ENGINE").bytes().chain(numbers);
-            let sum = text.fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| {
-                (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-            });
-            MADE.store(sum, Relaxed);
-            sum
-        }
-        made => made,
-    }
 }

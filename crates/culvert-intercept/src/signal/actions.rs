@@ -244,8 +244,13 @@ fn set_in_kernel(signal: usize, action: &Action) {
 
 /// Installs for `signal` what serves `action`.
 fn tell_kernel(signal: usize, action: &Action) {
+    set_in_kernel(signal, &translated(signal, action));
+}
+
+/// What serves `action` in the kernel.
+fn translated(signal: usize, action: &Action) -> Action {
     let needed = bit(signal) & NEEDED != 0;
-    let translated = match Disposition::of(action.handler) {
+    match Disposition::of(action.handler) {
         Disposition::Handler => Action {
             handler: labels::signal_handler(),
             // A needed signal must arrive from within its own handler too: that may make a call
@@ -268,8 +273,7 @@ fn tell_kernel(signal: usize, action: &Action) {
             mask: 0,
         },
         _ => *action,
-    };
-    set_in_kernel(signal, &translated);
+    }
 }
 
 /// Makes the kernel do what it does without any handler, whatever the program wants.
@@ -314,14 +318,27 @@ pub(crate) fn adopt(table: &'static Actions) {
 /// Takes over the actions that the process has. `fresh`: nobody has set any since the execve, so
 /// that there is no handler, and the kernel is asked for the others when somebody wants to know.
 pub(crate) fn install(fresh: bool) {
-    let asked = if fresh {
-        NEEDED
-    } else {
-        !(bit(SIGKILL) | bit(SIGSTOP))
-    };
+    if fresh {
+        return [SIGILL, SIGBUS, SIGSEGV].into_iter().for_each(take);
+    }
+    let asked = !(bit(SIGKILL) | bit(SIGSTOP));
     (1..SIGNALS)
         .filter(|signal| bit(*signal) & asked != 0)
         .for_each(|signal| PROCESS.adopt(signal));
+}
+
+/// Installs what serves a needed signal, which is the same for SIG_DFL and SIG_IGN, and finds out by
+/// the same call which of them it was. If it comes from outside in between, it is ignored.
+fn take(signal: usize) {
+    let ignored = Action {
+        handler: SIG_IGN,
+        ..Action::default()
+    };
+    PROCESS.set(signal, &ignored);
+    let ours = translated(signal, &ignored);
+    // SAFETY: handler and restorer are the engine's.
+    let before = unsafe { kernel::replace_action(signal as u32, &ours) };
+    PROCESS.set(signal, &before.unwrap_or_default());
 }
 
 #[cfg(test)]

@@ -96,6 +96,7 @@ fn start_as(fresh: bool, patch: bool) {
         patch,
         cache_directories: &[],
         images: None,
+        known_images: &[],
         may_make_images: || true,
         log: |_| (),
     };

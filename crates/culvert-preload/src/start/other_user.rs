@@ -8,15 +8,16 @@
 
 use super::Environment;
 use crate::exec::static_tls;
-use alloc::{format, vec, vec::Vec};
+use alloc::{format, vec::Vec};
+use culvert_run::state::{self, State};
 use culvert_run::{files::c_string, stat_descriptor};
 use culvert_sys::raw::general::{S_IFMT, S_IFREG};
-use culvert_sys::{BorrowedFd, Errno, nr, syscall};
+use culvert_sys::{Errno, nr, syscall};
 
 /// The word with which the command makes a run for this program (`argv[1]`).
 pub const WORD: &core::ffi::CStr = c"run-again";
 
-/// What the lock file of a run says.
+/// What the state of a run says to another user's program.
 pub struct Carried {
     /// The path of the command.
     pub command: Vec<u8>,
@@ -25,36 +26,15 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// As it is written.
-    pub fn encode(command: &[u8], mounts: &[u8]) -> Vec<u8> {
-        [command, b"\0", mounts].concat()
-    }
-
     /// Reads it from the descriptor `fd`, whose offset stays. None: it says nothing.
     pub fn read(fd: i32) -> Option<Self> {
-        const LARGEST: usize = 1 << 20;
-        let mut text = vec![0u8; 4096];
-        let mut length = 0;
-        loop {
-            let rest = text.get_mut(length..)?;
-            match culvert_sys::fs::pread(BorrowedFd::number(fd), rest, length as u64) {
-                Ok(0) => break,
-                Ok(count) => length += count,
-                Err(Errno::EINTR) => {}
-                Err(_) => return None,
-            }
-            if length == text.len() && length < LARGEST {
-                text.resize(2 * length, 0);
-            }
-        }
-        text.truncate(length);
-        let end = text.iter().position(|&byte| byte == 0)?;
-        let mounts = text.split_off(end + 1);
-        text.pop();
-        let command = text;
-        command
-            .starts_with(b"/")
-            .then_some(Self { command, mounts })
+        let size = stat_descriptor(fd).ok()?.st_size;
+        let content = state::read(fd, usize::try_from(size).ok()?).ok()?;
+        let state = State::decode(&content)?;
+        state.command.starts_with(b"/").then(|| Self {
+            command: state.command.into(),
+            mounts: state.mounts.into(),
+        })
     }
 }
 

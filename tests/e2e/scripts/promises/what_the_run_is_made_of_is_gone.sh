@@ -2,9 +2,13 @@ for uid in 0 65533; do
     base=/dev/shm/culvert-$uid
     one=$base/????????????????
     try gone $uid $run sh -c "rm -rf $one; exec sh -c '$write'"
-    try mounts $uid $run sh -c "rm $one/mounts; exec sh -c '$write'"
-    try fifo $uid $run sh -c "cd $one; mkfifo f; mv f mounts; exec sh -c '$write'"
-    try damaged $uid $run sh -c "echo x > \$(echo $one)/mounts; exec sh -c '$write'"
+    # What is mounted is said twice.
+    cut="echo x > \$(echo $one)/lock"
+    try once $uid $run sh -c "rm $one/mounts; exec sh -c '$write'"
+    try again $uid $run sh -c "$cut; exec sh -c '$write'"
+    try mounts $uid $run sh -c "$cut; rm $one/mounts; exec sh -c '$write'"
+    try fifo $uid $run sh -c "$cut; cd $one; mkfifo f; mv f mounts; exec sh -c '$write'"
+    try damaged $uid $run sh -c "$cut; echo x > \$(echo $one)/mounts; exec sh -c '$write'"
     try mode $uid $run sh -c "chmod 755 $one; exec sh -c '$write'"
     try moved $uid $run sh -c "mv $base $W/../moved-$uid; exec sh -c '$write'"
     try link $uid $run python3 -c "

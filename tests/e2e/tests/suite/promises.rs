@@ -83,6 +83,8 @@ fn what_the_run_is_made_of_is_gone() {
         &[
             &[
                 ("gone: 125", &["No such file", not][..]),
+                ("once: 0 y", &[]),
+                ("again: 0 y", &[]),
                 ("mounts: 125", &["No such file", not]),
                 ("fifo: 125", &["says what is mounted", not]),
                 ("damaged: 125", &["says what is mounted", not]),
@@ -93,6 +95,8 @@ fn what_the_run_is_made_of_is_gone() {
             ][..],
             &[
                 ("gone: 125", &["No such file", not]),
+                ("once: 0 y", &[]),
+                ("again: 0 y", &[]),
                 ("mounts: 125", &["No such file", not]),
                 ("fifo: 125", &["says what is mounted", not]),
                 ("damaged: 125", &["says what is mounted", not]),
