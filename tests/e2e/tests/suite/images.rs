@@ -56,7 +56,7 @@ as_each_user! {
 
     a_removed_store_harms_nobody |case| says(case,
         script!("images/a_removed_store_harms_nobody.sh"),
-        "1000\nready\n1000\nfile\n1000\n1000\n1000\n1000\n1000\n");
+        "1000\nready\n1000\nfile\n1000\n1000\n1000\nready\n1000\nfile\n1000\n1000\n");
 
     a_full_store_is_left |case| says(case,
         script!("images/a_full_store_is_left.sh"),
@@ -102,6 +102,19 @@ fn images_of_others_are_not_used() {
         script!("images/images_of_others_are_not_used.sh"),
         "no\nwritable\nyes\nno\nlinked\nyes\nno\nsymbolic\nyes\nno\nanother user\nyes\nno\n\
          spoilt\nyes\n",
+    );
+}
+
+/// Each has images of his own, and writes none.
+#[test]
+fn two_users_share_no_writable_pages() {
+    if !world().is_root() {
+        return;
+    }
+    says(
+        Case::new("images-two-users", User::Me),
+        script!("images/two_users_share_no_writable_pages.sh"),
+        "code of 0 is shared\ncode of 65534 is shared\n",
     );
 }
 
