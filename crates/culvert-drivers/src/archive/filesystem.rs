@@ -25,7 +25,7 @@ impl ArchiveFs {
     /// names no directory.
     pub fn new(raw: Arc<dyn Bytes>, index: Index, options: &Options) -> Result<Self> {
         let stream = match Kind::of(index.header())? {
-            Kind::Tar(Some(format)) => {
+            Kind::Serial(_, Some(format)) => {
                 let (place, _) = index.place(Section::Checkpoints);
                 let checkpoints = Checkpoints::view(index.image().clone(), place)?;
                 Some(Stream::open(format, raw.clone(), checkpoints)?)

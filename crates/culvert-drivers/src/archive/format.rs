@@ -65,6 +65,14 @@ pub struct Identity {
     pub content: u64,
 }
 
+/// `st_rdev` of a device (`makedev`, in the kernel's encoding for user space).
+pub fn device_number(major: u64, minor: u64) -> u64 {
+    (minor & 0xff)
+        | (major & 0xfff) << 8
+        | (minor & !0xff & 0xffff_ffff) << 12
+        | (major & !0xfff & 0xffff_ffff) << 32
+}
+
 /// How the content of a regular file is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -1,22 +1,26 @@
-//! Archives as directories: tar, compressed tar and zip, read in place through an index that is
-//! built once.
+//! Archives as directories: tar, cpio and ar, also compressed, zip, and images of ISO 9660, read in
+//! place through an index that is built once.
 //!
 //! ```text
-//! launcher:  archive file -> codec (compressed) -> tar or zip scanner -> tree -> index file
+//! launcher:  archive file -> codec (compressed) -> scanner of the format -> tree -> index file
 //! process:   archive file + index file, both mapped -> ArchiveFs -> members
 //! ```
 
+mod ar;
 pub mod bytes;
 pub mod codec;
 mod contents;
+mod cpio;
 mod file;
 mod filesystem;
 pub mod format;
 mod hash;
 pub mod host;
 pub mod index;
+mod iso;
 mod options;
 mod prepare;
+mod scan;
 pub mod tar;
 pub mod tree;
 pub mod warning;

@@ -60,7 +60,7 @@ pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "damaged",
         value: "",
-        summary: "use what can be read of a damaged or truncated tar archive",
+        summary: "use what can be read of a damaged or truncated tar, cpio or ar",
     },
     OptionInfo {
         name: "ro",

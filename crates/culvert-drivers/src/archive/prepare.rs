@@ -153,7 +153,7 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
     let in_program = environment.keeper.adopt.is_some();
     let archive = match Kind::of(index.header())? {
         // All is handed out in place: no descriptor that the program could trip over.
-        Kind::Tar(None) if in_program => archive.mapped().closed_if_mapped(),
+        Kind::Serial(_, None) | Kind::Iso if in_program => archive.mapped().closed_if_mapped(),
         Kind::Zip if in_program => archive.mapped(),
         // Nothing can be handed out in place.
         _ => archive,

@@ -296,7 +296,7 @@ fn what_is_no_archive_is_told() {
         (
             "text.gz",
             Errno::EINVAL,
-            "compressed with gzip, but there is no tar archive inside",
+            "compressed with gzip, but there is no tar, cpio or ar archive inside",
         ),
         ("seven", Errno::EINVAL, "7-Zip"),
         ("fifo", Errno::EINVAL, "not a regular file"),

@@ -93,9 +93,11 @@ f = open('t/s', 'wb'); f.seek(100000); f.write(b'data'); f.seek(300000); f.write
 tar --format=gnu --sparse -cf 0 t; tar --format=posix --sparse -cf 1 t; tar --format=v7 -cf 2 t/f t/d/hard
 tar --format=posix --sparse --sparse-version=0.1 -cf 3 t; gzip -k1 1; mv 1.gz 4
 rm t/s; zip -qyr 5.zip t; zip -qyr0 6.zip t; zip -qyr -fz 7.zip t; mv 5.zip 5; mv 6.zip 6; mv 7.zip 7
+find t | cpio -o -H newc --quiet -F 8; find t | cpio -o -H odc --quiet -F 9; find t | cpio -o -H bin --quiet -F 10
+ar rc 11 t/f t/nnnnn*; genisoimage -quiet -R -o 12 t
 "#,
     );
-    (0..8)
+    (0..13)
         .map(|name| fs::read(scratch.path(&name.to_string())).unwrap())
         .collect()
 }

@@ -3,9 +3,10 @@
 use crate::archive::bytes::{Bytes, FileBytes};
 use crate::archive::codec::{self, Checkpoints, Format};
 use crate::archive::format::{Header, Identity, Parts, SECTIONS};
+use crate::archive::scan::{self, Feeder, Scan};
 use crate::archive::tree::Tree;
-use crate::archive::{hash, host, tar, zip};
-use alloc::{format as text, sync::Arc, vec, vec::Vec};
+use crate::archive::{ar, cpio, hash, host, iso, tar, zip};
+use alloc::{boxed::Box, format as text, sync::Arc, vec, vec::Vec};
 use culvert::{Errno, Error, Result};
 
 /// How far the making of an index is: bytes of the archive.
@@ -17,45 +18,114 @@ pub struct Progress {
     pub total: u64,
 }
 
+/// The formats that are read from start to end, which may be compressed as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Serial {
+    Tar,
+    Cpio,
+    Ar,
+}
+
 /// What an archive turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A tar archive, perhaps compressed.
-    Tar(Option<Format>),
+    /// One of these, perhaps compressed.
+    Serial(Serial, Option<Format>),
     /// A zip archive.
     Zip,
+    /// An ISO 9660 image.
+    Iso,
 }
+
+/// Numbers of kinds in the header of an index: those before each kind of serial archive, and the
+/// image's.
+const CPIO: u8 = 0x10;
+const AR: u8 = 0x20;
+const ISO: u8 = 0x30;
 
 impl Kind {
     /// As the header of an index has it.
     fn number(self) -> u8 {
+        let first = match self {
+            Self::Zip => return 1,
+            Self::Iso => return ISO,
+            Self::Serial(Serial::Tar, _) => 0,
+            Self::Serial(Serial::Cpio, _) => CPIO,
+            Self::Serial(Serial::Ar, _) => AR,
+        };
         match self {
-            Self::Tar(None) => 0,
-            Self::Zip => 1,
-            Self::Tar(Some(format)) => format as u8 + 2,
+            Self::Serial(_, Some(format)) => first + format as u8 + 2,
+            _ => first,
         }
     }
 
     /// From the header of an index; `EIO` when it makes no sense.
     pub fn of(header: &Header) -> Result<Self> {
-        match header.kind {
-            0 => Ok(Self::Tar(None)),
-            1 => Ok(Self::Zip),
+        let serial = match header.kind & 0xf0 {
+            0 => Serial::Tar,
+            CPIO => Serial::Cpio,
+            AR => Serial::Ar,
+            ISO if header.kind == ISO => return Ok(Self::Iso),
+            _ => return Err(super::broken("kind")),
+        };
+        match header.kind & 0x0f {
+            0 => Ok(Self::Serial(serial, None)),
+            1 if serial == Serial::Tar => Ok(Self::Zip),
+            1 => Err(super::broken("kind")),
             number => Format::from_number(number - 2)
-                .map(|format| Self::Tar(Some(format)))
+                .map(|format| Self::Serial(serial, Some(format)))
                 .ok_or_else(|| super::broken("kind")),
         }
     }
 
     /// For people.
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Zip => "zip",
-            Self::Tar(None) => "tar",
-            Self::Tar(Some(Format::Gzip)) => "tar, gzip",
-            Self::Tar(Some(Format::Zstd)) => "tar, zstd",
-            Self::Tar(Some(Format::Xz)) => "tar, xz",
-            Self::Tar(Some(Format::Bzip2)) => "tar, bzip2",
+            Self::Iso => "iso9660",
+            Self::Serial(serial, format) => serial.name(format),
+        }
+    }
+}
+
+impl Serial {
+    fn name(self, format: Option<Format>) -> &'static str {
+        match (self, format) {
+            (Self::Tar, None) => "tar",
+            (Self::Tar, Some(Format::Gzip)) => "tar, gzip",
+            (Self::Tar, Some(Format::Zstd)) => "tar, zstd",
+            (Self::Tar, Some(Format::Xz)) => "tar, xz",
+            (Self::Tar, Some(Format::Bzip2)) => "tar, bzip2",
+            (Self::Cpio, None) => "cpio",
+            (Self::Cpio, Some(Format::Gzip)) => "cpio, gzip",
+            (Self::Cpio, Some(Format::Zstd)) => "cpio, zstd",
+            (Self::Cpio, Some(Format::Xz)) => "cpio, xz",
+            (Self::Cpio, Some(Format::Bzip2)) => "cpio, bzip2",
+            (Self::Ar, None) => "ar",
+            (Self::Ar, Some(Format::Gzip)) => "ar, gzip",
+            (Self::Ar, Some(Format::Zstd)) => "ar, zstd",
+            (Self::Ar, Some(Format::Xz)) => "ar, xz",
+            (Self::Ar, Some(Format::Bzip2)) => "ar, bzip2",
+        }
+    }
+
+    /// What begins with `head`, of the formats that are known by it.
+    fn detect(head: &[u8]) -> Result<Option<Self>> {
+        if head.first_chunk().is_some_and(tar::detect) {
+            return Ok(Some(Self::Tar));
+        }
+        if cpio::detect(head) {
+            return Ok(Some(Self::Cpio));
+        }
+        Ok(ar::detect(head)?.then_some(Self::Ar))
+    }
+
+    fn scanner<'t>(self, tree: &'t mut Tree, tolerant: bool) -> Box<dyn Scan + 't> {
+        match self {
+            Self::Tar => Box::new(tar::Scanner::new(tree, tolerant)),
+            Self::Cpio => Box::new(cpio::Scanner::new(tree, tolerant)),
+            Self::Ar => Box::new(ar::Scanner::new(tree, tolerant)),
         }
     }
 }
@@ -65,11 +135,16 @@ impl Kind {
 pub fn detect(raw: &dyn Bytes) -> Result<Kind> {
     let mut head = [0; tar::BLOCK];
     let length = raw.read_at(0, &mut head)?;
-    if let Some(format) = codec::detect(&head[..length]) {
-        return Ok(Kind::Tar(Some(format)));
+    let head = &head[..length];
+    if let Some(format) = codec::detect(head) {
+        return Ok(Kind::Serial(Serial::Tar, Some(format)));
     }
-    if length == tar::BLOCK && tar::detect(&head) {
-        return Ok(Kind::Tar(None));
+    // The first sectors of an image are its system's: zeroes, or a boot loader.
+    if iso::detect(raw)? {
+        return Ok(Kind::Iso);
+    }
+    if let Some(serial) = Serial::detect(head)? {
+        return Ok(Kind::Serial(serial, None));
     }
     if zip::detect(raw)? {
         return Ok(Kind::Zip);
@@ -83,8 +158,7 @@ pub fn detect(raw: &dyn Bytes) -> Result<Kind> {
     let known = [
         (&b"7z\xbc\xaf\x27\x1c"[..], "a 7-Zip archive"),
         (b"Rar!\x1a\x07", "a RAR archive"),
-        (b"070701", "a cpio archive"),
-        (b"!<arch>\n", "an ar archive"),
+        (b"\xed\xab\xee\xdb", "an RPM package"),
         (b"hsqs", "a squashfs image"),
         (b"\x04\x22\x4d\x18", "compressed with lz4"),
         (b"LZIP", "compressed with lzip"),
@@ -97,7 +171,8 @@ pub fn detect(raw: &dyn Bytes) -> Result<Kind> {
         (None, 0) => Error::because(Errno::EINVAL, "an empty file, not an archive"),
         (None, _) => Error::because(
             Errno::EINVAL,
-            "not an archive: neither tar (plain, gzip, zstd, xz or bzip2) nor zip",
+            "not an archive: neither tar, cpio nor ar (plain, gzip, zstd, xz or bzip2), \
+             nor zip or ISO 9660",
         ),
     })
 }
@@ -166,7 +241,7 @@ pub fn build_from(
     tolerant: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Parts> {
-    let kind = detect(&*raw)?;
+    let mut kind = detect(&*raw)?;
     let total = raw.len();
     let mut progress = |done| progress(Progress { done, total });
     let seed = host::random();
@@ -176,18 +251,21 @@ pub fn build_from(
             zip::scan(&raw, &mut tree, &mut progress)?;
             None
         }
-        Kind::Tar(None) => {
-            let mut scanner = tar::Scanner::new(&mut tree, tolerant);
-            tar::scan(&*raw, &mut scanner, &mut progress)?;
+        Kind::Iso => {
+            iso::scan(&*raw, &mut tree, &mut progress)?;
             None
         }
-        Kind::Tar(Some(format)) => Some(compressed(
-            &*raw,
-            format,
-            &mut tree,
-            tolerant,
-            &mut progress,
-        )?),
+        Kind::Serial(serial, None) => {
+            let mut scanner = serial.scanner(&mut tree, tolerant);
+            scan::scan(&*raw, &mut *scanner, &mut progress)?;
+            None
+        }
+        Kind::Serial(_, Some(format)) => {
+            let (serial, checkpoints) =
+                compressed(&*raw, format, &mut tree, tolerant, &mut progress)?;
+            kind = Kind::Serial(serial, Some(format));
+            Some(checkpoints)
+        }
     };
     progress(total);
     let header = Header {
@@ -206,28 +284,55 @@ pub fn build_from(
     Ok(tree.seal(header, encoded))
 }
 
+/// A compressed archive: what it is, is known by the first bytes inside.
 fn compressed(
     raw: &dyn Bytes,
     format: Format,
     tree: &mut Tree,
     tolerant: bool,
     progress: &mut dyn FnMut(u64),
-) -> Result<Checkpoints> {
-    let mut scanner = tar::Scanner::new(tree, tolerant);
-    let mut feeder = tar::Feeder::default();
+) -> Result<(Serial, Checkpoints)> {
+    let mut tree = Some(tree);
+    let mut head = Vec::new();
+    let mut found: Option<(Serial, Box<dyn Scan + '_>, Feeder)> = None;
+    let mut begin = |head: &[u8]| {
+        let serial = Serial::detect(head)?.unwrap_or(Serial::Tar);
+        let mut scanner = serial.scanner(tree.take().ok_or(Errno::EIO)?, tolerant);
+        let mut feeder = Feeder::default();
+        feeder.feed(&mut *scanner, head)?;
+        Ok::<_, Error>((serial, scanner, feeder))
+    };
     let outcome = codec::build(
         format,
         raw,
         &codec::Options::default(),
-        &mut |bytes| feeder.feed(&mut scanner, bytes),
+        &mut |bytes| match &mut found {
+            Some((_, scanner, feeder)) => feeder.feed(&mut **scanner, bytes),
+            None => {
+                head.extend_from_slice(bytes);
+                if head.len() >= tar::BLOCK {
+                    found = Some(begin(&core::mem::take(&mut head))?);
+                }
+                Ok(())
+            }
+        },
         progress,
     );
-    let name = format.name();
-    let outcome = outcome.and_then(|checkpoints| scanner.end().map(|()| checkpoints));
+    let outcome = outcome.and_then(|checkpoints| {
+        let (serial, mut scanner, _) = match found {
+            Some(found) => found,
+            None => begin(&head)?,
+        };
+        scanner.end()?;
+        Ok((serial, checkpoints))
+    });
     outcome.map_err(|error| match error.errno() {
         Errno::EINVAL => Error::because(
             Errno::EINVAL,
-            text!("compressed with {name}, but there is no tar archive inside"),
+            text!(
+                "compressed with {}, but there is no tar, cpio or ar archive inside",
+                format.name()
+            ),
         ),
         _ => error,
     })

@@ -2,6 +2,7 @@
 //! "Basic Tar Format").
 
 use super::number;
+use crate::archive::format::device_number;
 use alloc::vec::Vec;
 
 /// Everything in a tar archive comes in blocks of this many bytes.
@@ -111,10 +112,7 @@ impl<'a> Header<'a> {
     pub fn rdev(&self) -> u64 {
         let part = |field: &[u8]| number::parse(field).unwrap_or(0) as u64;
         let (major, minor) = (part(&self.0[329..337]), part(&self.0[337..345]));
-        (minor & 0xff)
-            | (major & 0xfff) << 8
-            | (minor & !0xff & 0xffff_ffff) << 12
-            | (major & !0xfff & 0xffff_ffff) << 32
+        device_number(major, minor)
     }
 
     /// GNU's old sparse format: the parts in the header, whether more blocks of them follow, and

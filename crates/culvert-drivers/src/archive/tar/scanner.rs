@@ -5,6 +5,7 @@ use super::header::{self, BLOCK, Block, Header};
 use super::pax::{Extended, Outcome};
 use super::sparse::{self, LineMap};
 use crate::archive::format::{NONE, NodeRecord, Storage};
+use crate::archive::scan::{Scan, Want};
 use crate::archive::tree::Tree;
 use crate::archive::warning::printable;
 use alloc::{borrow::Cow, format, string::String, vec::Vec};
@@ -13,17 +14,6 @@ use culvert::{Errno, Error, FileKind, Result, Timespec};
 /// Longest extended header or long name that is read; GNU tar has no limit, but nothing honest
 /// comes near.
 const PAYLOAD_MAX: u64 = 16 << 20;
-
-/// What the scanner needs next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
-    /// The next block.
-    Block,
-    /// To be told when this many bytes were passed over.
-    Skip(u64),
-    /// Nothing: what follows is not part of the archive.
-    Nothing,
-}
 
 /// What the blocks that follow a header hold.
 enum ScanState {
@@ -97,48 +87,8 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// What it needs next.
-    pub fn want(&self) -> Want {
-        match self.state {
-            ScanState::Data { left, .. } => Want::Skip(left),
-            ScanState::Ended => Want::Nothing,
-            _ => Want::Block,
-        }
-    }
-
-    /// `count` bytes were passed over, at most as many as wanted.
-    pub fn skipped(&mut self, count: u64) {
-        self.position += count;
-        if let ScanState::Data { left, .. } = &mut self.state {
-            *left -= count.min(*left);
-            if *left == 0 {
-                self.state = ScanState::Header;
-            }
-        }
-    }
-
-    /// The archive ends here. `EIO` when it must not.
-    pub fn end(&mut self) -> Result<()> {
-        match self.state {
-            ScanState::Header | ScanState::Ended => {
-                if self.members == 0 && self.zeroes < 2 {
-                    return Err(not_tar());
-                }
-                Ok(())
-            }
-            // Some writers leave the padding of the last member out; a part of it means that the
-            // rest was cut off.
-            ScanState::Data { left, padding } if left == padding => Ok(()),
-            _ => self.damage(format!(
-                "the archive is truncated: it ends at byte {} inside member \"{}\"",
-                self.position,
-                printable(&self.last)
-            )),
-        }
-    }
-
     /// Takes the next block.
-    pub fn block(&mut self, block: &Block) -> Result<()> {
+    fn block(&mut self, block: &Block) -> Result<()> {
         let at = self.position;
         self.position += BLOCK as u64;
         match core::mem::replace(&mut self.state, ScanState::Header) {
@@ -471,6 +421,51 @@ impl<'t> Scanner<'t> {
         );
         self.data(member.stored, 0);
         Ok(())
+    }
+}
+
+impl Scan for Scanner<'_> {
+    fn want(&self) -> Want {
+        match self.state {
+            ScanState::Data { left, .. } => Want::Skip(left),
+            ScanState::Ended => Want::Nothing,
+            _ => Want::Bytes(BLOCK),
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<()> {
+        bytes
+            .first_chunk::<BLOCK>()
+            .map_or(Ok(()), |block| self.block(block))
+    }
+
+    fn skipped(&mut self, count: u64) {
+        self.position += count;
+        if let ScanState::Data { left, .. } = &mut self.state {
+            *left -= count.min(*left);
+            if *left == 0 {
+                self.state = ScanState::Header;
+            }
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        match self.state {
+            ScanState::Header | ScanState::Ended => {
+                if self.members == 0 && self.zeroes < 2 {
+                    return Err(not_tar());
+                }
+                Ok(())
+            }
+            // Some writers leave the padding of the last member out; a part of it means that the
+            // rest was cut off.
+            ScanState::Data { left, padding } if left == padding => Ok(()),
+            _ => self.damage(format!(
+                "the archive is truncated: it ends at byte {} inside member \"{}\"",
+                self.position,
+                printable(&self.last)
+            )),
+        }
     }
 }
 
