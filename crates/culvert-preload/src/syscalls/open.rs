@@ -7,6 +7,7 @@ use crate::fuse_server;
 use crate::process::Process;
 use crate::vfs::backed::Backed;
 use crate::vfs::backed_open;
+use crate::vfs::misses;
 use crate::vfs::open::open_inside;
 use crate::vfs::path::{Found, find_by_walking, look_again};
 use core::ffi::CStr;
@@ -153,11 +154,16 @@ fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) ->
     let certain = creates
         && process.targets_open
         && crate::vfs::targets::parent_is_target(process, directory, path);
-    let answer = if certain {
-        Err(Errno::ENOENT)
-    } else {
+    let told = match at.restrictions {
+        Restrictions(0) if !certain => misses::open(process, directory, given, flags),
+        _ => None,
+    };
+    let answer = match told {
+        Some(Err(errno)) => return Err(errno),
+        Some(opened) => opened,
+        None if certain => Err(Errno::ENOENT),
         // It may wait (a FIFO), and signals must end that.
-        call.wait()
+        None => call.wait(),
     };
     match answer {
         Ok(fd) => {

@@ -5,14 +5,16 @@ use super::arguments::At;
 use super::backed;
 use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
+use crate::vfs::misses;
 use crate::vfs::path::{Found, errno_of, find_by_text, find_by_walking, find_straight};
 use crate::vfs::path::{confirms_miss, is_kernels, look_again};
-use crate::vfs::targets::{parent_is_target, target_at};
+use crate::vfs::targets::{is_another, parent_is_target, target_at};
 use core::ffi::CStr;
 use culvert::Errno;
 use culvert_intercept::Call;
-use culvert_mounts::resolver::{Inside, LastStep};
+use culvert_mounts::resolver::{Inside, LastStep, Restrictions};
 use culvert_run::memory::PathBuffer;
+use culvert_sys::nr;
 use culvert_sys::raw::general::AT_FDCWD;
 
 /// Tells the `(st_dev, st_ino)` of what a successful native call has found.
@@ -66,6 +68,13 @@ pub fn on_path(
         return Err(FORWARD);
     }
     let changes = !matches!(at.last, LastStep::Follow | LastStep::NoFollow);
+    if !changes
+        && is_look(call)
+        && at.restrictions == Restrictions(0)
+        && let Some(errno) = misses::expected(process, directory, path, at.last == LastStep::Follow)
+    {
+        return Err(errno);
+    }
     let mut certain =
         changes && process.targets_open && parent_is_target(process, directory, path.bytes());
     let answer = if certain {
@@ -73,10 +82,14 @@ pub fn on_path(
     } else {
         call.execute()
     };
+    if !changes {
+        misses::note(path.bytes(), answer);
+    }
     if identity.is_none()
         && !changes
         && process.targets_open
         && matches!(answer, Ok(_) | Err(Errno::EACCES | Errno::EPERM))
+        && !holds_of_mount(call, answer)
     {
         // A link to the directory under a mount: what it says of itself is not what the mount says.
         certain = target_at(process, directory, path).is_some();
@@ -97,9 +110,32 @@ pub fn on_path(
     }
 }
 
-/// The kernel's answer to a call that only looks, on an absolute path that has nothing to do with
-/// any mount: what [`on_path`] comes to, before it matters who asks. None: it may have to do with
-/// one.
+/// Whether `call` does nothing but look whether something is there, and what, so that a name that is
+/// not there is all that can be wrong with it.
+fn is_look(call: &Call) -> bool {
+    match call.number {
+        nr::STAT | nr::LSTAT | nr::NEWFSTATAT | nr::STATX => true,
+        nr::FACCESSAT | nr::FACCESSAT2 => true,
+        nr::READLINK => call.args[2] as i32 > 0,
+        nr::READLINKAT => call.args[3] as i32 > 0,
+        _ => false,
+    }
+}
+
+/// Whether `answer` would be a mount's too, if it was the directory under that which gave it: that
+/// something is there. A link that was read is no directory at all.
+fn holds_of_mount(call: &Call, answer: Answer) -> bool {
+    let exists = |mode: usize| mode == 0 && answer.is_ok();
+    match call.number {
+        nr::ACCESS => exists(call.args[1]),
+        nr::FACCESSAT | nr::FACCESSAT2 => exists(call.args[2]),
+        nr::READLINK | nr::READLINKAT => answer.is_ok(),
+        _ => false,
+    }
+}
+
+/// The kernel's answer to access(2) of an absolute path that has nothing to do with any mount: what
+/// [`on_path`] comes to, before it matters who asks. None: it may have to do with one.
 pub fn by_kernel(process: &Process, call: &Call, at: At) -> Option<Answer> {
     let mut room = PathBuffer::new();
     let path = room.read(call.args[at.path]).ok()?;
@@ -109,8 +145,13 @@ pub fn by_kernel(process: &Process, call: &Call, at: At) -> Option<Answer> {
     let answer = call.execute();
     let is_right = match answer {
         Err(Errno::ENOENT | Errno::ENOTDIR) => confirms_miss(process, path),
-        // Whether it is the directory under a mount is asked as who asks.
-        Ok(_) | Err(Errno::EACCES | Errno::EPERM) => !process.targets_open,
+        Ok(_) | Err(Errno::EACCES | Errno::EPERM) => {
+            // Whether it is the directory under a mount is asked as who asks, where nobody else
+            // finds that it is not.
+            !process.targets_open
+                || holds_of_mount(call, answer)
+                || is_another(process, at.directory_of(call), path)
+        }
         _ => true,
     };
     is_right.then_some(answer)

@@ -15,6 +15,7 @@ pub mod ioctl;
 pub mod link;
 pub mod list;
 pub mod map;
+pub mod misses;
 pub mod mount_points;
 pub mod native;
 pub mod node;

@@ -32,6 +32,12 @@ pub fn target_at(process: &Process, directory: i32, path: Path<'_>) -> Option<Mo
     process.mounts.is_target(found.st_dev, found.st_ino)
 }
 
+/// Whether the kernel finds something at `path` below `directory` that is the target of no mount.
+pub fn is_another(process: &Process, directory: i32, path: Path<'_>) -> bool {
+    let found = stat_at(directory, path, 0);
+    found.is_ok_and(|it| process.mounts.is_target(it.st_dev, it.st_ino).is_none())
+}
+
 /// Makes descriptor `fd`, which the kernel opened on the empty directory under `mount`, one of the
 /// mount's root.
 pub fn adopt_target(process: &Process, fd: i32, mount: MountId) -> Result<(), Errno> {

@@ -236,6 +236,12 @@ as_each_user! {
         script!("paths/the_working_directory_survives_exec.sh"),
     ); };
 
+    names_missing_again_and_again |case| {
+        let case = case.odd();
+        let program = case.program("missing_names.py");
+        case.good(&format!("exec python3 {program} $M"));
+    };
+
     globs |case| { case.odd().good(
         script!("paths/globs.sh"),
     ); };

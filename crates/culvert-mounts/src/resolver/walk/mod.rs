@@ -5,7 +5,7 @@ mod inside;
 mod outside;
 mod straight;
 
-use super::scan::{climbs, component, is_dots};
+use super::scan::{component, is_dots};
 use super::{
     Host, Inside, Last, LastStep, MountId, MountTable, Place, References, Resolved, Restrictions,
 };
@@ -102,19 +102,18 @@ impl MountTable {
         if self.is_empty() || path.is_empty() || path.len() > LONGEST_PATH {
             return true;
         }
-        // Without links and `..` text decides, and `quick` has looked at that.
+        // Without links text decides, with `..` too, and `quick` has looked at that.
         let absolute = path[0] == b'/';
-        !climbs(path)
-            && match base {
-                _ if absolute => host.link_free(path),
-                Place::Host(base) => {
-                    let mut full = base.clone();
-                    full.push(b'/');
-                    full.extend_from_slice(path);
-                    host.link_free(&full)
-                }
-                Place::Mount { .. } => false,
+        match base {
+            _ if absolute => host.link_free(path),
+            Place::Host(base) => {
+                let mut full = base.clone();
+                full.push(b'/');
+                full.extend_from_slice(path);
+                host.link_free(&full)
             }
+            Place::Mount { .. } => false,
+        }
     }
 }
 
