@@ -66,10 +66,11 @@ impl DescriptorTable {
 
 /// For every description of this process: whether its companions go through the exec that comes.
 pub fn companions_before_exec() {
-    if !crate::watch::tells() {
+    let table = super::table();
+    // Who has no description has no companions, and need not ask whether anybody has.
+    if table.is_own() && table.end() == 0 || !crate::watch::tells() {
         return;
     }
-    let table = super::table();
     table.each(|_, description| description.companions_go(false));
     table.each(|fd, description| {
         if !culvert_run::files::close_on_exec(fd).unwrap_or(true) {

@@ -10,7 +10,7 @@ use core::ffi::CStr;
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Backing, BackingLinks, Errno};
-use culvert_mounts::{MountId, resolver::LastStep};
+use culvert_mounts::{MountId, resolver::LastStep, resolver::last_slash};
 use culvert_run::files::{kernel_flags, on_exec};
 use culvert_run::{files::c_string, memory::Path};
 use culvert_sys::raw::general::AT_FDCWD;
@@ -225,6 +225,25 @@ impl<'n> Name<'n> {
                     Err(_) => Self::plain(place.base, path),
                 })
             }
+        }
+    }
+
+    /// The same, where `other` is the name of `first`: to two names in one directory, by their text,
+    /// its descriptor serves both.
+    pub fn beside(place: &'n Backed<'_>, first: &Backed<'_>, other: &'n Name<'_>) -> Option<Self> {
+        let (path, before) = (place.path(), first.path());
+        let [start, end] =
+            [path, before].map(|path| last_slash(path.bytes()).map_or(0, |at| at + 1));
+        let name = path.skip(start);
+        // Slashes behind a name, and what is no name, are looked at closely.
+        let is_shared = other._parent.is_some()
+            && !place.is_resolved()
+            && (place.mount, place.base) == (first.mount, first.base)
+            && path[..start] == before[..end]
+            && !matches!(name.bytes(), b"" | b"..");
+        match is_shared {
+            true => Some(Self::plain(other.directory, name)),
+            false => Self::of(place),
         }
     }
 

@@ -211,7 +211,8 @@ fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option<Ans
     }
     let follow = from.is_name_left_to_kernel() && last == LastStep::Follow;
     let flags = if follow { AT_SYMLINK_FOLLOW } else { 0 };
-    link_to_place(name.shown(), to, flags)
+    let target = Name::beside(to, from, &name)?;
+    Some(link_natively(name.shown(), target.shown(), flags))
 }
 
 /// `source` was the only name of its file, which has another one now: what is open of the file was

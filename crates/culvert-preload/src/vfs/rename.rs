@@ -103,7 +103,8 @@ fn rename_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: u32) -> An
 
 /// Within a backing tree. None: a link stands in the way.
 fn rename_backed(from: &Backed<'_>, to: &Backed<'_>, flags: u32) -> Option<Answer> {
-    let (from_name, to_name) = (Name::of(from)?, Name::of(to)?);
+    let from_name = Name::of(from)?;
+    let to_name = Name::beside(to, from, &from_name)?;
     Some(rename_natively(from_name.shown(), to_name.shown(), flags))
 }
 
