@@ -180,17 +180,61 @@ pub fn path(start: u64) -> Option<Vec<u8>> {
 /// The same without a NUL, of the first file that is mapped in `range` and is not `inode`, by the
 /// `text` of maps or smaps.
 pub fn path_between(text: &[u8], range: core::ops::Range<u64>, inode: u64) -> Option<&[u8]> {
-    let number =
-        |text: &[u8], base| u64::from_str_radix(core::str::from_utf8(text).ok()?, base).ok();
-    text.split(|byte| *byte == b'\n').find_map(|line| {
-        let mut fields = line.splitn(6, |byte| *byte == b' ');
-        let start = fields.next()?.split(|byte| *byte == b'-').next()?;
-        let is_here = range.contains(&number(start, 16)?);
-        let found = fields.nth(3).filter(|_| is_here)?;
-        let path = fields.next()?.trim_ascii_start();
+    let mut left = text;
+    while !left.is_empty() {
+        let (line, behind) = left.split_at(line_end(left));
+        left = behind;
+        let (start, digits) = hexadecimal(line);
+        if digits == 0 || line.get(digits) != Some(&b'-') || start < range.start {
+            continue;
+        }
+        if start >= range.end {
+            break; // they are in the order of their addresses
+        }
+        let mut fields = line.trim_ascii_end().splitn(6, |byte| *byte == b' ');
+        let (Some(found), Some(path)) = (fields.nth(4), fields.next()) else {
+            continue;
+        };
+        let path = path.trim_ascii_start();
         let is_another = number(found, 10).is_some_and(|found| found != 0 && found != inode);
-        (is_another && path.starts_with(b"/")).then_some(path)
-    })
+        if is_another && path.starts_with(b"/") {
+            return Some(path);
+        }
+    }
+    None
+}
+
+/// Where the first line of `text` ends: behind its end of line, or with the text.
+#[inline]
+pub fn line_end(text: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut at = 0;
+    while let Some(chunk) = text[at..].first_chunk::<8>() {
+        // The lowest byte that is one is found for certain, others behind it may be wrong.
+        let rest = u64::from_le_bytes(*chunk) ^ (ONES * b'\n' as u64);
+        let found = rest.wrapping_sub(ONES) & !rest & (ONES << 7);
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8 + 1;
+        }
+        at += 8;
+    }
+    let end = text[at..].iter().position(|byte| *byte == b'\n');
+    end.map_or(text.len(), |end| at + end + 1)
+}
+
+/// The hexadecimal number with which `text` begins, and how many digits it has.
+#[inline]
+pub fn hexadecimal(text: &[u8]) -> (u64, usize) {
+    let mut value = 0_u64;
+    for (at, byte) in text.iter().enumerate() {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            _ => return (value, at),
+        };
+        value = value << 4 | u64::from(digit);
+    }
+    (value, text.len())
 }
 
 /// The shared mappings of files that `start..end` touches, and the files' paths (without a NUL) as
@@ -259,6 +303,7 @@ fn number(digits: &[u8], radix: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
     use culvert_sys::{BorrowedFd, PAGE, flags::Protection};
 
     #[test]
@@ -292,6 +337,34 @@ mod tests {
             b"\xff-\xff rwxp 0 0:0 0",
         ] {
             assert_eq!(parse(nonsense), None);
+        }
+    }
+
+    #[test]
+    fn lines_end_where_they_do() {
+        for length in 0..40 {
+            for end in 0..=length {
+                let mut text = vec![b'x'; length];
+                text.extend_from_slice(b"\x0b\n");
+                if end < length {
+                    text[end] = b'\n';
+                }
+                let plainly = text.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+                assert_eq!(line_end(&text), plainly, "{text:?}");
+                assert_eq!(line_end(&text[..end]), end);
+            }
+        }
+    }
+
+    #[test]
+    fn hexadecimal_numbers_end_where_they_do() {
+        for (text, value, digits) in [
+            ("7f00aa-", 0x7f_00aa, 6),
+            ("ffffffffffffffff", u64::MAX, 16),
+            ("Size:", 0, 0),
+            ("", 0, 0),
+        ] {
+            assert_eq!(hexadecimal(text.as_bytes()), (value, digits), "{text}");
         }
     }
 

@@ -1,7 +1,9 @@
-//! Descriptors of files of proc(5) that are files of ours: the tables of mounts (/proc/mounts and
-//! mountinfo), beside each of which the kernel's own file stays open, and those of mappings.
+//! Descriptors of files of proc(5) of which programs read what we say: the tables of mounts
+//! (/proc/mounts and mountinfo), which are files of ours, and beside each of which the kernel's own
+//! file stays open, and those of mappings, which are the kernel's.
 
 use super::MOUNTS;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicI32};
@@ -16,6 +18,19 @@ struct Open {
     path: Vec<u8>,
     /// Where somebody can wait for changes.
     kernel: Option<Kernel>,
+    /// What is read of it, where it is the kernel's.
+    text: Option<Arc<Mutex<Text>>>,
+}
+
+/// What programs read of a file of mappings: one for each description.
+#[derive(Default)]
+pub struct Text {
+    /// All of it, as it was when the program last began to read.
+    pub content: Vec<u8>,
+    /// Whether that has happened.
+    pub is_known: bool,
+    /// Where the program goes on.
+    pub at: u64,
 }
 
 /// The kernel's own file: where its number stands.
@@ -48,13 +63,38 @@ pub fn open_kernels(path: &[u8]) -> Option<Kernel> {
 
 /// Records that `fd` is ours for the table at `path`; `kernel` tells of its changes.
 pub fn note(fd: i32, path: &[u8], kernel: Option<Kernel>) {
+    let path = path.to_vec();
+    let text = None;
+    add(Open {
+        fd,
+        path,
+        kernel,
+        text,
+    });
+}
+
+/// Records that `fd` is the kernel's file of mappings at `path`, of which `text` is read. False: it
+/// cannot be known what this number stands for.
+pub fn note_text(fd: i32, path: &[u8], text: Arc<Mutex<Text>>) -> bool {
+    let (path, text) = (path.to_vec(), Some(text));
+    let kernel = None;
+    add(Open {
+        fd,
+        path,
+        kernel,
+        text,
+    })
+}
+
+fn add(open: Open) -> bool {
+    let fd = open.fd;
     if !super::has_own_class(fd) {
-        return;
+        return false;
     }
     ANY.store(true, Relaxed);
-    let path = path.to_vec();
-    OPEN.lock().push(Open { fd, path, kernel });
+    OPEN.lock().push(open);
     super::table().note_mounts(fd);
+    true
 }
 
 /// `fd` is none any more.
@@ -68,9 +108,13 @@ pub fn forget(fd: i32) {
 
 /// `new` is a duplicate of `old`.
 pub fn duplicated(old: i32, new: i32) {
-    let of = |open: &Open| (open.fd == old).then(|| (open.path.clone(), open.kernel.is_some()));
+    let of = |open: &Open| {
+        (open.fd == old).then(|| (open.path.clone(), open.kernel.is_some(), open.text.clone()))
+    };
     let found = OPEN.lock().iter().find_map(of);
-    if let Some((path, changes)) = found {
+    if let Some((path, _, Some(text))) = found {
+        note_text(new, &path, text);
+    } else if let Some((path, changes, None)) = found {
         let kernel = changes.then(|| open_kernels(&path)).flatten();
         if kernel.is_some() == changes {
             note(new, &path, kernel);
@@ -78,7 +122,9 @@ pub fn duplicated(old: i32, new: i32) {
     }
 }
 
-fn is_table(fd: i32) -> bool {
+/// Whether `fd` is one of them.
+#[inline]
+pub fn is_table(fd: i32) -> bool {
     (0..=0xffff).contains(&fd) && classes::get(fd) == MOUNTS
 }
 
@@ -94,9 +140,20 @@ pub fn kernels(fd: i32) -> Option<i32> {
     OPEN.lock().iter().find_map(of).filter(|&fd| fd >= 0)
 }
 
-/// The path of the table `fd`; none for other descriptors.
+/// The path of the file of mappings `fd`, and what is read of it; none for other descriptors.
+pub fn text_of(fd: i32) -> Option<(Vec<u8>, Arc<Mutex<Text>>)> {
+    let of = |open: &Open| {
+        let text = open.text.as_ref().filter(|_| open.fd == fd)?;
+        Some((open.path.clone(), text.clone()))
+    };
+    is_table(fd)
+        .then(|| OPEN.lock().iter().find_map(of))
+        .flatten()
+}
+
+/// The path of the table of mounts `fd`; none for other descriptors.
 pub fn path_of(fd: i32) -> Option<Vec<u8>> {
-    let of = |open: &Open| (open.fd == fd).then(|| open.path.clone());
+    let of = |open: &Open| (open.fd == fd && open.text.is_none()).then(|| open.path.clone());
     is_table(fd)
         .then(|| OPEN.lock().iter().find_map(of))
         .flatten()

@@ -5,11 +5,15 @@
 //! inode, and count offsets in it.
 
 use super::own_file::is_this_process;
+use alloc::borrow::Cow;
 use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
+use culvert::Errno;
+use culvert_intercept::maps;
 use culvert_intercept::originals::{self, Original};
 use culvert_run::files::c_string;
+use culvert_sys::{BorrowedFd, fs};
 
 /// How one of the files says it (proc_pid_maps(5), proc_pid_smaps(5), proc_pid_numa_maps(5)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,27 +47,59 @@ fn form(path: &[u8]) -> Option<Form> {
     }
 }
 
+/// Whether the file `path` is to say something else than the kernel does.
+pub fn is_rewritten(path: &[u8]) -> bool {
+    originals::are_any() && !culvert_run::task::has_left() && form(path).is_some()
+}
+
 /// What the file `path` says, where that is not what the kernel says.
 pub fn content(path: &[u8]) -> Option<Vec<u8>> {
-    if !originals::are_any() || culvert_run::task::has_left() {
+    if !is_rewritten(path) {
         return None;
     }
-    let form = form(path)?;
     let text = culvert_run::read_file(&c_string(path)).ok()?;
+    said_of(path, &text)
+}
+
+/// The same, of the kernel's own file `fd` that was opened at `path`.
+pub fn content_of(fd: i32, path: &[u8]) -> Result<Vec<u8>, Errno> {
+    /// Most programs have less to say; the kernel gives a page at a time.
+    const USUAL: usize = 8192;
+    let mut text = Vec::with_capacity(USUAL);
+    loop {
+        let start = text.len();
+        text.resize(start + USUAL / 2, 0);
+        let got = fs::pread(BorrowedFd::number(fd), &mut text[start..], start as u64);
+        text.truncate(start + *got.as_ref().unwrap_or(&0));
+        match got {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(said_of(path, &text).unwrap_or(text))
+}
+
+/// What is said in place of the kernel's `text` of the file `path`.
+fn said_of(path: &[u8], text: &[u8]) -> Option<Vec<u8>> {
+    let form = form(path)?;
     // The kernel takes long for each of these texts: programs look at their stacks by it (grep).
     let originals = match form {
         Form::NumaMaps => originals::originals(&culvert_run::read_file(c"/proc/self/maps").ok()?),
-        Form::Maps | Form::Smaps => originals::originals(&text),
+        Form::Maps | Form::Smaps => originals::originals(text),
     };
     let originals: Vec<&Original> = originals.iter().collect();
-    Some(rewritten(&text, form, &originals))
+    Some(rewritten(text, form, &originals))
 }
 
 /// `text` with the files of `originals` in place of what stands for them.
 fn rewritten(text: &[u8], form: Form, originals: &[&Original]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut last: Option<Line> = None;
-    for line in text.split_inclusive(|&byte| byte == b'\n') {
+    let mut left = text;
+    while !left.is_empty() {
+        let (line, behind) = left.split_at(maps::line_end(left));
+        left = behind;
         if form == Form::NumaMaps {
             numa_line(line, originals, &mut out);
             continue;
@@ -109,7 +145,7 @@ struct Line<'a> {
     device: (u64, u64),
     inode: u64,
     /// As it is written there, without the line's end.
-    name: Vec<u8>,
+    name: Cow<'a, [u8]>,
     /// Names another file than the kernel does.
     named_anew: bool,
     /// The text, while it is what the kernel wrote.
@@ -119,21 +155,29 @@ struct Line<'a> {
 impl<'a> Line<'a> {
     /// The line `text`; none where it is another one.
     fn read(text: &'a [u8]) -> Option<Self> {
-        let mut fields = text.splitn(6, |&byte| byte == b' ');
-        let (from, to) = pair(fields.next()?, b'-')?;
-        let rights = fields.next()?;
-        let offset = hexadecimal(fields.next()?)?;
-        let device = pair(fields.next()?, b':')?;
-        let inode = core::str::from_utf8(fields.next()?).ok()?;
-        let inode = inode.trim_end_matches('\n').parse().ok()?;
-        let name = fields.next().unwrap_or_default().trim_ascii_start();
+        let (from, text_behind) = number_before(text, b'-')?;
+        let (to, text_behind) = number_before(text_behind, b' ')?;
+        let (rights, text_behind) = text_behind.split_at_checked(4)?;
+        let (offset, text_behind) = number_before(text_behind.strip_prefix(b" ")?, b' ')?;
+        let (major, text_behind) = number_before(text_behind, b':')?;
+        let (minor, mut text_behind) = number_before(text_behind, b' ')?;
+        let mut inode = 0_u64;
+        while let [digit @ b'0'..=b'9', behind @ ..] = text_behind {
+            inode = inode.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+            text_behind = behind;
+        }
+        let name = match text_behind {
+            [b' ', behind @ ..] => behind.trim_ascii_start(),
+            [] | b"\n" => b"",
+            _ => return None,
+        };
         Some(Self {
             range: from..to,
             rights,
             offset,
-            device,
+            device: (major, minor),
             inode,
-            name: name.strip_suffix(b"\n").unwrap_or(name).to_vec(),
+            name: name.strip_suffix(b"\n").unwrap_or(name).into(),
             named_anew: false,
             given: Some(text),
         })
@@ -166,7 +210,7 @@ impl<'a> Line<'a> {
             part.offset = original.offset + (at - original.start);
             part.device = device(original.device);
             part.inode = original.inode;
-            part.name = escaped(&original.path, b"\n");
+            part.name = escaped(&original.path, b"\n").into();
             part.named_anew = true;
             part.given = None;
         }
@@ -241,14 +285,16 @@ pub fn device(number: u64) -> (u64, u64) {
     )
 }
 
-/// Two hexadecimal numbers with `between` them.
-fn pair(text: &[u8], between: u8) -> Option<(u64, u64)> {
-    let at = text.iter().position(|&byte| byte == between)?;
-    Some((hexadecimal(&text[..at])?, hexadecimal(&text[at + 1..])?))
+/// The hexadecimal number with which `text` begins, and what comes behind it and `end`.
+fn number_before(text: &[u8], end: u8) -> Option<(u64, &[u8])> {
+    let (number, digits) = maps::hexadecimal(text);
+    let behind = text.get(digits..)?.strip_prefix(&[end])?;
+    (digits != 0).then_some((number, behind))
 }
 
 fn hexadecimal(text: &[u8]) -> Option<u64> {
-    u64::from_str_radix(core::str::from_utf8(text).ok()?, 16).ok()
+    let (number, digits) = maps::hexadecimal(text);
+    (digits != 0 && digits == text.len()).then_some(number)
 }
 
 /// `text` with those of its bytes that are among `which` as the kernel writes them (`mangle_path`).
