@@ -5,6 +5,7 @@ use crate::{
     connection::Who,
     core::{Core, opcode},
     nodes::Before,
+    words::CHANGE,
 };
 use alloc::vec::Vec;
 use culvert::{
@@ -373,7 +374,7 @@ impl Core {
         let found = attributes(node, &out.attr)?;
         let valid = duration(out.attr_valid, out.attr_valid_nsec);
         // Others' changes since the server was asked are not in its answer.
-        let expires = match changed == stamp.wrapping_add(1) {
+        let expires = match changed == stamp.wrapping_add(CHANGE) {
             true => now.saturating_add(valid),
             false => 0,
         };

@@ -59,10 +59,9 @@ impl FuseFile {
         Ok(done)
     }
 
-    /// `atime` may have moved (`fuse_invalidate_atime`, fs/fuse/dir.c).
     fn was_read(&self, count: usize) {
         if count > 0 && !self.flags.no_atime() {
-            self.core.words().node_changed(self.node);
+            self.core.words().node_read(self.node);
         }
     }
 

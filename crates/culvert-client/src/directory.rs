@@ -1,8 +1,13 @@
 //! An open directory.
 
-use crate::{connection::Who, core::Core, listing::OpenedAt};
+use crate::{
+    connection::Who,
+    core::Core,
+    listing::{Ended, OpenedAt},
+    words::CHANGE,
+};
 use alloc::sync::Arc;
-use culvert::{Directory, DirectorySink, Result};
+use culvert::{Directory, DirectorySink, Result, sync::Mutex};
 
 /// A directory's handle of the server's, in this process.
 pub struct FuseDirectory {
@@ -10,6 +15,7 @@ pub struct FuseDirectory {
     at: OpenedAt,
     who: Who,
     epoch: u32,
+    ended: Mutex<Option<Ended>>,
 }
 
 impl FuseDirectory {
@@ -23,6 +29,7 @@ impl FuseDirectory {
             at,
             who,
             epoch: core.epoch(),
+            ended: Mutex::new(None),
         })
     }
 }
@@ -34,9 +41,18 @@ impl Directory for FuseDirectory {
             let at = self.core.open_listing(self.who, self.at.node, 0)?;
             let listed = self.core.list(self.who, at, from, sink);
             self.core.close_listing(self.who, at);
-            return listed;
+            return listed.map(|_| ());
         }
-        self.core.list(self.who, self.at, from, sink)
+        let changes = self.core.words().of_node(self.at.node) / CHANGE;
+        let here = Ended { at: from, changes };
+        // The call that gave the last names has heard already that there are no more.
+        if self.ended.lock().take() == Some(here) {
+            return Ok(());
+        }
+        let ended = self.core.list(self.who, self.at, from, sink)?;
+        let ended = ended.filter(|_| self.core.words().is_shared);
+        *self.ended.lock() = ended;
+        Ok(())
     }
 
     fn sync(&self, data_only: bool) -> Result<()> {

@@ -69,6 +69,7 @@ impl FileSystem for FuseFs {
             hard_links: true,
             checks_permissions: !settings.default_permissions,
             transient_nodes: true,
+            access_time_lags: true,
             locks: self.core.connection.agreed.has(InitFlags::POSIX_LOCKS),
             ..Capabilities::default()
         }
@@ -193,7 +194,7 @@ impl FileSystem for FuseFs {
         let at = self.core.open_listing(who, dir.0, 0)?;
         let listed = self.core.list(who, at, from, sink);
         self.core.close_listing(who, at);
-        listed
+        listed.map(|_| ())
     }
 
     fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {

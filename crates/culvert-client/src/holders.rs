@@ -3,8 +3,9 @@
 //!
 //! The server counts lookups. The first process that looks a node up makes an *account* of it, which
 //! owns one of them; whoever finds the node by what all remember joins the account, by one
-//! instruction. What all remember holds it, too, until the node has lost its name or the word is
-//! needed for another account. Who leaves it last gives the lookup back. An account is a word: a bit
+//! instruction, and so does who looks the node up again, whose lookup the account counts. What all remember holds it, too, until the node has lost its name or the word is
+//! needed for another account. Who leaves it last gives all lookups back at once, as the kernel does
+//! when it drops an inode. An account is a word: a bit
 //! for each *place* of a process, and a count of the accounts that the word has had, so that nobody
 //! joins another than he means. A process that is killed leaves its bits: the guardian clears them ([`end_process`]).
 
@@ -14,6 +15,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use culvert_wire::structures::ForgetOne;
 
 /// The bit of what all remember.
 const CACHE: u32 = 45;
@@ -97,17 +99,21 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// A new account of a lookup of `node`; none where there is no room, or this process has no
-    /// place. And a node whose account it has taken the place of, a lookup of which is to be given
-    /// back.
-    pub fn open_account(self, node: u64) -> (Option<Account>, Option<u64>) {
+    /// An account of a lookup of `node`, which the server has counted: the one that there is, or a new
+    /// one; none where there is no room, or this process has no place. And lookups to be given back,
+    /// of a node whose account it has taken the place of.
+    pub fn take_account(self, node: u64) -> (Option<Account>, Option<ForgetOne>) {
         let Some(bit) = self.bit() else {
             return (None, None);
         };
         let first = (node.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
+        let all = (first..first + TRIES).map(|at| (at % ACCOUNTS) as u32);
+        if let Some(account) = all.clone().find_map(|index| self.join_at(index, node, bit)) {
+            self.count_lookup(account);
+            return (Some(account), None);
+        }
         for evicts in [false, true] {
-            for at in first..first + TRIES {
-                let index = (at % ACCOUNTS) as u32;
+            for index in all.clone() {
                 if let Some((count, evicted)) = self.try_open(index, node, bit, evicts) {
                     return (Some(Account { index, count }), evicted);
                 }
@@ -116,22 +122,61 @@ impl<'a> Shared<'a> {
         (None, None)
     }
 
+    /// The account in word `index`, which `bit` holds from here on, if it is one of `node`: as long as
+    /// somebody holds it, the server has lookups of the node, so its number means what it meant.
+    fn join_at(self, index: u32, node: u64, bit: u64) -> Option<Account> {
+        let [word, of, tie, _] = self.account(index)?;
+        let count = (word.load(SeqCst) >> 48) as u16;
+        let is_its = of.load(SeqCst) == node && tie.load(SeqCst) == tied(node, count);
+        let account = Account { index, count };
+        (is_its && self.join_by(account, bit)).then_some(account)
+    }
+
+    /// The server has counted one more lookup of the node of `account`, which this process holds.
+    pub fn count_lookup(self, account: Account) {
+        if let Some([.., more]) = self.account(account.index) {
+            more.fetch_add(1, SeqCst);
+        }
+    }
+
+    /// Those besides the first: the word says of which account they are.
+    fn lookups(self, account: Account) -> u64 {
+        let more = self
+            .account(account.index)
+            .map_or(0, |[.., more]| more.load(SeqCst));
+        match (more >> 48) as u16 == account.count {
+            true => more & HOLDERS,
+            false => 0,
+        }
+    }
+
     /// The same in word `index`, if nobody holds what it has; where it `evicts`, nobody but what
     /// all remember.
-    fn try_open(self, index: u32, node: u64, bit: u64, evicts: bool) -> Option<(u16, Option<u64>)> {
-        let [word, of, tie] = self.account(index)?;
+    fn try_open(
+        self,
+        index: u32,
+        node: u64,
+        bit: u64,
+        evicts: bool,
+    ) -> Option<(u16, Option<ForgetOne>)> {
+        let [word, of, tie, more] = self.account(index)?;
         let seen = word.load(SeqCst);
         let (before, count) = (of.load(SeqCst), (seen >> 48) as u16);
         let is_known = tie.load(SeqCst) == tied(before, count) && before > 1;
         let (evicted, count) = match seen & HOLDERS {
             0 => (None, count),
             held if held == 1 << CACHE && evicts => {
-                (Some(before).filter(|_| is_known), count.wrapping_add(1))
+                let back = ForgetOne {
+                    nodeid: before,
+                    nlookup: 1 + self.lookups(Account { index, count }),
+                };
+                (Some(back).filter(|_| is_known), count.wrapping_add(1))
             }
             _ => return None,
         };
         let new = u64::from(count) << 48 | bit | 1 << CACHE;
         word.compare_exchange(seen, new, SeqCst, SeqCst).ok()?;
+        more.store(u64::from(count) << 48, SeqCst);
         of.store(node, SeqCst);
         tie.store(tied(node, count), SeqCst);
         Some((count, evicted))
@@ -173,35 +218,41 @@ impl<'a> Shared<'a> {
         })
     }
 
-    fn leave_by(self, account: Account, bit: u64) -> bool {
-        let Some([word, ..]) = self.account(account.index) else {
-            return false;
-        };
-        let left = word.fetch_update(SeqCst, SeqCst, |seen| {
-            let is_it = (seen >> 48) as u16 == account.count && seen & HOLDERS & bit != 0;
+    /// How many lookups are to be given back: `bit` was the last that held the account. Nobody counts
+    /// more of them but who holds it.
+    fn leave_by(self, account: Account, bit: u64) -> Option<u64> {
+        let [word, ..] = self.account(account.index)?;
+        let mut seen = word.load(SeqCst);
+        loop {
+            if (seen >> 48) as u16 != account.count || seen & HOLDERS & bit == 0 {
+                return None;
+            }
             let rest = seen & !bit;
-            // The next account is another.
-            is_it.then_some(match rest & HOLDERS {
-                0 => rest.wrapping_add(1 << 48),
-                _ => rest,
-            })
-        });
-        left.is_ok_and(|seen| seen & HOLDERS & !bit == 0)
+            let (next, back) = match rest & HOLDERS {
+                // The next account is another.
+                0 => (rest.wrapping_add(1 << 48), Some(1 + self.lookups(account))),
+                _ => (rest, None),
+            };
+            match word.compare_exchange(seen, next, SeqCst, SeqCst) {
+                Ok(_) => return back,
+                Err(now) => seen = now,
+            }
+        }
     }
 
-    /// This process does not hold it any more: whether it was the last, which gives the lookup back.
-    pub fn leave(self, account: Account) -> bool {
-        self.bit().is_some_and(|bit| self.leave_by(account, bit))
+    /// This process does not hold it any more: the lookups to be given back, if it was the last.
+    pub fn leave(self, account: Account) -> Option<u64> {
+        self.leave_by(account, self.bit()?)
     }
 
     /// The same of a node that has lost its name: nor is it remembered.
-    pub fn leave_nameless(self, account: Account) -> bool {
+    pub fn leave_nameless(self, account: Account) -> Option<u64> {
         let bit = self.bit().unwrap_or(0);
         self.leave_by(account, bit | 1 << CACHE)
     }
 
     /// Nor do such files.
-    pub fn leave_files(self, account: Account) -> bool {
+    pub fn leave_files(self, account: Account) -> Option<u64> {
         self.leave_by(account, 1 << FILES)
     }
 }
@@ -211,8 +262,8 @@ impl<'a> Shared<'a> {
 pub struct Left {
     /// Open files: node and handle.
     pub files: Vec<(u64, u64)>,
-    /// Nodes of which they had the last lookup.
-    pub nodes: Vec<u64>,
+    /// Nodes of which they had the last lookups, and how many.
+    pub nodes: Vec<(u64, u64)>,
     /// They may have changed what nobody was told of.
     pub changed: bool,
 }
@@ -237,7 +288,7 @@ pub fn end_process(words: &[AtomicU64], identity: u64) -> Left {
             continue;
         }
         for index in 0..ACCOUNTS as u32 {
-            let Some([word, of, tie]) = words.account(index) else {
+            let Some([word, of, tie, _]) = words.account(index) else {
                 continue;
             };
             let seen = word.load(SeqCst);
@@ -247,8 +298,9 @@ pub fn end_process(words: &[AtomicU64], identity: u64) -> Left {
             }
             let (node, tie) = (of.load(SeqCst), tie.load(SeqCst));
             // Who was killed before he had said which node it is leaves it to the server's end.
-            if words.leave(Account { index, count }) && tie == tied(node, count) && node > 1 {
-                left.nodes.push(node);
+            let lookups = words.leave(Account { index, count });
+            if let Some(lookups) = lookups.filter(|_| tie == tied(node, count) && node > 1) {
+                left.nodes.push((node, lookups));
             }
         }
         let changing = words.changing_word(place as usize);

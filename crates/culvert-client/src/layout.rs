@@ -29,14 +29,14 @@ pub const LINK: usize = 7 + LONGEST_TARGET / 8;
 pub const PLACES: usize = 45;
 /// How many accounts there may be at once.
 pub const ACCOUNTS: usize = 16384;
-/// The word, the node, and a sum that says that these belong together.
-pub const ACCOUNT_WORDS: usize = 3;
+/// The word, the node, a sum that says that these belong together, and lookups.
+pub const ACCOUNT_WORDS: usize = 4;
 /// How many words a client wants: 2 MiB hold them.
 pub const WORDS: usize = CHANGING_AT + PLACES;
 const _: () = assert!(WORDS <= 1 << 18);
 pub const NODES: usize = 1024;
 pub const NAMES: usize = 4096;
-pub const CONTENTS: usize = 512;
+pub const CONTENTS: usize = 2048;
 /// Files that are open in several processes at once; what is more is not closed before the end.
 pub const OPENS: usize = 800;
 /// State, handle, node, place, account.
@@ -47,7 +47,7 @@ pub const OPENS_AT: usize = COUNTERS_AT + NODES + NAMES + CONTENTS;
 pub const PLACES_AT: usize = OPENS_AT + OPENS * OPEN_WORDS;
 /// How many changes the process of each place has under way.
 pub const CHANGING_AT: usize = LINKS.end();
-/// Where accounts begin ([`crate::holders`]).
+/// Where accounts begin.
 pub const ACCOUNTS_AT: usize = PLACES_AT + PLACES;
 pub const NAMED: Records = Records {
     start: ACCOUNTS_AT + ACCOUNTS * ACCOUNT_WORDS,

@@ -3,6 +3,7 @@
 use crate::{
     connection::Who,
     core::{Core, opcode},
+    words::CHANGE,
 };
 use alloc::vec::Vec;
 use culvert::{DirectoryEntry, DirectorySink, Errno, Error, FileKind, Result};
@@ -20,6 +21,15 @@ pub struct OpenedAt {
     pub node: u64,
     /// None: the server keeps nothing for open directories (ENOSYS to OPENDIR).
     pub fh: Option<u64>,
+}
+
+/// Where a listing has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// The position.
+    pub at: u64,
+    /// Changes of the directory, before the server said so.
+    pub changes: u64,
 }
 
 impl Core {
@@ -76,14 +86,15 @@ impl Core {
             .map(|_| ())
     }
 
-    /// Gives `sink` the names from position `from` on.
+    /// Gives `sink` the names from position `from` on; where they have ended behind one of them.
     pub fn list(
         &self,
         who: Who,
         at: OpenedAt,
         mut from: u64,
         sink: &mut DirectorySink<'_>,
-    ) -> Result<()> {
+    ) -> Result<Option<Ended>> {
+        let start = from;
         loop {
             let plus = self.takes_plus(at.node, from);
             let read = ReadIn {
@@ -97,17 +108,18 @@ impl Core {
                 false => Operation::Readdir { read },
             };
             let moment = self.before(at.node, b"", None);
+            let changes = self.words().of_node(at.node) / CHANGE;
             let most = read.size as usize;
             let bytes = self.connection.data(who, at.node, &operation, most)?;
             if bytes.is_empty() {
-                return Ok(());
+                let ended = Ended { at: from, changes };
+                return Ok(Some(ended).filter(|_| from != start));
             }
             let names = match plus {
                 true => self.plus(at.node, &bytes, &moment)?,
                 false => plain(&bytes)?,
             };
-            // `atime` may have moved (`fuse_invalidate_atime`, fs/fuse/dir.c).
-            self.words().node_changed(at.node);
+            self.words().node_read(at.node);
             // The kernel would ask for the same again and again (`parse_dirfile`,
             // fs/fuse/readdir.c).
             let last = names.last().ok_or_else(bad)?;
@@ -117,7 +129,7 @@ impl Core {
             from = last.next;
             for name in names {
                 if !self.offer(who, at.node, name, sink)? {
-                    return Ok(());
+                    return Ok(None);
                 }
             }
         }

@@ -126,8 +126,7 @@ impl Core {
         let mut target = self
             .connection
             .data(who, node, &Operation::Readlink {}, 4095)?;
-        // `atime` may have moved.
-        words.node_changed(node);
+        words.node_read(node);
         if let Some(end) = target.iter().position(|&byte| byte == 0) {
             target.truncate(end);
         }

@@ -86,6 +86,7 @@ fn name_gone(words: Shared<'_>, parent: u64, name: &[u8]) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words::CHANGE;
     use alloc::vec::Vec;
 
     fn bytes(parts: &[&[u8]]) -> Vec<u8> {
@@ -98,9 +99,9 @@ mod tests {
         let words = Shared::of(&all);
         let seen = || {
             [
-                words.of_node(5),
+                words.of_node(5) / CHANGE,
                 words.content(5).now(),
-                words.of_node(1),
+                words.of_node(1) / CHANGE,
                 words.name(1, b"x").now(),
                 words.name(1, b"y").now(),
             ]

@@ -2,7 +2,7 @@
 //!
 //! A handle is the server's, and good in every process. A description that the kernel keeps for
 //! several processes (after fork, exec, or by a socket) has one handle, of which each process knows
-//! by its own [`FuseFile`](crate::file::FuseFile): who closes it is decided in the words that all
+//! by its own `FuseFile`: who closes it is decided in the words that all
 //! share. Until nobody holds a description of its node any more it stays open.
 
 use crate::{
@@ -74,9 +74,9 @@ impl Shared<'_> {
             left.files.push((node, fh));
             if let Some(account) = account
                 && !self.has_files(account)
-                && self.leave_files(account)
+                && let Some(lookups) = self.leave_files(account)
             {
-                left.nodes.push(node);
+                left.nodes.push((node, lookups));
             }
         }
         left
@@ -415,11 +415,11 @@ impl Core {
             }
         }
         for account in accounts {
-            if !words.has_files(account) && words.leave_files(account) {
-                self.give_back(alloc::vec![ForgetOne {
-                    nodeid: node,
-                    nlookup: 1
-                }]);
+            if !words.has_files(account)
+                && let Some(nlookup) = words.leave_files(account)
+            {
+                let nodeid = node;
+                self.give_back(alloc::vec![ForgetOne { nodeid, nlookup }]);
             }
         }
     }

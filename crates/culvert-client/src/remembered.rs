@@ -12,7 +12,7 @@
 use crate::{
     holders::Account,
     layout::{ATTRIBUTES, LINK, LONGEST_NAME, LONGEST_TARGET, NAME, Records},
-    words::Shared,
+    words::{Shared, is_read_only},
 };
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -206,14 +206,15 @@ impl<'a> Shared<'a> {
         });
     }
 
-    /// What is remembered of `node`, if that may be believed.
+    /// What is remembered of `node`, if that may be believed; its time of access only where it has
+    /// the stamp that the node has now.
     pub fn remembered_node(self, (now, told): (u64, u64), node: u64) -> Option<NodeRecord> {
         let hash = node.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         let found = self.record::<ATTRIBUTES>(self.attributes(), hash, |record| {
             record.get(2) == Some(&node)
         })?;
         let [_, expires, _, stamp, heard, generation, rest @ ..] = found;
-        if now >= expires || heard != told || stamp != self.of_node(node) {
+        if now >= expires || heard != told || !is_read_only(stamp, self.of_node(node)) {
             return None;
         }
         let [

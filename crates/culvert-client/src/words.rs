@@ -1,7 +1,7 @@
 //! What all clients of a server share, in the words that [`Channel::words`] gives them: what the
 //! server does not have, what has changed, and which files are open in several processes.
 //!
-//! What is cached, by a client or by all ([`crate::remembered`]), is believed while the word of its node or name is what it
+//! What is cached, by a client or by all, is believed while the word of its node or name is what it
 //! was before the server was asked. Whoever has changed something adds to that word before the call
 //! returns. So a process that knows of a change sees it, as in the kernel's one cache, and a hit
 //! costs a load. Several nodes have the same word: too much is asked then, never too little.
@@ -29,6 +29,15 @@ pub const ASKED: usize = 5;
 /// Records that were ever used.
 pub const REMEMBERED: usize = 6;
 
+/// A change of a node's attributes, in what [`Shared::of_node`] counts; 1 is a read, after which only
+/// the time of access may be another. Reads that go over into a change make others ask once more.
+pub const CHANGE: u64 = 1 << 32;
+
+/// Whether nothing but the time of access may have changed between these counts of a node.
+pub const fn is_read_only(then: u64, now: u64) -> bool {
+    then / CHANGE == now / CHANGE
+}
+
 /// The words of [`Channel::words`], or one's own where there are not enough of them.
 pub struct Words {
     own: Box<[AtomicU64]>,
@@ -47,7 +56,7 @@ pub struct Shared<'a> {
     pub words: &'a [AtomicU64],
     /// Others see them.
     pub is_shared: bool,
-    /// This process's place among the holders of nodes ([`crate::holders`]).
+    /// This process's place among the holders of nodes.
     pub place: Option<u32>,
 }
 
@@ -203,7 +212,7 @@ impl<'a> Shared<'a> {
         Counter(self.word(COUNTERS_AT + mixed(node, &[]) % NODES))
     }
 
-    /// How often the attributes of `node` have changed.
+    /// How often the attributes of `node` have changed, by [`CHANGE`]s, and how often it was read.
     pub fn of_node(self, node: u64) -> u64 {
         self.node_word(node).now()
     }
@@ -211,7 +220,14 @@ impl<'a> Shared<'a> {
     /// They have; how often with this.
     pub fn node_changed(self, node: u64) -> u64 {
         Counter(self.word(CHANGES)).changed();
-        self.node_word(node).changed()
+        self.node_word(node).more(CHANGE)
+    }
+
+    /// The server was asked for bytes of `node`: its time of access may have moved
+    /// (`fuse_invalidate_atime`, fs/fuse/dir.c).
+    pub fn node_read(self, node: u64) {
+        Counter(self.word(CHANGES)).changed();
+        self.node_word(node).changed();
     }
 
     /// How often the attributes of any node have changed.
@@ -289,6 +305,11 @@ impl Counter<'_> {
 
     /// One more; how many there are with it.
     pub fn changed(self) -> u64 {
-        self.0.map_or(0, |word| word.fetch_add(1, SeqCst) + 1)
+        self.more(1)
+    }
+
+    fn more(self, count: u64) -> u64 {
+        let add = |word: &AtomicU64| word.fetch_add(count, SeqCst).wrapping_add(count);
+        self.0.map_or(0, add)
     }
 }

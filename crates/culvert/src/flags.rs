@@ -118,6 +118,9 @@ pub struct Capabilities {
     /// A node's number means something only in a process that was given a reference on it: the same
     /// in every process, but another one must find it by its path first.
     pub transient_nodes: bool,
+    /// The time of access in an [`Entry`](crate::Entry) may be an older one: reading has changed it
+    /// since. Who wants it asks [`FileSystem::attributes`](crate::FileSystem::attributes).
+    pub access_time_lags: bool,
     /// Locks of its files exclude those of others who reach them by another way: every open file
     /// has a descriptor of the kernel's ([`File::descriptor`](crate::File::descriptor)), or keeps
     /// locks itself ([`File::set_lock`](crate::File::set_lock) and its kin).

@@ -57,8 +57,8 @@ pub fn end_run(client: &Client, mount: &Path, run: &Path) {
     if !closed(mount, left.files) {
         return;
     }
-    for node in left.nodes {
-        send(client, FORGET, node, ForgetIn { nlookup: 1 }.bytes());
+    for (node, nlookup) in left.nodes {
+        send(client, FORGET, node, ForgetIn { nlookup }.bytes());
     }
 }
 

@@ -84,22 +84,27 @@ fn what_one_process_changes_another_sees_at_once() {
     assert_eq!(file.attributes(&WHO).expect("it is open").links, 0);
 }
 
+/// What a server says of a file, which is believed for so long.
+fn file_entry(node: u64, seconds: u64) -> EntryOut {
+    EntryOut {
+        nodeid: node,
+        entry_valid: seconds,
+        attr_valid: seconds,
+        attr: Attr {
+            mode: 0o100644,
+            nlink: 1,
+            ..Attr::default()
+        },
+        ..EntryOut::default()
+    }
+}
+
 /// A server whose names and attributes are believed for so long.
 fn believed(seconds: u64) -> Server {
     Server::new(move |_, operation| match operation {
         Operation::Lookup { name } => {
             let none = name.bytes() == b"none";
-            let entry = EntryOut {
-                nodeid: if none { 0 } else { 2 },
-                entry_valid: seconds,
-                attr_valid: seconds,
-                attr: Attr {
-                    mode: 0o100644,
-                    nlink: 1,
-                    ..Attr::default()
-                },
-                ..EntryOut::default()
-            };
+            let entry = file_entry(if none { 0 } else { 2 }, seconds);
             Some(replied(entry.bytes()))
         }
         operation if operation.is_answered() => Some(replied(&[])),
@@ -129,9 +134,23 @@ fn time_and_notices_end_belief() {
 }
 
 #[test]
-fn lookups_are_given_back_but_not_what_a_child_of_a_fork_may_have() {
+fn lookups_are_given_back_at_once_when_a_node_is_gone() {
     for forks in [false, true] {
-        let server = believed(0);
+        use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+        let counts = std::sync::Arc::new(AtomicU64::new(0));
+        let counting = std::sync::Arc::clone(&counts);
+        let server = Server::new(move |_, operation| match operation {
+            Operation::Lookup { .. } => {
+                counting.fetch_add(1, SeqCst);
+                Some(replied(file_entry(2, 0).bytes()))
+            }
+            Operation::Forget { forget } => {
+                counting.fetch_sub(forget.nlookup, SeqCst);
+                None
+            }
+            operation if operation.is_answered() => Some(replied(&[])),
+            _ => None,
+        });
         let client = server.client();
         for _ in 0..3 {
             let found = client.lookup(&WHO, client.root(), b"name");
@@ -144,10 +163,16 @@ fn lookups_are_given_back_but_not_what_a_child_of_a_fork_may_have() {
         }
         server.line.counted();
         client.finish();
-        let forgets = server.line.counted().get("Forget").copied();
-        assert_eq!(forgets, (!forks).then_some(1));
+        assert_eq!(server.line.counted().get("Forget"), None);
         // The parent is killed: the node is remembered for others.
         assert_eq!(server.line.gone().nodes, Vec::new());
+        let other = server.client();
+        let found = other.lookup(&WHO, other.root(), b"name");
+        found.expect("it is there");
+        other.forget(culvert::Node(2), 1);
+        other.unlink(&WHO, other.root(), b"name").expect("it goes");
+        assert_eq!(server.line.counted()["Forget"], 1);
+        assert_eq!(counts.load(SeqCst), 0);
     }
 }
 
@@ -262,7 +287,7 @@ fn what_a_killed_process_held_is_held_no_more() {
     one.forget(node, 1);
     assert_eq!(served.line.counted().get("Forget"), None);
     // The second is killed, which was the last.
-    assert_eq!(served.line.gone().nodes, [node.0]);
+    assert_eq!(served.line.gone().nodes, [(node.0, 1)]);
     assert_eq!(served.line.gone(), culvert_client::Left::default());
     std::mem::forget(other);
 }

@@ -100,6 +100,7 @@ fn capabilities(branches: &[Branch], read_only: bool, alone: bool) -> Result<Cap
         hard_links: can(|can| can.hard_links).1,
         checks_permissions: checks,
         transient_nodes: true,
+        access_time_lags: can(|can| can.access_time_lags).1,
         locks: can(|can| can.locks).0,
         polls: can(|can| can.polls).1,
     })

@@ -15,8 +15,8 @@ use culvert_run::memory::{MAX_RW_COUNT, Span};
 use culvert_sys::BorrowedFd;
 pub(super) use culvert_sys::raw::general::O_APPEND;
 
-/// Bytes moved at a time.
-pub(super) const CHUNK: usize = 64 << 10;
+/// Bytes moved at a time: what the kernel reads ahead, which is one request of a FUSE server.
+pub(super) const CHUNK: usize = 128 << 10;
 
 /// An open file to copy from or to.
 #[derive(Clone, Copy)]

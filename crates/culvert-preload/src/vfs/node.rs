@@ -35,7 +35,15 @@ impl On<'_> {
     /// Its attributes.
     pub fn attributes(self) -> Result<Attributes, Errno> {
         match self {
-            Self::Found(found) => existing(found).copied(),
+            Self::Found(found) => {
+                let (known, file_system) = (existing(found)?, self.file_system()?);
+                match file_system.capabilities().access_time_lags {
+                    true => file_system
+                        .attributes(&culvert_run::task::caller(), known.node)
+                        .map_err(|error| error.errno()),
+                    false => Ok(*known),
+                }
+            }
             Self::Held(held) => described(held),
             Self::Node(mount, node) => culvert_cache::looked_at::file_system(mount)?
                 .attributes(&culvert_run::task::caller(), node)
