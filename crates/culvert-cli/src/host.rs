@@ -7,6 +7,7 @@ use crate::{
     prepare, run_directory,
 };
 use culvert::mount::{Mount, decode};
+use culvert_client::notices;
 use culvert_drivers::Environment;
 use culvert_preload::fuse_server::OPTIONS;
 use culvert_run::files::c_string;
@@ -19,7 +20,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread,
 };
@@ -35,7 +36,11 @@ pub fn host(place: &Path) -> Result<u8, Failure> {
     let opened = trust::directory(&c_string(place.as_os_str().as_bytes()), trust::user())
         .map_err(|why| cannot("mount directory", why.to_string()))?;
     let mount = mount(&opened)?;
-    let slots = Slots::open(&opened).map_err(|errno| cannot("slots", errno.text().to_owned()))?;
+    let hears = |words: &[AtomicU64], code, body: &[u8]| {
+        notices::hear(words, code, body) == notices::Heard::Counted
+    };
+    let slots =
+        Slots::open(&opened, hears).map_err(|errno| cannot("slots", errno.text().to_owned()))?;
     let serves = Arc::new(AtomicBool::new(false));
     let (end, ends) = (slots.clone(), serves.clone());
     thread::spawn(move || {

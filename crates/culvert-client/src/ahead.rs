@@ -1,76 +1,72 @@
-//! Bytes of an open file that were read before they were asked for.
+//! How much is read at once where less is asked for (mm/readahead.c).
 
-use alloc::vec::Vec;
-
-/// The bytes, and how long they are what they were.
+/// What was read of an open file last, in pages.
 #[derive(Default)]
 pub struct Ahead {
-    start: u64,
-    bytes: Vec<u8>,
-    /// The file ended behind them.
-    is_end: bool,
-    /// How often the file had changed, and notifications had come.
-    stamp: (u64, u64),
-    until: u64,
-    /// Where the last read has ended: one from there on goes on.
-    next: u64,
-    /// The server lets nothing be believed.
-    pub refused: bool,
+    /// Where the next window begins.
+    end: u64,
+    size: u64,
+    /// The page in which the last read has ended.
+    last: u64,
 }
 
 impl Ahead {
-    /// The `wanted` bytes from `offset` on, or all up to the end of the file; none: they are not
-    /// here, or not believed any more. `stamp`: changes of the file now; the time and notifications.
-    pub fn take(
-        &mut self,
-        offset: u64,
-        wanted: usize,
-        (stamp, (now, told)): (u64, (u64, u64)),
-    ) -> Option<Vec<u8>> {
-        if self.bytes.is_empty() {
-            return None;
-        }
-        if self.stamp != (stamp, told) || now >= self.until {
-            self.bytes = Vec::new();
-            return None;
-        }
-        let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        let rest = self.bytes.get(start..)?;
-        if rest.len() < wanted && !self.is_end {
-            return None;
-        }
-        let taken = rest.get(..wanted.min(rest.len()))?.to_vec();
-        self.next = offset.saturating_add(taken.len() as u64);
-        Some(taken)
-    }
-
-    /// Whether a read at `offset` goes on where the last has ended, or begins at the start.
-    pub fn follows(&self, offset: u64) -> bool {
-        offset == self.next
-    }
-
-    /// The last read has ended at `end`, and nothing is kept of it.
-    pub fn ended(&mut self, end: u64) {
-        self.next = end;
-    }
-
-    /// `bytes` from `start` on were read, of which what lies before `end` was asked for.
-    pub fn keep(
-        &mut self,
-        start: u64,
-        bytes: Vec<u8>,
-        end: u64,
-        is_end: bool,
-        (stamp, told, until): (u64, u64, u64),
-    ) {
-        *self = Self {
-            start,
-            bytes,
-            is_end,
-            stamp: (stamp, told),
-            until,
-            next: end,
-            refused: false,
+    /// How many pages are read from page `index` on, of which `needed` are asked for: more where reads
+    /// follow each other, but at most `most` (`page_cache_sync_ra`).
+    pub fn window(&mut self, index: u64, needed: u64, most: u64) -> u64 {
+        let size = match () {
+            () if self.size > 0 && index == self.end => grown(self.size, most),
+            () if index == 0 || index.wrapping_sub(self.last) <= 1 => first(needed, most),
+            () => needed,
         };
+        let size = size.max(needed);
+        (self.end, self.size) = (index.saturating_add(size), size);
+        size
+    }
+
+    /// A read has ended in page `index`.
+    pub fn read_to(&mut self, index: u64) {
+        self.last = index;
+    }
+}
+
+/// `get_init_ra_size`.
+fn first(needed: u64, most: u64) -> u64 {
+    let size = needed.next_power_of_two();
+    match size {
+        _ if size <= most / 32 => size * 4,
+        _ if size <= most / 4 => size * 2,
+        _ => most,
+    }
+}
+
+/// `get_next_ra_size`.
+fn grown(size: u64, most: u64) -> u64 {
+    match size {
+        _ if size < most / 16 => size * 4,
+        _ if size <= most / 2 => size * 2,
+        _ => most,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_grows_while_reads_follow_each_other() {
+        let mut ahead = Ahead::default();
+        let mut windows = [0; 5];
+        let mut at = 0;
+        for window in &mut windows {
+            *window = ahead.window(at, 1, 32);
+            at += *window;
+            ahead.read_to(at - 1);
+        }
+        assert_eq!(windows, [4, 8, 16, 32, 32]);
+        // Anywhere else, what is asked for.
+        assert_eq!(ahead.window(1000, 2, 32), 2);
+        // A server that wants nothing read ahead.
+        assert_eq!(Ahead::default().window(0, 1, 0), 1);
     }
 }

@@ -181,6 +181,8 @@ pub struct Agreed {
     pub max_write: usize,
     /// The most bytes of one READ, and of a listing.
     pub max_read: usize,
+    /// The most bytes that are read before they are asked for.
+    pub max_readahead: usize,
 }
 
 impl Agreed {
@@ -216,6 +218,7 @@ impl Agreed {
             protocol,
             max_write,
             max_read: most,
+            max_readahead: init.max_readahead as usize,
         })
     }
 

@@ -4,6 +4,7 @@ use crate::{
     attributes::{attributes, duration},
     connection::{Connection, Who},
     nodes::{Back, Before, Entered, Nodes},
+    pages::Pages,
     words::{ASKED, Changing, FOUND, Shared},
 };
 use alloc::vec::Vec;
@@ -81,6 +82,12 @@ impl Core {
             true => Err(Errno::EROFS.into()),
             false => Ok(()),
         }
+    }
+
+    /// The pages that all clients cache; none where others' changes are not heard of.
+    pub fn pages(&self) -> Pages<'_> {
+        let connection = &self.connection;
+        Pages::of(&*connection.channel, self.words(), connection.now())
     }
 
     /// The time, and how many notifications there were.
@@ -209,7 +216,7 @@ impl Core {
         let (words, moment) = (self.words(), self.moment());
         let believed = self.nodes.believed(words, moment, node);
         believed.or_else(|| {
-            let found = self.nodes.take_attributes(words, moment, node)?;
+            let found = self.nodes.take_attributes(words, moment, node, false)?;
             words.count(FOUND, 1);
             Some(found)
         })

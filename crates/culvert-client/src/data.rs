@@ -9,12 +9,6 @@ use culvert_wire::{
     structures::{OutHeader, ReadIn, WriteIn, WriteOut},
 };
 
-/// Bytes that are read at once where less is asked for: what the kernel reads ahead (`VM_READAHEAD_PAGES`).
-const AHEAD: usize = 128 << 10;
-
-/// How long they are believed at most, nanoseconds.
-const LONGEST: u64 = 1_000_000_000;
-
 /// What a message carries from `offset` on.
 fn rest(payload: &Payload<'_>, offset: usize) -> (*mut u8, usize) {
     let offset = offset.min(payload.len());
@@ -26,7 +20,8 @@ fn rest(payload: &Payload<'_>, offset: usize) -> (*mut u8, usize) {
 }
 
 impl FuseFile {
-    fn most(&self) -> usize {
+    /// The most bytes of one READ.
+    pub fn most(&self) -> usize {
         let connection = &self.core.connection;
         let asked = connection.settings.max_read as usize;
         match asked {
@@ -59,72 +54,15 @@ impl FuseFile {
         Ok(done)
     }
 
-    fn was_read(&self, count: usize) {
+    /// The server was asked for `count` bytes.
+    pub fn was_read(&self, count: usize) {
         if count > 0 && !self.flags.no_atime() {
             self.core.words().node_read(self.node);
         }
     }
 
-    /// Until when bytes that are read now may be believed. Attributes that are old are asked for
-    /// again, as the kernel does at a read (`fuse_cache_read_iter`, fs/fuse/file.c).
-    fn believed_until(&self, moment: (u64, u64)) -> Result<u64> {
-        let (words, nodes) = (self.core.words(), &self.core.nodes);
-        let longest = moment.0.saturating_add(LONGEST);
-        let until = nodes.believed_until(words, moment, self.node);
-        if until > moment.0 {
-            return Ok(until.min(longest));
-        }
-        self.core
-            .ask_attributes(self.who()?, self.node, self.handle.fh)?;
-        let until = nodes.believed_until(words, moment, self.node);
-        self.ahead.lock().refused = until <= moment.0;
-        Ok(until.min(longest))
-    }
-
-    /// A small read that goes on where the last one has ended: of bytes that were read with it, or
-    /// with more than is asked for. They are believed while nobody in the run has changed the file,
-    /// and no longer than attributes are.
-    pub fn read_cached(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
-        let wanted = out.remaining();
-        let most = AHEAD.min(self.most());
-        let words = self.core.words();
-        let stamp = words.content(self.node).now();
-        let moment = self.core.moment();
-        let taken = self.ahead.lock().take(offset, wanted, (stamp, moment));
-        if let Some(bytes) = taken {
-            let put = out.put(&bytes)?;
-            return Ok(put);
-        }
-        let (sequential, refused) = {
-            let ahead = self.ahead.lock();
-            (ahead.follows(offset), ahead.refused)
-        };
-        let gains = wanted > 0 && wanted < most / 2 && sequential && !refused;
-        let until = match gains && words.is_shared {
-            true => self.believed_until(moment)?,
-            false => moment.0,
-        };
-        if until <= moment.0 {
-            let done = self.read_through(offset, out)?;
-            self.ahead.lock().ended(offset.saturating_add(done as u64));
-            return Ok(done);
-        }
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(most).map_err(|_| Errno::ENOMEM)?;
-        bytes.resize(most, 0);
-        let mut place = &mut bytes[..];
-        let count = self.read_once(offset, most, &mut place)?;
-        bytes.truncate(count);
-        self.was_read(count);
-        let put = out.put(bytes.get(..wanted.min(count)).unwrap_or_default())?;
-        let end = offset.saturating_add(put as u64);
-        self.ahead
-            .lock()
-            .keep(offset, bytes, end, count < most, (stamp, moment.1, until));
-        Ok(put)
-    }
-
-    fn read_once(&self, offset: u64, wanted: usize, out: &mut dyn Sink) -> Result<usize> {
+    /// One READ of `wanted` bytes.
+    pub fn read_once(&self, offset: u64, wanted: usize, out: &mut dyn Sink) -> Result<usize> {
         let read = ReadIn {
             fh: self.fh(),
             offset,

@@ -45,8 +45,10 @@ pub struct FuseFile {
     /// Whether it was asked if a write takes capabilities.
     capabilities_gone: AtomicBool,
     pub backing: Option<BackingFile>,
-    /// Bytes that were read before they were asked for.
+    /// How much is read ahead.
     pub ahead: Mutex<Ahead>,
+    /// The server lets nothing be believed of it.
+    pub refused: AtomicBool,
 }
 
 /// What goes over to the next program: handle, number, how it is open.
@@ -65,6 +67,11 @@ impl FuseFile {
         })?;
         let mut file = Box::new(Self::of(core, (who, node), handle, flags));
         file.backing = BackingFile::of(&core.connection, &file.handle, flags)?;
+        // `fuse_finish_open`, fs/fuse/file.c.
+        const PAGES_STAY: u32 = OpenOut::KEEP_CACHE | OpenOut::DIRECT_IO | OpenOut::PASSTHROUGH;
+        if handle.how & PAGES_STAY == 0 {
+            core.words().content(node).changed();
+        }
         Ok(file)
     }
 
@@ -80,6 +87,7 @@ impl FuseFile {
             capabilities_gone: AtomicBool::new(false),
             backing: None,
             ahead: Mutex::new(Ahead::default()),
+            refused: AtomicBool::new(false),
         }
     }
 

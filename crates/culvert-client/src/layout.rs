@@ -42,7 +42,7 @@ pub const OPENS: usize = 800;
 /// State, handle, node, place, account.
 pub const OPEN_WORDS: usize = 5;
 
-pub const COUNTERS_AT: usize = 8;
+pub const COUNTERS_AT: usize = 16;
 pub const OPENS_AT: usize = COUNTERS_AT + NODES + NAMES + CONTENTS;
 pub const PLACES_AT: usize = OPENS_AT + OPENS * OPEN_WORDS;
 /// How many changes the process of each place has under way.

@@ -13,7 +13,8 @@
 //! - `nodes` keeps what the server was asked to keep (lookup counts), and what it said for how long;
 //! - `notices` hears what the server says of its own accord;
 //! - `words` is what all clients of a server share, so that each sees what another changes,
-//!   `remembered` what one was told and all believe, `holders` who holds which nodes;
+//!   `remembered` what one was told and all believe, `pages` what one has read, `holders` who holds
+//!   which nodes;
 //! - `filesystem`, `file` and `directory` are the driver API.
 //!
 //! A server's node numbers are the driver's. A server has one session, so all processes of a run
@@ -27,6 +28,7 @@ extern crate alloc;
 mod ahead;
 mod attributes;
 mod backing;
+mod cached;
 pub mod capabilities;
 mod changes;
 mod connection;
@@ -44,6 +46,7 @@ mod lookups;
 mod nodes;
 pub mod notices;
 mod opens;
+mod pages;
 mod remembered;
 mod settings;
 mod words;

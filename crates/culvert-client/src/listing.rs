@@ -3,13 +3,15 @@
 use crate::{
     connection::Who,
     core::{Core, opcode},
-    words::CHANGE,
+    pages::{Key, PAGE, mixed},
+    words::{CHANGE, PAGES_ASKED, PAGES_FOUND},
 };
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use culvert::{DirectoryEntry, DirectorySink, Errno, Error, FileKind, Result};
+use culvert_sys::plain::Packed;
 use culvert_wire::{
     DirectoryEntries, DirectoryEntriesPlus, InitFlags, Malformed, Operation, WireEntry,
-    structures::{EntryOut, FsyncIn, OpenIn, ReadIn, ReleaseIn},
+    structures::{EntryOut, FsyncIn, OpenIn, OpenOut, ReadIn, ReleaseIn},
 };
 
 /// Bytes that are asked for at once: as much as a getdents64(2) of libc takes.
@@ -21,6 +23,8 @@ pub struct OpenedAt {
     pub node: u64,
     /// None: the server keeps nothing for open directories (ENOSYS to OPENDIR).
     pub fh: Option<u64>,
+    /// Its names may be cached (`FOPEN_CACHE_DIR`).
+    pub caches: bool,
 }
 
 /// Where a listing has ended.
@@ -37,7 +41,11 @@ impl Core {
     pub fn open_listing(&self, who: Who, node: u64, flags: u32) -> Result<OpenedAt> {
         self.nodes.directory(node)?;
         if self.connection.lacks(opcode::OPENDIR) {
-            return Ok(OpenedAt { node, fh: None });
+            return Ok(OpenedAt {
+                node,
+                fh: None,
+                caches: true,
+            });
         }
         const O_DIRECTORY: u32 = 0o200000;
         let open = OpenIn {
@@ -48,8 +56,14 @@ impl Core {
             .connection
             .opened(who, node, &Operation::Opendir { open });
         let opened = self.connection.unless_lacking(opcode::OPENDIR, answer)?;
-        let fh = opened.map(|open| open.fh);
-        Ok(OpenedAt { node, fh })
+        if opened.is_some_and(|open| open.open_flags & OpenOut::KEEP_CACHE == 0) {
+            self.words().content(node).changed();
+        }
+        Ok(OpenedAt {
+            node,
+            fh: opened.map(|open| open.fh),
+            caches: opened.is_none_or(|open| open.open_flags & OpenOut::CACHE_DIR != 0),
+        })
     }
 
     /// RELEASEDIR.
@@ -96,30 +110,29 @@ impl Core {
     ) -> Result<Option<Ended>> {
         let start = from;
         loop {
-            let plus = self.takes_plus(at.node, from);
-            let read = ReadIn {
-                fh: at.fh.unwrap_or(0),
-                offset: from,
-                size: MOST.min(self.connection.agreed.max_read) as u32,
-                ..ReadIn::default()
-            };
-            let operation = match plus {
-                true => Operation::Readdirplus { read },
-                false => Operation::Readdir { read },
-            };
-            let moment = self.before(at.node, b"", None);
             let changes = self.words().of_node(at.node) / CHANGE;
-            let most = read.size as usize;
-            let bytes = self.connection.data(who, at.node, &operation, most)?;
-            if bytes.is_empty() {
-                let ended = Ended { at: from, changes };
-                return Ok(Some(ended).filter(|_| from != start));
-            }
+            let belief = match at.caches {
+                true => self.listing_belief(who, at.node, from)?,
+                false => None,
+            };
+            let cached = belief.and_then(|belief| self.cached_listing(at.node, belief));
+            let moment = self.before(at.node, b"", None);
+            let is_cached = cached.is_some();
+            let (plus, bytes) = match cached {
+                Some(bytes) => (false, bytes),
+                None => self.ask_listing(who, at, from)?,
+            };
             let names = match plus {
                 true => self.plus(at.node, &bytes, &moment)?,
                 false => plain(&bytes)?,
             };
-            self.words().node_read(at.node);
+            if let Some(belief) = belief.filter(|_| !is_cached) {
+                self.cache_listing(at.node, belief, &names);
+            }
+            if bytes.is_empty() {
+                let ended = Ended { at: from, changes };
+                return Ok(Some(ended).filter(|_| from != start));
+            }
             // The kernel would ask for the same again and again (`parse_dirfile`,
             // fs/fuse/readdir.c).
             let last = names.last().ok_or_else(bad)?;
@@ -133,6 +146,106 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// READDIR, or READDIRPLUS, which is said.
+    fn ask_listing(&self, who: Who, at: OpenedAt, from: u64) -> Result<(bool, Vec<u8>)> {
+        let plus = self.takes_plus(at.node, from);
+        let read = ReadIn {
+            fh: at.fh.unwrap_or(0),
+            offset: from,
+            size: MOST.min(self.connection.agreed.max_read) as u32,
+            ..ReadIn::default()
+        };
+        let operation = match plus {
+            true => Operation::Readdirplus { read },
+            false => Operation::Readdir { read },
+        };
+        let most = read.size as usize;
+        let bytes = self.connection.data(who, at.node, &operation, most)?;
+        if !bytes.is_empty() {
+            self.words().node_read(at.node);
+        }
+        Ok((plus, bytes))
+    }
+
+    /// What the names of `dir` from position `from` on are believed by, when they are cached
+    /// (`fuse_readdir_cached`, fs/fuse/readdir.c): at its start its attributes are asked for, where
+    /// they are old.
+    fn listing_belief(&self, who: Who, dir: u64, from: u64) -> Result<Option<u64>> {
+        if self.pages().is_empty() {
+            return Ok(None);
+        }
+        let words = self.words();
+        let auto = self.connection.agreed.has(InitFlags::AUTO_INVAL_DATA);
+        if auto && from == 0 {
+            self.attributes(who, dir)?;
+        }
+        let Some((known, _)) = self.nodes.mostly_known(words, self.moment(), dir) else {
+            return Ok(None);
+        };
+        let mtime = known.mtime;
+        let belief = self.belief(dir, &known);
+        Ok(belief.map(|belief| {
+            mixed(&[
+                belief,
+                words.of_node(dir) / CHANGE,
+                mtime.seconds as u64,
+                u64::from(mtime.nanoseconds),
+                from,
+            ])
+        }))
+    }
+
+    /// READDIR's answer as it was cached: its length, then its bytes, in as many pages as it needs.
+    fn cached_listing(&self, node: u64, belief: u64) -> Option<Vec<u8>> {
+        let (pages, words) = (self.pages(), self.words());
+        let mut page = Box::new([0; PAGE / 8]);
+        let (mut bytes, mut wanted) = (Vec::new(), 8);
+        let mut count = 0;
+        while bytes.len() < wanted {
+            let length = pages.get(listing_key(node, belief, count), &mut page)?;
+            bytes.extend_from_slice(page.bytes().get(..length)?);
+            let said = u64::from_ne_bytes(*bytes.first_chunk()?);
+            wanted = usize::try_from(said).ok()?.checked_add(8)?;
+            count += 1;
+            if length == 0 || wanted > 2 * MOST {
+                return None;
+            }
+        }
+        words.count(PAGES_FOUND, count);
+        bytes.truncate(wanted);
+        bytes.drain(..8);
+        Some(bytes)
+    }
+
+    /// Caches `names` as READDIR would have said them.
+    fn cache_listing(&self, node: u64, belief: u64, names: &[Listed<'_>]) {
+        let mut bytes = [0; 8].to_vec();
+        for name in names {
+            let kind = name.kind.map_or(0, |kind| kind as u32 >> 12);
+            let length = name.name.len() as u32;
+            bytes.extend_from_slice(&name.inode.to_ne_bytes());
+            bytes.extend_from_slice(&name.next.to_ne_bytes());
+            bytes.extend_from_slice(&length.to_ne_bytes());
+            bytes.extend_from_slice(&kind.to_ne_bytes());
+            bytes.extend_from_slice(name.name);
+            bytes.resize(bytes.len().next_multiple_of(8), 0);
+        }
+        if bytes.len() > MOST + 8 {
+            return;
+        }
+        let length = bytes.len() as u64 - 8;
+        if let Some(place) = bytes.first_chunk_mut() {
+            *place = length.to_ne_bytes();
+        }
+        let pages = self.pages();
+        let mut count = 0;
+        for bytes in bytes.chunks(PAGE) {
+            pages.put(listing_key(node, belief, count), bytes);
+            count += 1;
+        }
+        self.words().count(PAGES_ASKED, count);
     }
 
     /// `fuse_use_readdirplus`, fs/fuse/readdir.c.
@@ -223,6 +336,15 @@ impl Core {
             Some(error) => Err(error),
             None => Ok(names),
         }
+    }
+}
+
+/// Where page `count` of the names with `belief` lies: behind all pages that a file can have.
+fn listing_key(node: u64, belief: u64, count: u64) -> Key {
+    Key {
+        node,
+        index: 1 << 63 | belief >> 8 << 4 | count,
+        belief,
     }
 }
 

@@ -28,6 +28,12 @@ pub const FOUND: usize = 4;
 pub const ASKED: usize = 5;
 /// Records that were ever used.
 pub const REMEMBERED: usize = 6;
+/// Pages of files and listings that were found in the cache.
+pub const PAGES_FOUND: usize = 7;
+/// Those that the server was asked for.
+pub const PAGES_ASKED: usize = 8;
+/// Places of pages that were ever used.
+pub const PAGES: usize = 9;
 
 /// A change of a node's attributes, in what [`Shared::of_node`] counts; 1 is a read, after which only
 /// the time of access may be another. Reads that go over into a change make others ask once more.
@@ -265,6 +271,12 @@ pub struct Counts {
     pub remembered: u64,
     /// Processes that hold nodes.
     pub processes: u64,
+    /// Pages of files and listings that were found in the cache.
+    pub pages_found: u64,
+    /// Those that the server was asked for.
+    pub pages_asked: u64,
+    /// Those that are in the cache, or were.
+    pub pages: u64,
 }
 
 impl Counts {
@@ -278,6 +290,9 @@ impl Counts {
             asked: words.value(ASKED),
             remembered: words.value(REMEMBERED),
             processes: places.filter(|word| word.load(Relaxed) != 0).count() as u64,
+            pages_found: words.value(PAGES_FOUND),
+            pages_asked: words.value(PAGES_ASKED),
+            pages: words.value(PAGES),
         }
     }
 }

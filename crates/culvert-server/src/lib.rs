@@ -55,5 +55,5 @@ pub use connection::Ended;
 pub use interrupts::interrupted;
 pub use session::Session;
 pub use settings::Settings;
-pub use slots::Slots;
+pub use slots::{Hears, Slots};
 pub use transport::{WAYS, Way, used_capabilities};

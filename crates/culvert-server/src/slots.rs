@@ -8,10 +8,17 @@ use crate::{
 use culvert_slots::{Area, BELL, LARGEST, Message as Request, OUT_HEADER, Server, open_fifo};
 use culvert_sys::{Errno, OwnedFd, fd, fs, process, trust::Opened};
 use culvert_wire::Message;
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 /// `FUSE_NOTIFY_RETRIEVE`, `FUSE_NOTIFY_RESEND` (include/uapi/linux/fuse.h).
 const NEEDS_A_KERNEL: [i32; 2] = [5, 7];
+
+/// Counts a notification (its number and its body), in the words that clients share, as what it
+/// names; false: that is all that they believe.
+pub type Hears = fn(&[AtomicU64], i32, &[u8]) -> bool;
 
 /// The slots of a mount directory, for one thread.
 #[derive(Clone, Debug)]
@@ -24,14 +31,16 @@ struct Shared {
     bell: OwnedFd,
     /// The same, whose reads do not.
     hasty: OwnedFd,
+    hears: Hears,
 }
 
 impl Slots {
-    /// The slots in `directory`. All requests are its owner's.
+    /// The slots in `directory`, of whose clients `hears` knows how they are told. All requests are its
+    /// owner's.
     ///
     /// # Errors
     /// Of [`Area::open`] and open(2).
-    pub fn open(directory: &Opened) -> Result<Self, Errno> {
+    pub fn open(directory: &Opened, hears: Hears) -> Result<Self, Errno> {
         let (bell, hasty) = (open_fifo(directory, BELL)?, open_fifo(directory, BELL)?);
         fd::fcntl(&bell, fd::Command::SETFL, 0)?;
         let owner = (directory.stat().st_uid, process::getegid());
@@ -39,6 +48,7 @@ impl Slots {
             server: Server::new(Area::open(directory)?, owner),
             bell,
             hasty,
+            hears,
         })))
     }
 
@@ -115,7 +125,17 @@ impl Channel for Slots {
         match u64::from_ne_bytes(*unique) {
             0 if NEEDS_A_KERNEL.contains(&error) => Err(io::ErrorKind::Unsupported.into()),
             0 => {
-                self.0.server.notified();
+                let mut body = message
+                    .head()
+                    .get(OUT_HEADER..)
+                    .unwrap_or_default()
+                    .to_vec();
+                for piece in message.pieces() {
+                    body.extend_from_slice(piece);
+                }
+                if !(self.0.hears)(self.0.server.words(), error, &body) {
+                    self.0.server.notified();
+                }
                 Ok(())
             }
             unique => match self.answer(unique, error, message) {

@@ -1,7 +1,8 @@
 //! The memory that clients and server share, and the files of the mount directory that hold it.
 //!
 //! ```text
-//! area    the header, the slots, words that clients share, and a payload for each slot
+//! area    the header, the slots, words that clients share, a payload for each slot, and memory for
+//!         what clients cache
 //! bell    a FIFO: a byte for each request that was posted, which the server's descriptor for
 //!         /dev/fuse reads, so that poll, signals and cancellation are the kernel's own
 //! guard   a FIFO: processes that use slots tell the guardian of themselves
@@ -25,7 +26,7 @@ pub const SLOTS: usize = 128;
 pub const LARGEST: usize = (1 << 20) + 2 * PAGE;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"culvslot");
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// The name of the area in the mount directory.
 pub const AREA: &CStr = c"area";
@@ -122,6 +123,8 @@ pub(crate) struct Header {
     pub posted: [AtomicU64; SLOTS / 64],
     /// Which slots want an INTERRUPT.
     pub interrupts: [AtomicU64; SLOTS / 64],
+    /// How many pages clients may cache.
+    cache: AtomicU32,
 }
 
 /// A request and its reply.
@@ -154,7 +157,12 @@ const WORDS: usize = 1 << 18;
 const WORDS_AT: usize = HEADER + TABLE.next_multiple_of(PAGE);
 const OPENS_AT: usize = WORDS_AT + size_of::<[AtomicU64; WORDS]>();
 const PAYLOADS: usize = OPENS_AT + size_of::<Entries>();
-const SIZE: usize = PAYLOADS + SLOTS * LARGEST;
+const CACHE_AT: usize = PAYLOADS + SLOTS * LARGEST;
+/// The most pages that clients may cache: 64 MiB.
+const MOST_CACHED: usize = 1 << 14;
+/// The part of the free memory that the cache may take.
+const CACHED_PART: u64 = 16;
+const SIZE: usize = CACHE_AT + MOST_CACHED * PAGE;
 const _: () = assert!(size_of::<Header>() <= HEADER && size_of::<Slot>() == 64);
 const _: () = assert!(OPENS_AT.is_multiple_of(PAGE) && PAYLOADS.is_multiple_of(PAGE));
 
@@ -164,6 +172,8 @@ pub struct Area {
     mapping: Mapping,
     /// How much of each payload has its memory, as this process knows.
     secured: [AtomicU32; SLOTS],
+    /// Which pages of the cache have, a bit for each.
+    cached: [AtomicU64; MOST_CACHED / 64],
 }
 
 impl Area {
@@ -189,6 +199,10 @@ impl Area {
         header.version.store(VERSION, Relaxed);
         header.slots.store(SLOTS as u32, Relaxed);
         header.largest.store(LARGEST as u64, Relaxed);
+        // What is free of /dev/shm is also others'.
+        let free = fs::fstatfs(file.borrow()).map_or(0, |found| found.f_bavail as u64);
+        let cache = (free / CACHED_PART).min(MOST_CACHED as u64);
+        header.cache.store(cache as u32, Relaxed);
         header.namespace.store(namespace(), Relaxed);
         header.magic.store(MAGIC, Release);
         Ok(area)
@@ -216,7 +230,12 @@ impl Area {
         let rights = Protection::READ | Protection::WRITE;
         let mapping = Mapping::new(Of::Shared(file, 0), SIZE, rights)?;
         let secured = [const { AtomicU32::new(0) }; SLOTS];
-        Ok(Self { mapping, secured })
+        let cached = [const { AtomicU64::new(0) }; MOST_CACHED / 64];
+        Ok(Self {
+            mapping,
+            secured,
+            cached,
+        })
     }
 
     /// Where it is mapped: address and bytes.
@@ -283,6 +302,34 @@ impl Area {
         }
         secured.fetch_max(length, Relaxed);
         Ok(())
+    }
+
+    /// How many pages clients may cache.
+    #[must_use]
+    pub fn cache_pages(&self) -> usize {
+        (self.header().cache.load(Relaxed) as usize).min(MOST_CACHED)
+    }
+
+    /// The words of `count` pages of the cache from page `first` on; none where there are no such, or
+    /// no memory for them, which before Linux 5.14 is not known.
+    #[must_use]
+    pub fn cached(&self, first: usize, count: usize) -> Option<&[AtomicU64]> {
+        let end = first.checked_add(count)?;
+        if end > self.cache_pages() {
+            return None;
+        }
+        let at = |page: usize| self.mapping.start().wrapping_add(CACHE_AT + page * PAGE);
+        let bit = |page: usize| Some((self.cached.get(page / 64)?, 1_u64 << (page % 64)));
+        let has = |page| bit(page).is_some_and(|(word, bit)| word.load(Relaxed) & bit != 0);
+        if !(first..end).all(has) {
+            populate_write(at(first), count * PAGE).ok()?;
+            for (word, bit) in (first..end).filter_map(bit) {
+                word.fetch_or(bit, Relaxed);
+            }
+        }
+        // SAFETY: within the mapping (`end`), aligned to pages, with memory that was there just now;
+        // all of it is atomic words.
+        Some(unsafe { core::slice::from_raw_parts(at(first).cast(), count * PAGE / 8) })
     }
 
     /// What has become of the server.

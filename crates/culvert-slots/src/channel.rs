@@ -160,6 +160,18 @@ pub trait Channel: Send + Sync {
         &[]
     }
 
+    /// How many pages of memory there are besides for what clients cache; none by default.
+    fn cache_pages(&self) -> usize {
+        0
+    }
+
+    /// The words of `count` of these pages from page `first` on, zero when the first client comes;
+    /// none where there is no memory for them.
+    fn cached(&self, first: usize, count: usize) -> Option<&[AtomicU64]> {
+        let _ = (first, count);
+        None
+    }
+
     /// Tells this client from all others of the server, also from those that were before; 0, the
     /// default: nobody could say when it is gone, so that it shares no lookups with others.
     fn identity(&self) -> u64 {

@@ -562,6 +562,14 @@ impl<H: Held> Channel for Client<H> {
         self.area.words()
     }
 
+    fn cache_pages(&self) -> usize {
+        self.area.cache_pages()
+    }
+
+    fn cached(&self, first: usize, count: usize) -> Option<&[AtomicU64]> {
+        self.area.cached(first, count)
+    }
+
     fn backing(&self, id: i32) -> Result<OwnedFd, Errno> {
         let directory = trust::directory(&self.directory, trust::user());
         crate::backing::open(&directory.map_err(|why| why.errno())?, id)

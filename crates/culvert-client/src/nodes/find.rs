@@ -1,7 +1,7 @@
 //! What is known of names and nodes, and may be believed.
 
 use super::{Back, Found, JUST_NOW, Known, Named, Nodes};
-use crate::words::Shared;
+use crate::words::{Shared, is_read_only};
 use alloc::vec::Vec;
 use culvert::{Attributes, Errno, FileKind, Result};
 use culvert_wire::ROOT_ID;
@@ -19,16 +19,20 @@ impl Nodes {
         table.nodes.get(&node)?.believed(words, now, node)
     }
 
-    /// Until when, from `now` on, what the server said of `node` last may be believed; `now`: not at
-    /// all.
-    pub fn believed_until(&self, words: Shared<'_>, (now, told): (u64, u64), node: u64) -> u64 {
+    /// What was said last of the attributes of `node`, but for its time of access, if nobody has changed
+    /// them; and whether the server lets that be believed still.
+    pub fn mostly_known(
+        &self,
+        words: Shared<'_>,
+        (now, told): (u64, u64),
+        node: u64,
+    ) -> Option<(Attributes, bool)> {
         let mut table = self.0.lock();
         table.told(told);
-        let known = table.nodes.get(&node);
-        match known.filter(|_| words.is_shared) {
-            Some(known) => known.expires.max(now),
-            None => now,
-        }
+        let known = table.nodes.get(&node)?;
+        let unchanged = words.is_shared && is_read_only(known.stamp, words.of_node(node));
+        let attributes = known.attributes.filter(|_| unchanged)?;
+        Some((attributes, now < known.expires))
     }
 
     /// What `name` in `dir` is, if that may be believed.
@@ -131,12 +135,14 @@ impl Nodes {
         Some((Found::Node(attributes), back))
     }
 
-    /// What all remember of the attributes of `node`, which is known here, if that may be believed.
+    /// What all remember of the attributes of `node`, which is known here, if that may be believed; with
+    /// `lags` all but its time of access.
     pub fn take_attributes(
         &self,
         words: Shared<'_>,
         (now, told): (u64, u64),
         node: u64,
+        lags: bool,
     ) -> Option<Attributes> {
         let found = words.remembered_node((now, told), node)?;
         let mut table = self.0.lock();
@@ -145,7 +151,7 @@ impl Nodes {
         }
         let known = table.nodes.get_mut(&node)?;
         let other = known.generation.is_some_and(|is| is != found.generation);
-        if found.stamp != words.of_node(node) {
+        if !lags && found.stamp != words.of_node(node) {
             return None;
         }
         // Under its number there may have been another node since.

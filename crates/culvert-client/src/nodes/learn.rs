@@ -3,10 +3,10 @@
 use super::{Back, Before, Entered, Known, Named, Nodes};
 use crate::{
     remembered::{NameRecord, NodeRecord},
-    words::{Shared, is_read_only},
+    words::{CHANGE, Shared, is_read_only},
 };
 use alloc::vec::Vec;
-use culvert::{Attributes, Errno, Result};
+use culvert::{Attributes, Errno, FileKind, Result};
 use culvert_wire::{ROOT_ID, structures::ForgetOne};
 
 impl Nodes {
@@ -108,8 +108,12 @@ impl Nodes {
             };
         }
         known.references = known.references.saturating_add(u64::from(reference));
-        known.attributes = Some(*attributes);
-        known.stamp = stamp;
+        known.says(words, attributes);
+        // Where others have changed it meanwhile, it is not even what it was last.
+        known.stamp = match steady {
+            true => stamp,
+            false => stamp.wrapping_sub(CHANGE),
+        };
         known.expires = match steady && untold {
             true => entered.attributes_expire,
             false => 0,
@@ -175,7 +179,7 @@ impl Nodes {
         if known.kind != attributes.kind {
             return Err(Errno::EIO.into());
         }
-        known.attributes = Some(*attributes);
+        known.says(words, attributes);
         known.stamp = stamp;
         let steady = same && is_read_only(stamp, words.of_node(node));
         known.expires = if steady { expires } else { 0 };
@@ -192,5 +196,18 @@ impl Nodes {
             });
         }
         Ok(())
+    }
+}
+
+impl Known {
+    /// The server has said so. Where its bytes are others for that, all hear of it
+    /// (`fuse_change_attributes_i`, fs/fuse/inode.c).
+    fn says(&mut self, words: Shared<'_>, attributes: &Attributes) {
+        let of_bytes = |of: &Attributes| (of.size, of.mtime);
+        let before = self.attributes.replace(*attributes);
+        let regular = attributes.kind == FileKind::Regular;
+        if regular && before.is_some_and(|before| of_bytes(&before) != of_bytes(attributes)) {
+            words.content(attributes.node.0).changed();
+        }
     }
 }

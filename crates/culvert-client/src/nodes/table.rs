@@ -1,7 +1,7 @@
 //! The table of nodes and names itself.
 
 use super::{Back, KEPT, Known, Named, Table};
-use crate::words::{Shared, is_read_only};
+use crate::words::{CHANGE, Shared, is_read_only};
 use alloc::vec::Vec;
 use culvert::Attributes;
 use culvert_wire::{ROOT_ID, structures::ForgetOne};
@@ -38,7 +38,10 @@ impl Table {
             self.told = told;
             self.names.clear();
             self.named = 0;
-            self.nodes.values_mut().for_each(|known| known.expires = 0);
+            for known in self.nodes.values_mut() {
+                known.expires = 0;
+                known.stamp = known.stamp.wrapping_sub(CHANGE);
+            }
         }
     }
 

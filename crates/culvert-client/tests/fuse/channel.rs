@@ -22,6 +22,9 @@ use std::{
 /// How long a reply is waited for: a test that hangs says nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Pages that clients may cache.
+const CACHE: usize = 1024;
+
 type Reply = Result<Vec<u8>, Errno>;
 
 /// Sends the bytes of a request.
@@ -36,6 +39,8 @@ pub struct Line {
     /// How many requests of each number were sent.
     counts: Mutex<BTreeMap<u32, u64>>,
     words: Vec<AtomicU64>,
+    /// Pages that clients cache.
+    cache: Vec<AtomicU64>,
     /// Of clients, as they have said them.
     identities: Mutex<Vec<u64>>,
     init: Mutex<[u8; 64]>,
@@ -52,14 +57,16 @@ impl Line {
     /// A line on which requests go by `send`; replies have up to `largest` bytes. Clients share
     /// words where `shares`.
     pub fn new(send: Send, largest: usize, shares: bool) -> Arc<Self> {
-        let words = if shares { WORDS } else { 0 };
+        let (words, cache) = if shares { (WORDS, CACHE * 512) } else { (0, 0) };
+        let zeros = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
         Arc::new(Self {
             send,
             waiting: Mutex::default(),
             unique: AtomicU64::new(2),
             notifications: AtomicU64::new(0),
             counts: Mutex::default(),
-            words: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            words: zeros(words),
+            cache: zeros(cache),
             identities: Mutex::default(),
             init: Mutex::new([0; 64]),
             largest,
@@ -209,6 +216,14 @@ impl Channel for End {
 
     fn words(&self) -> &[AtomicU64] {
         &self.0.words
+    }
+
+    fn cache_pages(&self) -> usize {
+        self.0.cache.len() / 512
+    }
+
+    fn cached(&self, first: usize, count: usize) -> Option<&[AtomicU64]> {
+        self.0.cache.get(first * 512..(first + count) * 512)
     }
 
     fn identity(&self) -> u64 {

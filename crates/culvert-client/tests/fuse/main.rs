@@ -6,4 +6,5 @@ mod channel;
 mod conformance;
 mod hostile;
 mod ours;
+mod pages;
 mod servers;

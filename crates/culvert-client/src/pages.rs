@@ -1,0 +1,176 @@
+//! Pages of files and of listings that all clients of a server cache together, in memory that they
+//! share.
+//!
+//! A page has a head, which says of what node it is and which of its pages, and begins with a sum of
+//! head and page: what two write at once, or what a writer has left half written that was killed, is
+//! none. Nobody locks anything. The head also has a *belief*, one number made of all that must be as
+//! it was when the server was asked: who takes the page makes it anew and compares.
+//!
+//! A page has four places, of which the one goes that was used longest ago. Sixteen pages of a node
+//! that follow each other lie together.
+
+use crate::words::{PAGES, Shared};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use culvert_slots::Channel;
+
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+/// Words of a page.
+const WORDS: usize = PAGE / 8;
+/// Words of a head: sum, when it was used last, node, index, belief, bytes.
+const HEAD: usize = 8;
+/// Heads that a page of memory holds.
+const HEADS: usize = WORDS / HEAD;
+const WAYS: usize = 4;
+/// Pages that lie together.
+const RUN: usize = 16;
+/// How finely the time of use is kept, nanoseconds.
+const TICK: u64 = 1 << 30;
+
+/// A page's place: what it is, and what must be so that it is believed.
+#[derive(Clone, Copy)]
+pub struct Key {
+    pub node: u64,
+    pub index: u64,
+    pub belief: u64,
+}
+
+/// The cache, as it is for one operation.
+#[derive(Clone, Copy)]
+pub struct Pages<'a> {
+    channel: &'a dyn Channel,
+    words: Shared<'a>,
+    now: u64,
+    /// How many there are.
+    count: usize,
+}
+
+/// `all` in one number.
+pub fn mixed(all: &[u64]) -> u64 {
+    all.iter().fold(0x6a09_e667_f3bc_c908, |sum: u64, word| {
+        let mixed = (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 29
+    })
+}
+
+/// A sum of a page's words, in four lanes that do not wait for each other.
+fn sum(head: u64, page: &[u64; WORDS]) -> u64 {
+    let mut lanes = [head, !head, head ^ 0x5bd1, head.rotate_left(17)];
+    let (fours, _) = page.as_chunks::<4>();
+    for four in fours {
+        for (lane, word) in lanes.iter_mut().zip(four) {
+            *lane = (*lane ^ word)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(23);
+        }
+    }
+    // 0: there is none.
+    mixed(&lanes) | 1
+}
+
+impl<'a> Pages<'a> {
+    /// The cache of `channel`; `now`: nanoseconds since some moment.
+    pub fn of(channel: &'a dyn Channel, words: Shared<'a>, now: u64) -> Self {
+        let all = match words.is_shared {
+            true => channel.cache_pages(),
+            false => 0,
+        };
+        let count = all.saturating_sub(all.div_ceil(HEADS)) / RUN * RUN;
+        Self {
+            channel,
+            words,
+            now: now / TICK + 1,
+            count,
+        }
+    }
+
+    /// Whether there is any.
+    pub const fn is_empty(self) -> bool {
+        self.count == 0
+    }
+
+    fn places(self, key: Key) -> impl Iterator<Item = usize> {
+        let runs = (self.count / RUN).max(1) as u64;
+        let (run, at) = (key.index / RUN as u64, key.index as usize % RUN);
+        let place = move |way| (mixed(&[key.node, run, way]) % runs) as usize * RUN + at;
+        (0..WAYS as u64).map(place)
+    }
+
+    fn head(self, place: usize) -> Option<&'a [AtomicU64; HEAD]> {
+        let heads = self.channel.cached(place / HEADS, 1)?;
+        let start = place % HEADS * HEAD;
+        heads.get(start..start + HEAD)?.as_array()
+    }
+
+    fn page(self, place: usize) -> Option<&'a [AtomicU64; WORDS]> {
+        let first = self.channel.cache_pages().div_ceil(HEADS);
+        self.channel.cached(first + place, 1)?.as_array()
+    }
+
+    /// The bytes of the page that `key` says, into `page`: how many it has; none: it is not here.
+    pub fn get(self, key: Key, page: &mut [u64; WORDS]) -> Option<usize> {
+        self.places(key).find_map(|place| {
+            let [sum_of, used, node, index, belief, length, ..] = self.head(place)?;
+            let is_it = node.load(Relaxed) == key.node
+                && index.load(Relaxed) == key.index
+                && belief.load(Relaxed) == key.belief;
+            let (said, length) = (sum_of.load(Relaxed), length.load(Relaxed));
+            if !is_it || said == 0 || length > PAGE as u64 {
+                return None;
+            }
+            for (word, place) in page.iter_mut().zip(self.page(place)?) {
+                *word = place.load(Relaxed);
+            }
+            let head = mixed(&[key.node, key.index, key.belief, length]);
+            if sum(head, page) != said {
+                return None;
+            }
+            if used.load(Relaxed) != self.now {
+                used.store(self.now, Relaxed);
+            }
+            Some(length as usize)
+        })
+    }
+
+    /// Puts `bytes`, at most [`PAGE`], as the page that `key` says.
+    pub fn put(self, key: Key, bytes: &[u8]) {
+        let mut page = [0; WORDS];
+        for (word, bytes) in page.iter_mut().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            if let Some(place) = whole.get_mut(..bytes.len()) {
+                place.copy_from_slice(bytes);
+            }
+            *word = u64::from_ne_bytes(whole);
+        }
+        let order = |&place: &usize| {
+            let Some([sum, used, node, index, ..]) = self.head(place) else {
+                return u64::MAX;
+            };
+            let is_it = node.load(Relaxed) == key.node && index.load(Relaxed) == key.index;
+            match is_it || sum.load(Relaxed) == 0 {
+                true => 0,
+                false => used.load(Relaxed),
+            }
+        };
+        let Some(place) = self.places(key).min_by_key(order) else {
+            return;
+        };
+        let (Some(head), Some(words)) = (self.head(place), self.page(place)) else {
+            return;
+        };
+        let [sum_of, used, node, index, belief, length, ..] = head;
+        if sum_of.swap(0, Relaxed) == 0 {
+            self.words.count(PAGES, 1);
+        }
+        for (place, word) in words.iter().zip(page) {
+            place.store(word, Relaxed);
+        }
+        used.store(self.now, Relaxed);
+        node.store(key.node, Relaxed);
+        index.store(key.index, Relaxed);
+        belief.store(key.belief, Relaxed);
+        length.store(bytes.len() as u64, Relaxed);
+        let head = mixed(&[key.node, key.index, key.belief, bytes.len() as u64]);
+        sum_of.store(sum(head, &page), Relaxed);
+    }
+}
