@@ -289,6 +289,25 @@ os.kill(os.getpid(), 9)'
 }
 
 #[test]
+fn what_one_process_changes_of_a_servers_file_another_sees_however_it_looks() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("two-processes");
+    let program = world().program("two_processes.py");
+    let script = format!("python3 {} {}", program.display(), place.text("target"));
+    for kind in [
+        "type=fuse.bindfs,attr_timeout=60,entry_timeout=60",
+        "type=fuse.bindfs,attr_timeout=0",
+        "type=passthrough,place=host",
+    ] {
+        let done = place.run(kind, &script);
+        assert_eq!(done.status, "exit 0", "{}", done.report());
+        assert_eq!(done.text(), "all is seen\n", "{}", done.report());
+    }
+}
+
+#[test]
 fn a_program_that_waits_for_a_stopped_server_ends_at_ctrl_c() {
     if !installed("bindfs") {
         return;
