@@ -20,6 +20,8 @@ pub struct Elf {
 const STRING_LIMIT: usize = 4096;
 
 const PT_DYNAMIC: u32 = 2;
+const DT_SYMTAB: u64 = 6;
+const DT_GNU_HASH: u64 = 0x6fff_fef5;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
 const DT_RPATH: u64 = 15;
@@ -65,6 +67,58 @@ impl Elf {
             runpath,
         })
     }
+}
+
+/// Whether the shared object in `bytes`, one that no loader is named in, defines a symbol `name`:
+/// what dlsym(3) would find in its table of hashes (DT_GNU_HASH).
+pub fn defines(bytes: &[u8], name: &[u8]) -> bool {
+    let Ok(image) = Image::of_file(bytes) else {
+        return false;
+    };
+    image.interpreter().is_none() && finds(&image, name).unwrap_or(false)
+}
+
+fn finds(image: &Image<'_>, name: &[u8]) -> Option<bool> {
+    let long = |address: u64| {
+        let bytes = image.at(address, 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    };
+    let word = |address: u64| {
+        let bytes = image.at(address, 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    };
+    let dynamic = image
+        .headers
+        .iter()
+        .find(|header| header.kind == PT_DYNAMIC)?;
+    let value = |wanted: u64| {
+        let entries = (0..dynamic.file_size / 16).map(|at| dynamic.address + 16 * at);
+        let mut found = entries.filter(|&entry| long(entry) == Some(wanted));
+        long(found.next()? + 8)
+    };
+    let (hashes, symbols, strings) = (value(DT_GNU_HASH)?, value(DT_SYMTAB)?, value(DT_STRTAB)?);
+    let (count, first, bloom) = (word(hashes)?, word(hashes + 4)?, word(hashes + 8)?);
+    let buckets = hashes + 16 + 8 * u64::from(bloom);
+    let chains = buckets + 4 * u64::from(count);
+    let step = |hash: u32, byte: &u8| hash.wrapping_mul(33).wrapping_add((*byte).into());
+    let hash = name.iter().fold(5381, step);
+    let mut at = word(buckets + 4 * u64::from(hash.checked_rem(count)?))?;
+    while at >= first {
+        let found = word(chains + 4 * u64::from(at - first))?;
+        if found | 1 == hash | 1 {
+            // `Elf64_Sym`: the name is its first word.
+            let string = strings + u64::from(word(symbols + 24 * u64::from(at))?);
+            let rest = image.tail(string)?.strip_prefix(name);
+            if rest.is_some_and(|rest| rest.first() == Some(&0)) {
+                return Some(true);
+            }
+        }
+        if found & 1 != 0 {
+            return Some(false);
+        }
+        at += 1;
+    }
+    Some(false)
 }
 
 #[cfg(test)]

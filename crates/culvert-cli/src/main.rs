@@ -8,6 +8,7 @@
 mod arguments;
 mod base;
 mod completion;
+mod config;
 mod cover;
 mod doctor;
 mod drivers;
@@ -105,6 +106,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Log(wanted) => logs::read(&wanted),
         Command::Plfs(wanted) => plfs::plfs(&wanted),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
+        Command::Config(asked) => print(&config::describe(&asked)?),
+        Command::Program(words) => Err(fuse::run_program(&words)),
         Command::Mount(mount) => match mount.request.driver.as_deref() {
             Some(name) if fuse::is_served(name) => served_by_kernel::mount(*mount),
             _ => {

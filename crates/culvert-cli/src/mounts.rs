@@ -1,6 +1,9 @@
 //! From the mounts as typed to mounts that can be served: types found, paths absolute and checked.
 
-use crate::failure::{Failure, path, reason, shown};
+use crate::{
+    failure::{Failure, path, reason, shown},
+    fuse,
+};
 use culvert::mount::{Mount, Request, is_library, is_url};
 use culvert_drivers::{Source, binding};
 use std::{
@@ -121,6 +124,20 @@ fn absolute(typed: &Path) -> Result<PathBuf, Failure> {
 /// The mount at `target` that `request` asks for, its sources canonical. Of several sources each is
 /// a branch, whose driver is found from what it is.
 pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
+    if let Some(driver) = request.driver.clone()
+        && let Some(served) = fuse::served_type(&driver)
+    {
+        // One without a source is named after its type.
+        if request.source == driver.as_bytes() {
+            request.source = served.clone().into_bytes();
+        }
+        let inside = served.strip_prefix("fuse.").map(Path::new);
+        if inside.is_some_and(|library| library.starts_with(path(&target))) {
+            let wrong = Failure::new(format!("type {driver}: it lies in the target"));
+            return Err(wrong.advice("put it elsewhere"));
+        }
+        request.driver = Some(served);
+    }
     if request
         .driver
         .as_deref()

@@ -30,6 +30,8 @@ pub enum Value {
     Command,
     /// A shell that completion is made for.
     Shell,
+    /// A package of pkg-config(1).
+    Package,
     /// A program, with its own words behind it.
     Program,
 }
@@ -165,6 +167,16 @@ pub const WORDS: &[Word] = &[
         Value::Described,
     ),
     word("doctor", DIAGNOSIS, &[JSON], Value::Program),
+    word(
+        "config",
+        "say what compiles sources for libfuse",
+        &[
+            flag("cflags", Value::None, "the compiler's words"),
+            flag("libs", Value::None, "the linker's words"),
+            flag("pkg-config", Value::Package, "a file of pkg-config"),
+        ],
+        Value::None,
+    ),
     word("help", "say more about a command", &[], Value::Command),
     word("version", "say which version this is", &[], Value::None),
     word(
@@ -207,6 +219,7 @@ pub fn choices(value: Value) -> Vec<&'static str> {
             .collect(),
         Value::Command => WORDS.iter().map(|word| word.name).collect(),
         Value::Shell => SHELLS.to_vec(),
+        Value::Package => vec!["culvert", "fuse", "fuse3"],
         _ => Vec::new(),
     }
 }

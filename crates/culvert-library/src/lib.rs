@@ -9,8 +9,12 @@ mod load;
 
 use culvert::mount::Mount;
 use culvert::path::PathAdapter;
-use culvert::{FileSystem, Result};
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+use culvert::{Errno, Error, FileSystem, Result};
+use std::{
+    ffi::{CString, OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
 
 /// The file system of `mount`, whose type is the path of a library, in this process.
 ///
@@ -23,4 +27,18 @@ pub fn open(mount: &Mount) -> Result<Box<dyn FileSystem>> {
     let functions = load::load(path, culvert_sys::process::geteuid() == 0).map_err(within)?;
     let library = driver::Library::begin(functions, mount).map_err(within)?;
     Ok(Box::new(PathAdapter::new(library)))
+}
+
+/// Becomes the program that the shared object at `path` is: its `main` is called with `words`, and
+/// finds what it needs in the library at `api`. Comes back only with the reason why not.
+pub fn run(path: &Path, api: &Path, words: &[OsString]) -> Error {
+    let words = words.iter().map(|word| CString::new(word.as_bytes()));
+    let Ok(words) = words.collect::<std::result::Result<Vec<_>, _>>() else {
+        return Errno::EINVAL.into();
+    };
+    let superuser = culvert_sys::process::geteuid() == 0;
+    match load::run(path, api, superuser, &words) {
+        Ok(never) => match never {},
+        Err(error) => error,
+    }
 }

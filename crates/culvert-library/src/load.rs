@@ -3,6 +3,7 @@
 use crate::abi::{Driver, VERSION};
 use culvert::{Errno, Error, Result};
 use std::{
+    convert::Infallible,
     ffi::{CStr, CString, c_char, c_int, c_void},
     fs::{self, File, Metadata},
     os::{
@@ -25,6 +26,9 @@ unsafe extern "C" {
 }
 
 const RTLD_NOW: c_int = 2;
+const RTLD_GLOBAL: c_int = 0x100;
+/// `main` of a program.
+type Main = unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char) -> c_int;
 const O_NONBLOCK: i32 = 0o4000;
 /// What a library defines.
 const SYMBOL: &CStr = c"culvert_driver";
@@ -41,6 +45,20 @@ fn refused(why: impl Into<String>) -> Error {
 /// # Errors
 /// With the reason: it cannot be opened or loaded, is no driver, or of another version.
 pub fn load(path: &Path, superuser: bool) -> Result<Driver> {
+    let library = opened(path, superuser, RTLD_NOW)?;
+    // SAFETY: a library that was opened, and a string.
+    let symbol = unsafe { dlsym(library, SYMBOL.as_ptr()) };
+    if symbol.is_null() {
+        let name = SYMBOL.to_string_lossy();
+        return Err(refused(format!(
+            "no driver: it does not define {name} (culvert/driver.h)"
+        )));
+    }
+    table(symbol.cast())
+}
+
+/// The library at `path`, loaded. To `superuser` it must be closed to all others.
+fn opened(path: &Path, superuser: bool, flags: c_int) -> Result<*mut c_void> {
     let failed = |error: std::io::Error| {
         let errno = error.raw_os_error().unwrap_or(Errno::EIO.raw());
         Error::from(Errno::new(errno))
@@ -63,19 +81,40 @@ pub fn load(path: &Path, superuser: bool) -> Result<Driver> {
     let by_descriptor = || CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
     let place = by_path.or_else(by_descriptor).ok_or(Errno::EINVAL)?;
     // SAFETY: a string; the library's constructors are its author's, as all that it does is.
-    let library = unsafe { dlopen(place.as_ptr(), RTLD_NOW) };
+    let library = unsafe { dlopen(place.as_ptr(), flags) };
     if library.is_null() {
         return Err(refused(last_error(&place)));
     }
-    // SAFETY: a library that was opened, and a string.
-    let symbol = unsafe { dlsym(library, SYMBOL.as_ptr()) };
-    if symbol.is_null() {
-        let name = SYMBOL.to_string_lossy();
-        return Err(refused(format!(
-            "no driver: it does not define {name} (culvert/driver.h)"
-        )));
+    Ok(library)
+}
+
+/// Calls `main` of the library at `path` with `words`, when the one at `api` is there for it; ends
+/// the process as a program ends.
+///
+/// # Errors
+/// With the reason: one cannot be opened or loaded, or has no `main`.
+pub fn run(path: &Path, api: &Path, superuser: bool, words: &[CString]) -> Result<Infallible> {
+    unsafe extern "C" {
+        static environ: *const *const c_char;
+        /// exit(3).
+        fn exit(status: c_int) -> !;
     }
-    table(symbol.cast())
+    opened(api, superuser, RTLD_NOW | RTLD_GLOBAL)
+        .map_err(|error| error.within(&api.display().to_string()))?;
+    let library = opened(path, superuser, RTLD_NOW)?;
+    // SAFETY: a library that was opened, and a string.
+    let symbol = unsafe { dlsym(library, c"main".as_ptr()) };
+    if symbol.is_null() {
+        return Err(refused("no program: it does not define main"));
+    }
+    let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    // SAFETY: a main function, whose words and variables live as long as the process; then the end,
+    // as the C library's start-up code has it.
+    unsafe {
+        let main = std::mem::transmute::<*mut c_void, Main>(symbol);
+        exit(main(words.len() as c_int, pointers.as_ptr(), environ))
+    }
 }
 
 /// `path` for dlopen(3), where it is still that of the file `found`, and taken as it is: without a

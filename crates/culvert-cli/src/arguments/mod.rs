@@ -1,5 +1,6 @@
 //! The command line: what the user asked for, in his own words, nothing looked at yet.
 
+mod config;
 mod log;
 mod mount;
 pub mod mount_helper;
@@ -71,6 +72,10 @@ pub enum Command {
         /// The one driver to describe.
         name: Option<String>,
     },
+    /// `culvert config`.
+    Config(crate::config::Config),
+    /// A FUSE server that is a shared object, and its words.
+    Program(Vec<OsString>),
     /// `culvert doctor [--json] [-- COMMAND]`.
     Doctor {
         /// The program to look at, with its arguments.
@@ -89,6 +94,7 @@ Usage: culvert run [-v SOURCE:TARGET[:OPTIONS]]... [--] COMMAND...
        culvert plfs COMMAND CONTAINER
        culvert drivers [TYPE]
        culvert doctor [--json] [-- COMMAND...]
+       culvert config [--cflags] [--libs]
        culvert help [COMMAND]
        culvert version
        culvert completion bash|zsh|fish
@@ -105,6 +111,7 @@ Runs programs on file systems that live in the program's own process.
   drivers  list the file systems there are, or describe one
   doctor   say what works on this machine and why not; with a command:
            how it would be intercepted
+  config   say what compiles sources for libfuse against Culvert
   help     say more about a command
   version  say which version this is
   completion
@@ -236,6 +243,11 @@ where
                 Some(Arg::Value(directory)) => Ok(Command::Host(directory.into())),
                 _ => Err(Failure::new("no mount directory given")),
             },
+            Some(fuse::PROGRAM) => {
+                let words = parser.raw_args().map_err(|error| bad(&error, ""))?;
+                Ok(Command::Program(words.collect()))
+            }
+            Some("config") => config::config(&mut parser),
             Some("log") => log::log(&mut parser),
             Some("plfs") => plfs::plfs(&mut parser),
             Some("mount") => mount::mount(&mut parser),

@@ -134,6 +134,9 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 .map_err(|error| Failure::new(error.to_string()))?
         }
     };
+    if let Some(served) = request.driver.as_deref().and_then(fuse::served_type) {
+        request.driver = Some(served);
+    }
     // Words of mount(8) that are the kernel's, not the driver's. Of each pair the last one holds:
     // mount(8) puts what `user` implies in front.
     let is_served = |request: &Request| request.driver.as_deref().is_some_and(fuse::is_served);

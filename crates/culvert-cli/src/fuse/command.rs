@@ -56,16 +56,25 @@ pub fn words(
         return Err(Failure::new("type fuse needs the server's command")
             .advice("give command='NAME … %m', or type=fuse.NAME"));
     }
-    let found = program::find(OsStr::new(name)).map_err(|failure| failure.status(FAILED))?;
     let called = Path::new(name).file_name().unwrap_or_default();
     let form = OTHERS.iter().find(|(other, _)| called == OsStr::new(other));
     let list = list(options);
-    let mut words: Vec<OsString> = vec![found.into()];
+    let loaded = super::program::words(name)?;
+    let is_loaded = loaded.is_some();
+    let mut words: Vec<OsString> = match loaded {
+        Some(words) => words,
+        None => {
+            let found = program::find(OsStr::new(name));
+            vec![found.map_err(|failure| failure.status(FAILED))?.into()]
+        }
+    };
     let option = |list: Vec<u8>| ["-o".into(), OsString::from_vec(list)];
     for word in form.map_or(USUAL, |(_, form)| form) {
         match *word {
             // One that has none is named after its type.
             "%s" if mount.source == mount.driver.as_bytes() => {}
+            // mount(8) wants a word there.
+            "%s" if is_loaded && mount.source == b"none" => {}
             "%s" => words.push(path(&mount.source).into()),
             "%f" if by == By::Run => words.push(DEVICE_PATH.into()),
             "%m" | "%f" => words.push(target.into()),

@@ -1,0 +1,61 @@
+//! FUSE servers that are shared objects: sources for libfuse that were compiled against Culvert's
+//! headers, whose `main` is called in a process of its own.
+
+use crate::{
+    config, elf,
+    failure::{Failure, shown},
+    own_path::own_path,
+};
+use culvert::mount::is_library;
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    path::Path,
+};
+
+/// The word with which the command becomes such a server. Not for users.
+pub const PROGRAM: &str = "run-fuse-program";
+
+/// Whether the file at `path` is a shared object with a `main`, and no driver of
+/// `culvert/driver.h`.
+fn is_program(path: &Path) -> bool {
+    let Ok(bytes) = fs::read(path) else {
+        return false;
+    };
+    elf::defines(&bytes, b"main") && !elf::defines(&bytes, b"culvert_driver")
+}
+
+/// The type of the server that library `driver` is; none: it is none.
+pub fn served_type(driver: &str) -> Option<String> {
+    if !is_library(driver) {
+        return None;
+    }
+    let path = fs::canonicalize(driver)
+        .ok()
+        .filter(|path| is_program(path))?;
+    Some(format!("fuse.{}", path.to_str()?))
+}
+
+/// The words that start server `name`, if it is a shared object.
+pub fn words(name: &str) -> Result<Option<Vec<OsString>>, Failure> {
+    if !name.contains('/') || !is_program(Path::new(name)) {
+        return Ok(None);
+    }
+    let own =
+        own_path().map_err(|error| Failure::new(format!("cannot tell what a host is: {error}")))?;
+    Ok(Some(vec![own.into(), PROGRAM.into(), name.into()]))
+}
+
+/// Becomes the server that `words` name and give words to; comes back only with the reason why not.
+pub fn run(words: &[OsString]) -> Failure {
+    let path = Path::new(words.first().map_or(OsStr::new(""), OsString::as_os_str));
+    let name = path.file_name().unwrap_or_default();
+    let name = std::ffi::CString::new(name.as_encoded_bytes()).unwrap_or_default();
+    let _ = culvert_sys::process::set_name(&name);
+    let api = match config::library() {
+        Ok(api) => api,
+        Err(failure) => return failure,
+    };
+    let error = culvert_library::run(path, &api, words);
+    Failure::new(format!("{}: {error}", shown(path)))
+}

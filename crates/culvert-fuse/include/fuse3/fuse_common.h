@@ -1,0 +1,1 @@
+#include "../fuse_common.h"

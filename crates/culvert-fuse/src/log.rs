@@ -1,0 +1,44 @@
+//! Messages: to standard error, or to the file system's own function.
+
+use std::{
+    ffi::{c_char, c_int, c_void},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+/// `va_list`, which is an array in C, so a pointer to its first element here.
+type Arguments = *mut c_void;
+type Function = unsafe extern "C" fn(c_int, *const c_char, Arguments);
+
+static FUNCTION: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C" {
+    static stderr: *mut libc::FILE;
+    fn vfprintf(file: *mut libc::FILE, format: *const c_char, arguments: Arguments) -> c_int;
+}
+
+#[unsafe(export_name = "culvert_fuse_set_log_func")]
+extern "C" fn set_log_func(function: Option<Function>) {
+    FUNCTION.store(function.map_or(0, |function| function as usize), Relaxed);
+}
+
+#[unsafe(export_name = "culvert_fuse_vlog")]
+unsafe extern "C" fn vlog(level: c_int, format: *const c_char, arguments: Arguments) {
+    match FUNCTION.load(Relaxed) {
+        // SAFETY: format and arguments are the caller's, who has promised that they fit.
+        0 => unsafe {
+            vfprintf(stderr, format, arguments);
+        },
+        function => {
+            // SAFETY: what `set_log_func` was given.
+            let function = unsafe { std::mem::transmute::<usize, Function>(function) };
+            // SAFETY: as above.
+            unsafe { function(level, format, arguments) }
+        }
+    }
+}
+
+/// Says `text` on standard error.
+pub fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "fuse: {text}");
+}
