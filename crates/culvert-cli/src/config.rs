@@ -1,7 +1,7 @@
 //! What compilers and linkers are told so that sources for libfuse find its interface here.
 
 use crate::failure::{Failure, shown};
-use crate::run::own_path;
+use crate::own_path::own_path;
 use std::path::{Path, PathBuf};
 
 /// The library that has the interface.
@@ -64,7 +64,8 @@ fn headers() -> Result<[PathBuf; 2], Failure> {
 
 /// The first of `names`, from the command's directory, that there is.
 fn place(what: &str, names: &[PathBuf]) -> Result<PathBuf, Failure> {
-    let own = own_path()?;
+    let own = own_path()
+        .map_err(|error| Failure::new(format!("cannot tell where culvert itself lies: {error}")))?;
     let here = own.parent().unwrap_or(Path::new("/"));
     let mut found = names.iter().map(|name| here.join(name).canonicalize());
     found.find_map(Result::ok).ok_or_else(|| {

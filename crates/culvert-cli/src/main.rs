@@ -33,6 +33,7 @@ mod run;
 mod run_again;
 mod run_directory;
 mod served_by_kernel;
+mod shared_object;
 mod stored_images;
 mod umask;
 mod verdict;
@@ -107,7 +108,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Plfs(wanted) => plfs::plfs(&wanted),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
         Command::Config(asked) => print(&config::describe(&asked)?),
-        Command::Program(words) => Err(fuse::run_program(&words)),
+        Command::Program(words) => Err(shared_object::run(&words)),
         Command::Mount(mount) => match mount.request.driver.as_deref() {
             Some(name) if fuse::is_served(name) => served_by_kernel::mount(*mount),
             _ => {

@@ -2,7 +2,7 @@
 
 use crate::{
     failure::{Failure, path, reason, shown},
-    fuse,
+    shared_object,
 };
 use culvert::mount::{Mount, Request, is_library, is_url};
 use culvert_drivers::{Source, binding};
@@ -125,7 +125,7 @@ fn absolute(typed: &Path) -> Result<PathBuf, Failure> {
 /// a branch, whose driver is found from what it is.
 pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
     if let Some(driver) = request.driver.clone()
-        && let Some(served) = fuse::served_type(&driver)
+        && let Some(served) = shared_object::served_type(&driver)
     {
         // One without a source is named after its type.
         if request.source == driver.as_bytes() {

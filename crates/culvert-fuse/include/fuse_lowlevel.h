@@ -200,8 +200,10 @@ int fuse_lowlevel_notify_inval_inode(CULVERT_FUSE_TO, fuse_ino_t ino, off_t offs
     CULVERT_FUSE("notify_inval_inode");
 int fuse_lowlevel_notify_inval_entry(CULVERT_FUSE_TO, fuse_ino_t parent, const char *name,
                                      size_t length) CULVERT_FUSE("notify_inval_entry");
+/* Some versions have flags behind the length, of which there is one. */
+enum fuse_expire_flags { FUSE_LL_EXPIRE_ONLY = (1 << 0) };
 int fuse_lowlevel_notify_expire_entry(CULVERT_FUSE_TO, fuse_ino_t parent, const char *name,
-                                      size_t length) CULVERT_FUSE("notify_expire_entry");
+                                      size_t length, ...) CULVERT_FUSE("notify_expire_entry");
 int fuse_lowlevel_notify_delete(CULVERT_FUSE_TO, fuse_ino_t parent, fuse_ino_t child,
                                 const char *name, size_t length) CULVERT_FUSE("notify_delete");
 int fuse_lowlevel_notify_store(CULVERT_FUSE_TO, fuse_ino_t ino, off_t offset,

@@ -1,8 +1,12 @@
 //! The structures of the headers in `include/`.
 
-use crate::request::Req;
 use libc::{dev_t, flock, gid_t, iovec, mode_t, off_t, pid_t, stat, timespec, uid_t};
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
+
+/// `struct fuse_req`, which the file system has the address of alone.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Req([u8; 0]);
 
 /// `struct fuse_file_info`.
 #[repr(C)]

@@ -7,6 +7,7 @@ use crate::{
     high::{self, Fuse},
     log,
     option_list::{Taken, Word, number, take},
+    serving,
     session::duplicated,
     signals, threads,
 };
@@ -234,7 +235,7 @@ static PARENT: Mutex<()> = Mutex::new(());
 
 #[unsafe(export_name = "culvert_fuse_daemonize")]
 pub unsafe extern "C" fn daemonize(foreground: c_int) -> c_int {
-    let _one = crate::request::locked(&PARENT);
+    let _one = crate::mutex::locked(&PARENT);
     if foreground != 0 {
         let _ = libc::chdir(c"/".as_ptr());
         return 0;
@@ -358,7 +359,7 @@ unsafe fn main(
             break 'ran status::NO_HANDLERS;
         }
         let served = match line.single_thread {
-            true => session.serve_alone(),
+            true => serving::alone(session),
             // Version 2 has no limit.
             false if version < 30 => threads::serve(session, None),
             false => threads::serve(session, Some(line.config)),

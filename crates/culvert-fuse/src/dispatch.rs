@@ -1,11 +1,12 @@
 //! From a request of the protocol to a function of the file system's.
 
 use crate::{
-    abi::{Buf, BufVec, Ctx, FileInfo, ForgetData},
+    abi::{Buf, BufVec, Ctx, FileInfo, ForgetData, Req},
     connection, files,
+    mutex::locked,
     notify::PollHandle,
     reply,
-    request::{Req, locked, send},
+    request::{Asked, send},
     session::Session,
 };
 use culvert_wire::{
@@ -35,10 +36,15 @@ pub fn serve(session: &'static Session, bytes: &[u8]) {
         }
     };
     let header = request.header;
+    if session.debug {
+        let name = Operation::name(header.opcode);
+        let (unique, node) = (header.unique, header.nodeid);
+        crate::log::say(&format!("request {unique}: {name} of node {node}"));
+    }
     match request.operation {
         Operation::Init { init } => connection::begin(session, header.unique, &init),
         Operation::Interrupt { interrupt } => {
-            if !Req::interrupt(session, interrupt.unique) {
+            if !Asked::interrupt(session, interrupt.unique) {
                 // Nobody has it in hand yet, or any more; then nobody hears this answer.
                 send(session, header.unique, Answer::Error(libc::EAGAIN));
             }
@@ -78,7 +84,7 @@ fn begin(session: &'static Session, header: &InHeader, umask: u32) -> *mut Req {
         pid: header.pid as i32,
         umask,
     };
-    Req::begin(session, header.unique, ctx, header.opcode)
+    Asked::begin(session, header.unique, ctx)
 }
 
 fn text(bytes: &[u8]) -> *const c_char {
@@ -225,14 +231,14 @@ unsafe fn call(session: &'static Session, header: &InHeader, operation: &Operati
             file.flags = open.flags as c_int;
             match table.open {
                 Some(_) => ask!(open(node, &raw mut file)),
-                None => opened(session, req, &raw mut file),
+                None => opened(session, header.opcode, req, &raw mut file),
             }
         }
         Operation::Opendir { open } => {
             file.flags = open.flags as c_int;
             match table.opendir {
                 Some(_) => ask!(opendir(node, &raw mut file)),
-                None => opened(session, req, &raw mut file),
+                None => opened(session, header.opcode, req, &raw mut file),
             }
         }
         Operation::Read { read } => {
@@ -463,12 +469,12 @@ fn locking(asked: &LkIn) -> FileInfo {
 
 /// An open file of a file system that has no function for opening. A kernel that knows that none is
 /// needed is told so.
-fn opened(session: &Session, req: *mut Req, file: *mut FileInfo) {
+fn opened(session: &Session, opcode: u32, req: *mut Req, file: *mut FileInfo) {
     const NO_OPEN: u32 = 1 << 17;
     const NO_OPENDIR: u32 = 1 << 24;
     // SAFETY: the request has not ended; a file on the caller's stack.
     unsafe {
-        let bit = match (*req).opcode {
+        let bit = match opcode {
             14 => NO_OPEN,
             _ => NO_OPENDIR,
         };

@@ -4,7 +4,7 @@
 use crate::{
     abi::{Buf, BufVec},
     buffers,
-    request::locked,
+    mutex::locked,
     session::Session,
 };
 use culvert_wire::{

@@ -2,10 +2,10 @@
 #![allow(unsafe_op_in_unsafe_fn)] // C calls: what it promises stands in fuse_lowlevel.h.
 
 use crate::{
-    abi::{Buf, BufVec, EntryParam, FileInfo},
+    abi::{Buf, BufVec, EntryParam, FileInfo, Req},
     buffers,
     files::{attr, attr_out, entry_out, open_out, statfs_out},
-    request::{Req, answer, send},
+    request::{Asked, answer, send},
 };
 use culvert_wire::{
     Answer, Data, DirectoryWriter, WireEntry,
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn reply_err(req: *mut Req, error: c_int) -> c_int {
 
 #[unsafe(export_name = "culvert_fuse_reply_none")]
 pub unsafe extern "C" fn reply_none(req: *mut Req) {
-    drop(Req::end(req));
+    drop(Asked::end(req));
 }
 
 #[unsafe(export_name = "culvert_fuse_reply_entry")]
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn reply_lseek(req: *mut Req, offset: off_t) -> c_int {
 
 /// Ends request `req`, which nobody has a function for.
 pub unsafe fn missing(req: *mut Req) {
-    let own = Req::end(req);
+    let own = Asked::end(req);
     send(own.session, own.unique, Answer::Error(libc::ENOSYS));
 }
 

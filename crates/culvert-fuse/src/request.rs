@@ -1,43 +1,40 @@
 //! A request that the file system has in hand: `struct fuse_req`.
 #![allow(unsafe_op_in_unsafe_fn)] // C calls: what it promises stands in fuse_lowlevel.h.
 
-use crate::{abi::Ctx, session::Session};
+use crate::{
+    abi::{Ctx, Req},
+    mutex::locked,
+    session::Session,
+};
 use culvert_wire::{Answer, Reply};
 use std::{
     ffi::{c_int, c_void},
     io,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
 };
 
 type Interrupt = unsafe extern "C" fn(*mut Req, *mut c_void);
 
-/// A request; it ends with its reply.
-pub struct Req {
+/// What is known of a request; it ends with its reply.
+pub struct Asked {
     pub session: &'static Session,
     pub unique: u64,
     pub ctx: Ctx,
-    pub opcode: u32,
     interrupt: Mutex<(bool, Option<(Interrupt, usize)>)>,
 }
 
-/// The value, whoever has died with it.
-pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Req {
+impl Asked {
     /// The request `unique`, entered among those that can be interrupted.
-    pub fn begin(session: &'static Session, unique: u64, ctx: Ctx, opcode: u32) -> *mut Self {
+    pub fn begin(session: &'static Session, unique: u64, ctx: Ctx) -> *mut Req {
         let interrupt = Mutex::new((false, None));
         let own = Box::into_raw(Box::new(Self {
             session,
             unique,
             ctx,
-            opcode,
             interrupt,
         }));
         locked(&session.in_hand).insert(unique, own as usize);
-        own
+        own.cast()
     }
 
     /// The caller of request `unique` has a signal; whether it is in hand.
@@ -55,16 +52,17 @@ impl Req {
         };
         if let Some((function, data)) = told {
             // SAFETY: the file system's own function, for its request, which has not ended.
-            unsafe { function(own, data as *mut c_void) };
+            unsafe { function(own.cast(), data as *mut c_void) };
         }
         true
     }
 
-    /// Ends the request at `own`, of which nobody else has anything any more.
+    /// Ends request `req`, of which nobody else has anything any more.
     ///
     /// # Safety
     /// It was made by [`Self::begin`] and has not ended.
-    pub unsafe fn end(own: *mut Self) -> Box<Self> {
+    pub unsafe fn end(req: *mut Req) -> Box<Self> {
+        let own = req.cast::<Self>();
         locked(&(*own).session.in_hand).remove(&(*own).unique);
         Box::from_raw(own)
     }
@@ -75,13 +73,19 @@ impl Req {
 /// # Safety
 /// A request that has not ended.
 pub unsafe fn answer(req: *mut Req, answer: Answer<'_>) -> c_int {
-    let own = Req::end(req);
+    let own = Asked::end(req);
     send(own.session, own.unique, answer)
 }
 
 /// Replies to request `unique`.
 pub fn send(session: &Session, unique: u64, answer: Answer<'_>) -> c_int {
     let reply = Reply { unique, answer };
+    if session.debug {
+        crate::log::say(&match answer {
+            Answer::Error(errno) => format!("reply {unique}: error {errno}"),
+            _ => format!("reply {unique}"),
+        });
+    }
     let sent = match reply.encode(&session.protocol()) {
         Ok(message) => session.send(&message),
         Err(_) => Err(io::ErrorKind::InvalidInput.into()),
@@ -106,18 +110,18 @@ pub fn send(session: &Session, unique: u64, answer: Answer<'_>) -> c_int {
 }
 
 #[unsafe(export_name = "culvert_fuse_req_userdata")]
-unsafe extern "C" fn userdata(req: *mut Req) -> *mut c_void {
-    (*req).session.data
+pub unsafe extern "C" fn userdata(req: *mut Req) -> *mut c_void {
+    (*req.cast::<Asked>()).session.data
 }
 
 #[unsafe(export_name = "culvert_fuse_req_ctx")]
-unsafe extern "C" fn ctx(req: *mut Req) -> *const Ctx {
-    &raw const (*req).ctx
+pub unsafe extern "C" fn ctx(req: *mut Req) -> *const Ctx {
+    &raw const (*req.cast::<Asked>()).ctx
 }
 
 #[unsafe(export_name = "culvert_fuse_req_interrupt_func")]
 unsafe extern "C" fn interrupt_func(req: *mut Req, function: Option<Interrupt>, data: *mut c_void) {
-    let mut state = locked(&(*req).interrupt);
+    let mut state = locked(&(*req.cast::<Asked>()).interrupt);
     state.1 = function.map(|function| (function, data as usize));
     let was = state.0;
     drop(state);
@@ -128,12 +132,12 @@ unsafe extern "C" fn interrupt_func(req: *mut Req, function: Option<Interrupt>, 
 
 #[unsafe(export_name = "culvert_fuse_req_interrupted")]
 pub unsafe extern "C" fn interrupted(req: *mut Req) -> c_int {
-    c_int::from(locked(&(*req).interrupt).0)
+    c_int::from(locked(&(*req.cast::<Asked>()).interrupt).0)
 }
 
 #[unsafe(export_name = "culvert_fuse_req_getgroups")]
 unsafe extern "C" fn getgroups(req: *mut Req, size: c_int, list: *mut libc::gid_t) -> c_int {
-    groups((*req).ctx.pid, size, list)
+    groups((*req.cast::<Asked>()).ctx.pid, size, list)
 }
 
 /// The supplementary groups of process `pid`: how many, of which `size` are put at `list`.

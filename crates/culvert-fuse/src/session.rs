@@ -4,11 +4,11 @@
 use crate::{
     abi::{Buf, Connection, CustomIo, LowLevel},
     arguments::Args,
-    connection::Wants,
-    dispatch, log,
+    log,
     mounting::{self, Mount},
+    mutex::locked,
     option_list::{Taken, Word, take},
-    request::locked,
+    wants::Wants,
 };
 use culvert_wire::{Message, Protocol};
 use libc::iovec;
@@ -43,6 +43,8 @@ pub struct Session {
     pub connection: Mutex<Connection>,
     pub protocol: OnceLock<Protocol>,
     pub in_hand: Mutex<HashMap<u64, usize>>,
+    /// Requests and replies are written to standard error.
+    pub debug: bool,
     pub begun: AtomicBool,
     pub destroyed: AtomicBool,
     pub retrieving: Mutex<Retrieving>,
@@ -75,9 +77,13 @@ impl Session {
     ) -> Option<&'static Self> {
         let mut wants = Wants::of(version);
         let mut mount = Mount::default();
+        let mut debug = false;
         if !args.is_null() {
             let all = take(args, &mut |word| match word {
-                Word::Option("-d" | "debug") => Taken::Mine,
+                Word::Option("-d" | "debug") => {
+                    debug = true;
+                    Taken::Mine
+                }
                 Word::Option("-V" | "--version" | "-h" | "--help") if version < 30 => Taken::Others,
                 Word::Option(word) => match wants.take(word).or_else(|| mount.take(word)) {
                     Some(Ok(())) => Taken::Mine,
@@ -106,6 +112,7 @@ impl Session {
             connection: Mutex::default(),
             protocol: OnceLock::new(),
             in_hand: Mutex::default(),
+            debug,
             begun: AtomicBool::new(false),
             destroyed: AtomicBool::new(false),
             retrieving: Mutex::default(),
@@ -144,6 +151,14 @@ impl Session {
         )?;
         *locked(&channel.mount) = mount;
         Some(channel)
+    }
+
+    /// Has the device of `channel` from here on.
+    pub fn add(&'static self, channel: &'static Self) {
+        self.fd.store(channel.fd.load(SeqCst), SeqCst);
+        let of = |session: &'static Self| std::ptr::from_ref(session).cast_mut();
+        self.owner.store(of(channel), SeqCst);
+        channel.owner.store(of(self), SeqCst);
     }
 
     /// Itself, or the session that it is the channel of.
@@ -276,23 +291,6 @@ impl Session {
         let fd = self.fd.swap(-1, SeqCst);
         mounting::unmount(&mut locked(&self.mount), fd);
     }
-
-    /// The loop of one thread: 0, or a negated errno.
-    pub fn serve_alone(&'static self) -> c_int {
-        let mut buffer = vec![0; self.buffer_size()];
-        while !self.has_exited() {
-            match self.receive(self.fd.load(SeqCst), &mut buffer) {
-                Ok(0) => break,
-                Ok(length) => dispatch::serve(self, &buffer[..length]),
-                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-                Err(error) => {
-                    log::say(&format!("reading device: {error}"));
-                    return -error.raw_os_error().unwrap_or(libc::EIO);
-                }
-            }
-        }
-        0
-    }
 }
 
 static WAKE: u64 = 1;
@@ -347,11 +345,6 @@ extern "C" fn session_exited(session: &'static Session) -> c_int {
     c_int::from(session.has_exited())
 }
 
-#[unsafe(export_name = "culvert_fuse_session_loop")]
-extern "C" fn session_loop(session: &'static Session) -> c_int {
-    session.serve_alone()
-}
-
 #[unsafe(export_name = "culvert_fuse_session_fd")]
 extern "C" fn session_fd(session: &'static Session) -> c_int {
     session.fd.load(SeqCst)
@@ -376,12 +369,6 @@ unsafe extern "C" fn session_receive_buf(session: &'static Session, buffer: *mut
         }
         Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
     }
-}
-
-#[unsafe(export_name = "culvert_fuse_session_process_buf")]
-unsafe extern "C" fn session_process_buf(session: &'static Session, buffer: *const Buf) {
-    let bytes = std::slice::from_raw_parts((*buffer).mem.cast::<u8>(), (*buffer).size);
-    dispatch::serve(session, bytes);
 }
 
 #[unsafe(export_name = "culvert_fuse_session_custom_io")]

@@ -1,6 +1,6 @@
 //! The loop of several threads: each reads requests; when none waits for one, another is made.
 
-use crate::{abi::LoopConfig, dispatch, log, request::locked, session::Session, signals};
+use crate::{abi::LoopConfig, dispatch, log, mutex::locked, session::Session, signals};
 use culvert_wire::structures::device::CLONE;
 use std::{
     ffi::{c_int, c_uint},

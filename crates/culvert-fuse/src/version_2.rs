@@ -34,10 +34,8 @@ extern "C" fn unmount(_: *const c_char, channel: Option<&'static Session>) {
 }
 
 #[unsafe(export_name = "culvert_fuse_session_add_chan")]
-pub extern "C" fn session_add_chan(session: &'static Session, channel: &'static Session) {
-    session.fd.store(channel.fd.load(SeqCst), SeqCst);
-    session.owner.store(pointer(channel), SeqCst);
-    channel.owner.store(pointer(session), SeqCst);
+extern "C" fn session_add_chan(session: &'static Session, channel: &'static Session) {
+    session.add(channel);
 }
 
 #[unsafe(export_name = "culvert_fuse_session_remove_chan")]

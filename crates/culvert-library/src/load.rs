@@ -85,6 +85,8 @@ fn opened(path: &Path, superuser: bool, flags: c_int) -> Result<*mut c_void> {
     if library.is_null() {
         return Err(refused(last_error(&place)));
     }
+    // The loader knows it by that number from here on: no other library may get it.
+    std::mem::forget(file);
     Ok(library)
 }
 

@@ -85,6 +85,7 @@ impl World {
                 });
                 open_to_all(&to);
             }
+            copy_for_sources(&built, &base);
         }
         let native = native_way(root);
         Self {
@@ -203,6 +204,28 @@ fn compile(name: &str, directory: &Path) -> PathBuf {
 }
 
 /// The release build to test.
+/// What sources for libfuse are compiled against, as scripts/install lays it.
+fn copy_for_sources(built: &Path, base: &Path) {
+    let library = built.with_file_name("libculvert_fuse.so");
+    // Without it the tests of such sources fail, and no others.
+    if fs::copy(&library, base.join("bin/libculvert_fuse.so")).is_err() {
+        return;
+    }
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
+    let to = base.join("include/culvert");
+    fs::create_dir_all(&to).expect("the base directory is ours");
+    for from in ["culvert-fuse/include", "culvert-library/include/culvert"] {
+        for header in fs::read_dir(crates.join(from))
+            .expect("in the source")
+            .flatten()
+        {
+            if header.path().is_file() {
+                fs::copy(header.path(), to.join(header.file_name())).expect("ours");
+            }
+        }
+    }
+}
+
 fn built_culvert() -> PathBuf {
     if let Some(path) = std::env::var_os("CULVERT_BIN") {
         return fs::canonicalize(&path)

@@ -243,7 +243,7 @@ where
                 Some(Arg::Value(directory)) => Ok(Command::Host(directory.into())),
                 _ => Err(Failure::new("no mount directory given")),
             },
-            Some(fuse::PROGRAM) => {
+            Some(crate::shared_object::PROGRAM) => {
                 let words = parser.raw_args().map_err(|error| bad(&error, ""))?;
                 Ok(Command::Program(words.collect()))
             }

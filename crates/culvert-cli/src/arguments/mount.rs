@@ -134,7 +134,11 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 .map_err(|error| Failure::new(error.to_string()))?
         }
     };
-    if let Some(served) = request.driver.as_deref().and_then(fuse::served_type) {
+    if let Some(served) = request
+        .driver
+        .as_deref()
+        .and_then(crate::shared_object::served_type)
+    {
         request.driver = Some(served);
     }
     // Words of mount(8) that are the kernel's, not the driver's. Of each pair the last one holds:

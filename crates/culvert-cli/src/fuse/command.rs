@@ -59,7 +59,7 @@ pub fn words(
     let called = Path::new(name).file_name().unwrap_or_default();
     let form = OTHERS.iter().find(|(other, _)| called == OsStr::new(other));
     let list = list(options);
-    let loaded = super::program::words(name)?;
+    let loaded = crate::shared_object::words(name)?;
     let is_loaded = loaded.is_some();
     let mut words: Vec<OsString> = match loaded {
         Some(words) => words,

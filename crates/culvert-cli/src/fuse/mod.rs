@@ -15,7 +15,6 @@ mod heirs;
 mod left;
 mod lines;
 mod place;
-mod program;
 mod shared;
 mod start;
 mod surroundings;
@@ -23,7 +22,6 @@ mod surroundings;
 pub use culvert_drivers::fuse::is_served;
 pub use guardian::guard;
 pub use place::Place;
-pub use program::{PROGRAM, run as run_program, served_type};
 pub use shared::listed;
 pub use start::{Job, start};
 

@@ -5,7 +5,7 @@ use super::{Fuse, address, checked};
 use crate::{
     abi::{Connection, FileInfo},
     files::zeroed,
-    request::locked,
+    mutex::locked,
 };
 use culvert_wire::structures::SetattrIn;
 use libc::{stat, statvfs, timespec};
@@ -69,6 +69,10 @@ impl Fuse {
         }
         if config.set_gid != 0 {
             stat.st_gid = config.gid;
+        }
+        // Its last name is one that nobody knows.
+        if self.tree.with(node, |node| node.hidden) == Some(true) {
+            stat.st_nlink = stat.st_nlink.saturating_sub(1);
         }
         stat
     }

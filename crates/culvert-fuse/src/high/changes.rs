@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     abi::{EntryParam, FileInfo},
-    request::locked,
+    mutex::locked,
 };
 use libc::{dev_t, mode_t};
 use std::{

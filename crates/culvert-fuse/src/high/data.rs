@@ -3,10 +3,9 @@
 
 use super::{Fuse, address, checked};
 use crate::{
-    abi::{Buf, BufVec, EntryParam, FileInfo},
+    abi::{Buf, BufVec, EntryParam, FileInfo, Req},
     files::zeroed,
     reply,
-    request::Req,
 };
 use libc::{flock, mode_t, off_t};
 use std::{

@@ -5,8 +5,8 @@ use super::{Fuse, address, checked};
 use crate::{
     abi::{EntryParam, FileInfo},
     files::zeroed,
+    mutex::locked,
     reply,
-    request::locked,
 };
 use culvert_wire::structures::EntryOut;
 use libc::{off_t, stat};

@@ -3,10 +3,9 @@
 
 use super::Fuse;
 use crate::{
-    abi::{Connection, EntryParam, FileInfo, ForgetData, LowLevel, Operations},
+    abi::{Connection, EntryParam, FileInfo, ForgetData, LowLevel, Operations, Req},
     files::zeroed,
-    reply,
-    request::Req,
+    reply, request,
 };
 use libc::{dev_t, flock, mode_t, off_t, stat};
 use std::{
@@ -73,7 +72,7 @@ pub fn table(own: &Operations) -> LowLevel {
 }
 
 unsafe fn of(req: *mut Req) -> &'static Fuse {
-    &*(*req).session.data.cast::<Fuse>()
+    &*request::userdata(req).cast::<Fuse>()
 }
 
 unsafe fn done(req: *mut Req, result: Result<(), c_int>) {

@@ -10,14 +10,16 @@ mod names;
 mod tree;
 
 use crate::{
-    abi::{Config, Context, LoopConfig, Operations},
+    abi::{Config, Context, LoopConfig, Operations, Req},
     arguments::Args,
-    connection::Wants,
-    log, notify,
+    log,
+    mutex::locked,
+    notify,
     option_list::{Taken, Word, number, take},
-    request::{self, Req, locked},
+    request, serving,
     session::Session,
-    threads, version_2,
+    threads,
+    wants::Wants,
 };
 use std::{
     cell::Cell,
@@ -235,7 +237,7 @@ impl Fuse {
 
     /// Notes who has made `req`, for the function that is called next.
     unsafe fn enter(&self, req: *mut Req) {
-        let ctx = (*req).ctx;
+        let ctx = *request::ctx(req);
         REQUEST.set(req);
         CONTEXT.set(Context {
             fuse: ptr::from_ref(self).cast_mut().cast(),
@@ -295,7 +297,7 @@ unsafe extern "C" fn culvert_fuse_new(
         return ptr::null();
     };
     if let Some(channel) = channel {
-        version_2::session_add_chan(fuse.session(), channel);
+        fuse.session().add(channel);
     }
     fuse
 }
@@ -317,7 +319,7 @@ extern "C" fn destroy(fuse: &'static Fuse) {
 
 #[unsafe(export_name = "culvert_fuse_loop")]
 extern "C" fn run(fuse: &'static Fuse) -> c_int {
-    fuse.session().serve_alone()
+    serving::alone(fuse.session())
 }
 
 #[unsafe(export_name = "culvert_fuse_loop_mt_31")]

@@ -4,7 +4,7 @@
 //! who has a path has locked its nodes for reading, who renames or removes one has locked that one
 //! for writing.
 
-use crate::request::locked;
+use crate::mutex::locked;
 use std::{
     collections::HashMap,
     ffi::{CStr, CString},

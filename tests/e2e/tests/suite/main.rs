@@ -26,6 +26,7 @@ mod durability;
 mod fault;
 mod fuse_server_kinds;
 mod fuse_servers;
+mod fuse_sources;
 mod given_away;
 mod heritage;
 mod hosts;
