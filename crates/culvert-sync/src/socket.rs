@@ -1,0 +1,69 @@
+//! The socket of a service: one service has it, by a lock beside it that the kernel releases.
+
+use rustix::fs::{FlockOperation, Mode, OFlags, chmod, flock, open};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// How many connections may wait for the listener.
+const BACKLOG: i32 = 1024;
+
+/// A socket that clients connect to.
+#[derive(Debug)]
+pub struct Listener {
+    pub(crate) socket: OwnedFd,
+    path: PathBuf,
+    /// Locked as long as it lives.
+    _lock: OwnedFd,
+}
+
+impl Listener {
+    /// Makes the socket at `path`, in the place of one that a dead service has left.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`] where there is a service.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        let mut beside = OsString::from(path);
+        beside.push(".lock");
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let lock = open(Path::new(&beside), flags, Mode::RUSR | Mode::WUSR)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(io::ErrorKind::AddrInUse.into()),
+            locked => locked?,
+        }
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let kind = SocketType::SEQPACKET;
+        let socket = net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
+        net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        chmod(path, Mode::RUSR | Mode::WUSR)?;
+        net::listen(&socket, BACKLOG)?;
+        Ok(Self {
+            socket,
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// Whether a service answers at `path`.
+    pub fn answers(path: &Path) -> bool {
+        let connect = || -> rustix::io::Result<()> {
+            let kind = SocketType::SEQPACKET;
+            let socket = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+            net::connect(&socket, &SocketAddrUnix::new(path)?)
+        };
+        connect().is_ok()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Before the lock is released.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
