@@ -35,6 +35,7 @@ mod run_directory;
 mod served_by_kernel;
 mod shared_object;
 mod stored_images;
+mod sync;
 mod umask;
 mod verdict;
 mod words;
@@ -106,6 +107,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Guard(job, lock) => fuse::guard(&job, lock),
         Command::Log(wanted) => logs::read(&wanted),
         Command::Plfs(wanted) => plfs::plfs(&wanted),
+        Command::Sync(wanted) => sync::serve(&wanted),
+        Command::SyncInBackground(socket) => sync::serve_in_background(&socket),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
         Command::Config(asked) => print(&config::describe(&asked)?),
         Command::Program(words) => Err(shared_object::run(&words)),

@@ -21,6 +21,9 @@ const WARNINGS_SHOWN: usize = 10;
 /// what the user should know, and returns the mount as it travels. `alone`: to the one server of a
 /// kernel mount.
 pub fn prepare(mount: &Mount, run_directory: &Path, alone: bool) -> Result<Mount, Failure> {
+    let mut mount = mount.clone();
+    crate::sync::ready(&mut mount)?;
+    let mount = &mount;
     let is_plain = |leaf: &&Mount| {
         let kind = mounts::source_kind(leaf);
         matches!(kind, Some(Source::Directory | Source::Name))

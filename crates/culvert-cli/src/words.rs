@@ -161,6 +161,16 @@ pub const WORDS: &[Word] = &[
         Value::File,
     ),
     word(
+        "sync",
+        "serve processes that append to one file",
+        &[
+            flag("socket", Value::File, "where it listens"),
+            flag("workers", Value::Text, "threads that answer"),
+            flag("clients", Value::Text, "processes connected at most"),
+        ],
+        Value::None,
+    ),
+    word(
         "drivers",
         "list or describe file systems",
         &[],

@@ -27,6 +27,8 @@ calls! {
     /// recv(2).
     pub fn receive(socket: impl AsFd, into: &mut [u8], flags: u32) -> usize
         = RECVFROM[socket.as_fd(), into.as_mut_ptr(), into.len(), flags, null::<u8>(), 0];
+    fn option_from(socket: BorrowedFd<'_>, level: u32, option: u32, value: &[u8], length: usize) -> ()
+        = SETSOCKOPT[socket, level, option, value.as_ptr(), length];
     fn option_into(socket: BorrowedFd<'_>, level: u32, option: u32, into: &mut [u8], length: &mut u32)
         -> () = GETSOCKOPT[socket, level, option, into.as_mut_ptr(), from_mut(length)];
 }
@@ -42,6 +44,16 @@ pub fn socket_option<T: Packed>(socket: impl AsFd, option: u32) -> Result<T, Err
         &mut length,
     )?;
     Ok(value)
+}
+
+/// setsockopt(2) of the sockets' own level.
+pub fn set_socket_option<T: Packed>(
+    socket: impl AsFd,
+    option: u32,
+    value: &T,
+) -> Result<(), Errno> {
+    let bytes = value.bytes();
+    option_from(socket.as_fd(), SOL_SOCKET, option, bytes, bytes.len())
 }
 
 /// `struct cmsghdr` with one descriptor, padded (`SCM_RIGHTS`, unix(7)).

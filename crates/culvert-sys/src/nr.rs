@@ -21,7 +21,8 @@ numbers! {
     MINCORE = __NR_mincore; MADVISE = __NR_madvise; DUP = __NR_dup; DUP2 = __NR_dup2;
     NANOSLEEP = __NR_nanosleep; ALARM = __NR_alarm; GETPID = __NR_getpid; SOCKET = __NR_socket;
     CONNECT = __NR_connect; SENDTO = __NR_sendto; RECVFROM = __NR_recvfrom; SENDMSG = __NR_sendmsg;
-    RECVMSG = __NR_recvmsg; BIND = __NR_bind; LISTEN = __NR_listen; GETSOCKOPT = __NR_getsockopt;
+    RECVMSG = __NR_recvmsg; BIND = __NR_bind; LISTEN = __NR_listen; SETSOCKOPT = __NR_setsockopt;
+    GETSOCKOPT = __NR_getsockopt;
     CLONE = __NR_clone; FORK = __NR_fork; VFORK = __NR_vfork; EXECVE = __NR_execve;
     EXIT = __NR_exit; WAIT4 = __NR_wait4; KILL = __NR_kill; FCNTL = __NR_fcntl; FLOCK = __NR_flock;
     FSYNC = __NR_fsync; FDATASYNC = __NR_fdatasync; TRUNCATE = __NR_truncate;

@@ -5,6 +5,7 @@ mod log;
 mod mount;
 pub mod mount_helper;
 mod plfs;
+mod sync;
 
 use crate::{
     completion,
@@ -51,6 +52,10 @@ pub enum Command {
     Log(logs::Read),
     /// `culvert plfs`.
     Plfs(crate::plfs::Plfs),
+    /// `culvert sync`.
+    Sync(crate::sync::Sync),
+    /// The service that mounts with `sync=auto` have, at this socket.
+    SyncInBackground(PathBuf),
     /// `culvert mount`.
     Mount(Box<Mount>),
     /// `mount -o remount`
@@ -92,6 +97,7 @@ Usage: culvert run [-v SOURCE:TARGET[:OPTIONS]]... [--] COMMAND...
        culvert list [--json]
        culvert log [-f] [--plot FILE] LOG
        culvert plfs COMMAND CONTAINER
+       culvert sync
        culvert drivers [TYPE]
        culvert doctor [--json] [-- COMMAND...]
        culvert config [--cflags] [--libs]
@@ -108,6 +114,7 @@ Runs programs on file systems that live in the program's own process.
   list     list such mounts, with what was asked of their servers
   log      say what a log of the layer log holds
   plfs     look at PLFS containers, check and repair them
+  sync     serve processes that append to one file (sync=auto)
   drivers  list the file systems there are, or describe one
   doctor   say what works on this machine and why not; with a command:
            how it would be intercepted
@@ -250,6 +257,8 @@ where
             Some("config") => config::config(&mut parser),
             Some("log") => log::log(&mut parser),
             Some("plfs") => plfs::plfs(&mut parser),
+            Some("sync") => sync::sync(&mut parser),
+            Some(crate::sync::WORD) => sync::background(&mut parser),
             Some("mount") => mount::mount(&mut parser),
             Some("umount") => mount::unmount(&mut parser),
             Some("list") => plain(&mut parser, "list", LIST, |given| {
@@ -303,7 +312,7 @@ fn help(word: Option<OsString>) -> Result<Command, Failure> {
     let known = WORDS.iter().find(|known| *known.name == *word);
     let known = known.ok_or_else(|| unknown(&word))?;
     let page = match known.name {
-        "run" | "mount" | "log" | "plfs" | "drivers" | "doctor" => {
+        "run" | "mount" | "log" | "plfs" | "sync" | "drivers" | "doctor" => {
             format!("culvert-{}", known.name)
         }
         "umount" | "list" => "culvert-mount".into(),

@@ -3,6 +3,7 @@
 //! The index is merged when it is first asked for, and then goes on from the tail of each index
 //! dropping: nothing is read twice, however often reads and writes take turns.
 
+mod append;
 mod hostdir;
 
 use super::host;
@@ -16,6 +17,9 @@ use crate::{KeptFd, OwnedFd};
 use alloc::{format, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use culvert::{Errno, Error, Result, sync::Mutex};
+use culvert_sync_wire::FileId;
+use culvert_sys::flags::AtFlags;
+use culvert_sys::fs;
 use culvert_sys::raw::general as linux;
 
 /// Most droppings of each kind that a container keeps open.
@@ -84,6 +88,11 @@ pub struct State {
     pub writer: Option<Writer>,
     /// What appends exclude each other by, and in which process it was opened.
     pub lock: Option<(u32, KeptFd)>,
+    /// The service's turn, as far as this process knows.
+    turn: Option<append::Turn>,
+    file: Option<FileId>,
+    /// What a service that holds the file has locked, and in which process it was opened.
+    owner: Option<(u32, KeptFd)>,
 }
 
 impl State {
@@ -102,6 +111,9 @@ impl State {
             checked: 0,
             writer: None,
             lock: None,
+            turn: None,
+            file: None,
+            owner: None,
         }
     }
 
@@ -111,6 +123,11 @@ impl State {
             Some(writer) => writer.push(),
             None => Ok(()),
         }
+    }
+
+    /// Closes what this process locks.
+    pub fn close_locks(&mut self) {
+        (self.lock, self.owner) = (None, None);
     }
 
     /// Forgets all that was read; directories of droppings stay, and the writer.
@@ -340,7 +357,11 @@ impl Container {
     /// Writes `bytes` at `offset`: how many.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
         let mut state = self.state.lock();
-        self.write_in(&mut state, offset, bytes)
+        let count = self.write_in(&mut state, offset, bytes)?;
+        if let Some(service) = &self.setup.service {
+            self.tell(service, &mut state, offset + count as u64)?;
+        }
+        Ok(count)
     }
 
     fn write_in(&self, state: &mut State, offset: u64, bytes: &[u8]) -> Result<usize> {
@@ -425,56 +446,10 @@ impl Container {
         Ok(())
     }
 
-    /// Runs `change` while no other process of this host appends or cuts.
-    pub fn exclusively<T>(
-        &self,
-        state: &mut State,
-        change: impl FnOnce(&mut State) -> Result<T>,
-    ) -> Result<T> {
-        if !self.setup.lock_appends {
-            return change(state);
-        }
-        // The description must be this process's own.
-        let lock = state.lock.as_ref();
-        if lock.is_none_or(|(made, _)| *made != forks()) {
-            let flags = linux::O_RDONLY | linux::O_DIRECTORY;
-            let opened = host::open(self.dir.fd(), layout::META, flags, 0);
-            let opened = match opened {
-                Err(error) if error.errno() == Errno::ENOENT => {
-                    host::make_directory(self.dir.fd(), layout::META, 0o755)?;
-                    host::open(self.dir.fd(), layout::META, flags, 0)?
-                }
-                opened => opened?,
-            };
-            state.lock = Some((forks(), self.setup.keeper.keep(opened)));
-        }
-        let number = state.lock.as_ref().map_or(-1, |(_, fd)| fd.raw());
-        let fd = culvert_sys::fd::BorrowedFd::number(number);
-        host::lock(fd, true, true)?;
-        let done = change(state);
-        host::unlock(fd);
-        done
-    }
-
-    /// Appends: where, and how many.
-    pub fn append(&self, bytes: &[u8]) -> Result<(u64, usize)> {
-        let mut state = self.state.lock();
-        self.exclusively(&mut state, |state| {
-            let end = match self.own_size(state) {
-                Some(end) => end,
-                None => {
-                    self.refresh(state)?;
-                    state.index.size()
-                }
-            };
-            Ok((end, self.write_in(state, end, bytes)?))
-        })
-    }
-
     /// Cuts or extends the file.
     pub fn truncate(&self, size: u64) -> Result<()> {
         let mut state = self.state.lock();
-        self.exclusively(&mut state, |state| {
+        self.exclusively_now(&mut state, |state| {
             self.refresh(state)?;
             if size > i64::MAX as u64 {
                 return Err(Errno::EFBIG.into());
@@ -536,6 +511,8 @@ impl Container {
             writer.reach = writer.reach.min(size);
         }
         meta::cut(self.dir.fd(), size)?;
+        // Strangers see by its time that it was cut. Who may not set it has cut it all the same.
+        let _ = fs::utimensat(self.dir.fd(), Some(c"."), None, AtFlags::empty());
         // A hole at the end.
         if reach < size {
             self.writer(state)?.extend(&self.setup, size)?;

@@ -433,8 +433,18 @@ impl PathFileSystem for PlfsFs {
         super::xattrs::remove(&self.object(path)?, name)
     }
 
-    fn forked(&self, _: bool) {
+    fn forked(&self, shared_descriptors: bool) {
         setup::forked();
+        if shared_descriptors {
+            return;
+        }
+        // What the parent locks by them would stay locked as long as this process has them, if the
+        // parent were killed.
+        for container in self.table.lock().values() {
+            if let Some(mut state) = container.state.try_lock() {
+                state.close_locks();
+            }
+        }
     }
 
     fn finish(&self) {

@@ -177,6 +177,10 @@ impl Container {
     pub fn extend(&self, state: &mut State, now: u64) -> Result<bool> {
         let own = kernel::status(self.dir.fd(), None)?;
         if host::changed(&own) != state.listed || state.listed == 0 {
+            // It may have been cut, which a dropping that has grown since does not tell.
+            if state.droppings.iter().any(|one| one.seen > 0) {
+                return Ok(false);
+            }
             self.list_subdirs(state)?;
             state.listed = settled(host::changed(&own), now);
         }

@@ -22,6 +22,7 @@ mod object;
 mod options;
 pub mod plfsrc;
 mod rename;
+mod service;
 mod setup;
 mod shared;
 mod table;
@@ -175,6 +176,7 @@ fn new(mount: &Mount, environment: &Environment<'_>) -> Result<filesystem::PlfsF
         host: options.host.unwrap_or_else(host::host_name),
         checksum: options.checksum,
         shared: Shared::open(options.counters.as_deref()),
+        service: options.sync.as_deref().and_then(service::Service::at),
         lazy: options.lazy,
         lock_appends: options.lock_appends,
         extents: usize::try_from(options.memory * (1 << 20) / EXTENT).unwrap_or(usize::MAX),

@@ -2,6 +2,7 @@
 
 use super::layout;
 use super::plfsrc::{MountPoint, Plfsrc};
+use super::service::Service;
 use crate::archive::warning::printable;
 use crate::{
     AccessTimes, Declared, OptionInfo, OtherUser, Source, Warnings, check_names, invalid_option,
@@ -24,8 +25,8 @@ pub const DECLARED: Declared = Declared {
 pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "sync",
-        value: "no",
-        summary: "without synchronisation service (default; there is no other way yet)",
+        value: "no|auto|SOCKET",
+        summary: "appends find the end by locks (default), or by a synchronisation service: the user's own, or that at SOCKET",
     },
     OptionInfo {
         name: "plfsrc",
@@ -107,6 +108,8 @@ pub struct Options {
     pub memory: u64,
     /// `append=lock`.
     pub lock_appends: bool,
+    /// `sync`: the service's socket.
+    pub sync: Option<Vec<u8>>,
     /// `host`.
     pub host: Option<Vec<u8>>,
     /// `ro`.
@@ -134,6 +137,7 @@ impl Options {
             lazy: false,
             memory: 64,
             lock_appends: true,
+            sync: None,
             host: None,
             read_only: mount.read_only(),
             counters: None,
@@ -142,17 +146,23 @@ impl Options {
         for (name, value) in &mount.options {
             options.set(name, value)?;
         }
-        Ok(options)
+        match (options.sync.is_some(), options.lock_appends) {
+            (true, false) => refused("sync and append=own exclude each other"),
+            _ => Ok(options),
+        }
     }
 
     fn set(&mut self, name: &str, value: &[u8]) -> Result<()> {
         let wrong = |why| Err(invalid_option(name, value, why));
         match (name, value) {
-            ("sync", b"no") => {}
+            ("sync", b"no") => self.sync = None,
             ("sync", b"auto") => {
-                return wrong("there is no synchronisation service yet; sync=no works without");
+                return wrong("only the command starts a service; name its socket");
             }
-            ("sync", _) => return wrong("no is needed"),
+            ("sync", path) if Service::at(path).is_some() => self.sync = Some(path.to_vec()),
+            ("sync", _) => {
+                return wrong("no, auto or the absolute path of a socket is needed, of 107 bytes");
+            }
             ("plfsrc", b"") => return wrong("a file is needed"),
             ("plfsrc", file) => self.plfsrc = Some(file.to_vec()),
             ("workload", b"shared_file" | b"n-1") => self.flat = false,
@@ -340,7 +350,8 @@ mod tests {
     #[test]
     fn bad_options_are_refused_with_what_there_is() {
         for (given, want) in [
-            (("sync", "auto"), "no synchronisation service yet"),
+            (("sync", "auto"), "only the command"),
+            (("sync", "yes"), "absolute path"),
             (("workload", "small_file"), "not supported"),
             (("num_hostdirs", "0"), "1 to 1024"),
             (("index", "never"), "each or lazy"),

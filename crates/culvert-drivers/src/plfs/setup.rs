@@ -2,6 +2,7 @@
 
 use super::host;
 use super::layout::{self, ACCESS};
+use super::service::Service;
 use super::shared::Shared;
 use crate::{Keeper, KeptFd};
 use alloc::{format, vec::Vec};
@@ -31,6 +32,8 @@ pub struct Setup {
     /// The check sum of the back ends in version files.
     pub checksum: u32,
     pub shared: Shared,
+    /// Who says where appends go; none: locks do.
+    pub service: Option<Service>,
     pub lazy: bool,
     pub lock_appends: bool,
     /// Most extents of an index in memory.

@@ -3,5 +3,6 @@
 mod conformance;
 mod fixtures;
 mod hostile;
+mod service;
 mod tools;
 mod writers;

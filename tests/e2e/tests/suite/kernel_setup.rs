@@ -35,7 +35,7 @@ fn what_is_installed_is_found() {
         not_tested("no overlay file system");
         return;
     }
-    let pages = "culvert-doctor.1 culvert-drivers.1 culvert-log.1 culvert-mount.1 culvert-plfs.1 culvert-run.1 culvert.1";
+    let pages = "culvert-doctor.1 culvert-drivers.1 culvert-log.1 culvert-mount.1 culvert-plfs.1 culvert-run.1 culvert-sync.1 culvert.1";
     let mut expected: Vec<String> = [
         "bin/culvert",
         "include/culvert/driver.h",

@@ -58,3 +58,77 @@ fn a_kernel_mount_serves_containers() {
     let want = "100000\n1\n2\n3\n4\n5\nm\n.plfsaccess113918400\n";
     assert_eq!(done.text(), want, "{}", done.report());
 }
+
+#[test]
+fn killed_appenders_and_services_lose_nothing_that_was_answered() {
+    let place = place("appenders");
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/plfs_appenders.py");
+    let culvert = world().culvert.display();
+    let done = shell(&format!(
+        "python3 {program} {culvert} {place}/back {place}/mnt 12 11"
+    ));
+    assert_eq!(done.text(), "nothing lost\n", "{}", done.report());
+}
+
+/// Table II of the paper: runs that know nothing of each other, with a service, and with one that is
+/// killed meanwhile.
+#[test]
+fn appenders_of_four_runs_write_four_times_what_one_does() {
+    let place = place("table");
+    let culvert = world().culvert.display();
+    for (kilobytes, kill) in [
+        (64, ":"),
+        (256, ":"),
+        (1024, ":"),
+        (1024, "kill -9 $service"),
+    ] {
+        let script = format!(
+            "rm -rf {place}/back/f
+             {culvert} sync --socket {place}/sync 2> {place}/told & service=$!
+             until grep -q serving {place}/told; do :; done
+             one() {{
+                 {culvert} run --mount type=plfs,source={place}/back,target={place}/mnt,sync={place}/sync -- \
+                     dd if=/dev/zero of={place}/mnt/f bs=4096 count=$(({kilobytes} / 4)) \
+                         oflag=append conv=notrunc status=none
+             }}
+             one & first=$!; one & second=$!; one & third=$!; {kill}; one
+             wait $first $second $third; kill $service; wait $service
+             {culvert} plfs ls {place}/back"
+        );
+        let done = shell(&script);
+        let size = 4 * kilobytes * 1024;
+        let (report, told) = (done.report(), done.text());
+        assert!(told.contains(&format!(" {size} ")), "{kilobytes}: {report}");
+    }
+}
+
+/// The whole way: the service starts by itself, and children, exec, dup and truncation use it.
+#[test]
+fn a_run_with_sync_auto_has_a_service() {
+    let place = place("auto");
+    let culvert = world().culvert.display();
+    let script = format!(
+        "{culvert} run --mount type=plfs,source={place}/back,target={place}/mnt,sync=auto -- sh -ec '
+            cd {place}/mnt
+            for i in 1 2 3 4; do (for j in 1 2 3 4 5 6 7 8; do echo $i $j >> log; done) & done; wait
+            exec 3>> log 4>&3; echo to 3 >&3; echo to 4 >&4; sh -c \"echo of a child >&3\"
+            sort -u log | wc -l; truncate -s 0 log; echo end >&4; cat log'
+         python3 - << 'end'
+import os, pathlib, signal, socket, struct
+bases = [pathlib.Path('/dev/shm'), pathlib.Path('/tmp')]
+found = [one for base in bases for one in base.glob(f'culvert-{{os.getuid()}}*/sync')]
+for path in found:
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        link.connect(str(path))
+    except OSError:
+        continue
+    size = struct.calcsize('3i')
+    pid, uid, _ = struct.unpack('3i', link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    print('served', uid == os.getuid())
+    os.kill(pid, signal.SIGKILL)
+end"
+    );
+    let done = shell(&script);
+    assert_eq!(done.text(), "35\nend\nserved True\n", "{}", done.report());
+}

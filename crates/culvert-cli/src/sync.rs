@@ -1,0 +1,165 @@
+//! The synchronisation service: `culvert sync`, and the one that mounts with `sync=auto` have.
+
+use crate::base::base;
+use crate::failure::{Failure, reason, shown};
+use crate::own_path::own_path;
+use culvert::mount::Mount;
+use culvert_sync::{Listener, Service, Settings};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The word with which the command becomes a service in the background. Not for users.
+pub const WORD: &str = "run-sync";
+/// The name of its socket in the user's base.
+const SOCKET: &str = "sync";
+/// One that was started for a mount ends when it has had no client for so long.
+const LEAVE: Duration = Duration::from_secs(600);
+
+/// `culvert sync`.
+#[derive(Debug)]
+pub struct Sync {
+    /// Where it listens; none: where `sync=auto` looks.
+    pub socket: Option<PathBuf>,
+    /// Threads that answer.
+    pub workers: usize,
+    /// Most clients.
+    pub clients: usize,
+}
+
+impl Default for Sync {
+    fn default() -> Self {
+        let Settings {
+            workers, clients, ..
+        } = Settings::default();
+        Self {
+            socket: None,
+            workers,
+            clients,
+        }
+    }
+}
+
+fn usual() -> Result<PathBuf, Failure> {
+    Ok(base()?.join(SOCKET))
+}
+
+fn cannot(socket: &Path, error: &io::Error) -> Failure {
+    let socket = shown(socket);
+    match error.kind() {
+        io::ErrorKind::AddrInUse => Failure::new(format!("there is a service at {socket}"))
+            .advice("mounts with sync=auto use it"),
+        _ => Failure::new(format!("cannot serve at {socket}: {}", reason(error))),
+    }
+}
+
+/// Serves in the foreground, until a signal ends it.
+pub fn serve(wanted: &Sync) -> Result<u8, Failure> {
+    let socket = match &wanted.socket {
+        Some(socket) => socket.clone(),
+        None => usual()?,
+    };
+    let settings = Settings {
+        workers: wanted.workers,
+        clients: wanted.clients,
+        ..Settings::default()
+    };
+    let failed = |error: io::Error| cannot(&socket, &error);
+    let service = Listener::new(&socket).and_then(|listener| Service::new(listener, settings));
+    let service = service.map_err(failed)?;
+    eprintln!("culvert: serving at {}", shown(&socket));
+    service.run(|| true).map_err(failed)?;
+    Ok(0)
+}
+
+unsafe extern "C" {
+    /// fork(2) of the C library, which keeps its own books right.
+    safe fn fork() -> i32;
+}
+
+/// Becomes a service at `socket`, in a child that nobody waits for, once it listens. It is fine if
+/// there is one.
+pub fn serve_in_background(socket: &Path) -> Result<u8, Failure> {
+    // The lock of a run among them. Nothing is open here yet.
+    let _ = culvert_sys::fd::close_range(3, u32::MAX, 0);
+    let failed = |error: io::Error| cannot(socket, &error);
+    let listener = match Listener::new(socket) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Ok(0),
+        listener => listener.map_err(failed)?,
+    };
+    match fork() {
+        -1 => return Err(failed(io::Error::last_os_error())),
+        0 => {}
+        // The child's, with its socket.
+        _ => {
+            std::mem::forget(listener);
+            return Ok(0);
+        }
+    }
+    let _ = rustix::process::setsid();
+    let _ = rustix::process::chdir("/");
+    // Who reads the starting program's output is not kept waiting for its end.
+    if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(&nothing);
+        let _ = rustix::stdio::dup2_stderr(&nothing);
+    }
+    let settings = Settings {
+        leave: Some(LEAVE),
+        ..Settings::default()
+    };
+    let service = Service::new(listener, settings).map_err(failed)?;
+    service.run(|| false).map_err(failed)?;
+    Ok(0)
+}
+
+/// Where `mount` says `sync=auto`, sees to it that there is a service, and names its socket.
+pub fn ready(mount: &mut Mount) -> Result<(), Failure> {
+    let mut socket = None;
+    for leaf in mount.leaves_mut() {
+        if leaf.driver != "plfs" {
+            continue;
+        }
+        for (name, value) in &mut leaf.options {
+            if name == "sync" && value == b"auto" {
+                let socket = match &socket {
+                    Some(socket) => socket,
+                    None => socket.insert(start()?),
+                };
+                *value = socket.as_os_str().as_bytes().to_vec();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Starts this user's service, unless there is one; its socket.
+fn start() -> Result<PathBuf, Failure> {
+    let socket = usual()?;
+    if Listener::answers(&socket) {
+        return Ok(socket);
+    }
+    let failed = |error: io::Error| {
+        let why = reason(&error);
+        Failure::new(format!("cannot start the synchronisation service: {why}"))
+            .advice("sync=no works without")
+    };
+    let output = Command::new(own_path().map_err(failed)?)
+        .arg(WORD)
+        .arg(&socket)
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()
+        .map_err(failed)?;
+    match output.status.success() {
+        true => Ok(socket),
+        false => {
+            let told = String::from_utf8_lossy(&output.stderr);
+            Err(Failure::told(told.trim_end()))
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Appends by the synchronisation service, with runs, services and writers that come and go.
+
+use crate::tools::{Scratch, create_file, open_file, open_for, read_all, write_at};
+use culvert::{FileSystem, OpenFlags, SetAttributes, testing::caller};
+use culvert_sync::{Listener, Service, Settings, Stopper};
+use culvert_sync_wire::{ANSWER, Answer, Ask, FileId, Request};
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType};
+use std::os::unix::{ffi::OsStrExt, fs::MetadataExt};
+use std::path::PathBuf;
+use std::thread;
+
+/// A service, stopped when dropped.
+struct Running {
+    stopper: Stopper,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Running {
+    fn new(socket: &std::path::Path) -> Self {
+        let listener = Listener::new(socket).unwrap();
+        let service = Service::new(listener, Settings::default()).unwrap();
+        let stopper = service.stopper();
+        let serve = move || service.run(|| true).unwrap();
+        Self {
+            stopper,
+            thread: Some(thread::spawn(serve)),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        let _ = self.thread.take().map(thread::JoinHandle::join);
+    }
+}
+
+fn socket(scratch: &Scratch) -> PathBuf {
+    scratch.root.join("sync")
+}
+
+/// Runs of their own, each of one process: `with` that use the service, `without`.
+fn runs(scratch: &Scratch, with: usize, without: usize) -> Vec<Box<dyn FileSystem>> {
+    let option = format!("sync={}", socket(scratch).display());
+    let each = (0..with + without).map(|at| match at < with {
+        true => scratch.open(&[&option]),
+        false => scratch.open(&[]),
+    });
+    each.collect()
+}
+
+/// Random appends, and with `all` writes and truncation, by the processes `runs` in turn: an append
+/// is where it has to be, and at the end the content is right. `between` is called before each step.
+fn one_after_the_other(
+    runs: &[Box<dyn FileSystem>],
+    steps: usize,
+    all: bool,
+    mut between: impl FnMut(usize),
+) {
+    drop(create_file(&*runs[0], "f"));
+    let files: Vec<_> = runs
+        .iter()
+        .map(|fs| open_for(&**fs, "f", OpenFlags::READ_WRITE).unwrap())
+        .collect();
+    let (mut model, mut state) = (Vec::new(), 7u64);
+    let mut random = |below: u64| {
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (state >> 33) % below
+    };
+    for step in 0..steps {
+        between(step);
+        let file = &files[random(files.len() as u64) as usize];
+        let (at, length) = (random(5000) as usize, 1 + random(300) as usize);
+        match random(10) {
+            0 if all => {
+                let changes = SetAttributes {
+                    size: Some(at as u64),
+                    ..SetAttributes::default()
+                };
+                file.set_attributes(&caller(), &changes).unwrap();
+                model.resize(at, 0);
+            }
+            1..5 if all => {
+                write_at(&**file, at as u64, &vec![step as u8; length]);
+                model.resize(model.len().max(at + length), 0);
+                model[at..at + length].fill(step as u8);
+            }
+            _ => {
+                let bytes = vec![step as u8; length];
+                let done = file.append(&mut &bytes[..]).unwrap();
+                assert_eq!(done, (model.len() as u64, length), "step {step}");
+                model.extend(bytes);
+            }
+        }
+    }
+    drop(files);
+    let file = open_file(&*runs[0], "f").unwrap();
+    assert!(read_all(&*file).unwrap() == model);
+}
+
+#[test]
+fn appends_of_several_runs_are_atomic() {
+    let scratch = Scratch::new(2);
+    one_after_the_other(&runs(&scratch, 0, 3), 600, true, |_| ());
+}
+
+#[test]
+fn appends_by_the_service_are_behind_all_that_was_written() {
+    let scratch = Scratch::new(2);
+    let _service = Running::new(&socket(&scratch));
+    one_after_the_other(&runs(&scratch, 3, 0), 600, true, |_| ());
+}
+
+#[test]
+fn appends_with_and_without_the_service_are_behind_each_other() {
+    let scratch = Scratch::new(1);
+    let _service = Running::new(&socket(&scratch));
+    one_after_the_other(&runs(&scratch, 2, 1), 100, false, |_| ());
+}
+
+#[test]
+fn services_that_come_and_go_change_nothing() {
+    let scratch = Scratch::new(1);
+    let mut service = None;
+    one_after_the_other(&runs(&scratch, 3, 0), 600, true, |step| {
+        if step % 60 == 20 {
+            service = Some(Running::new(&socket(&scratch)));
+        } else if step % 60 == 50 {
+            service = None;
+        }
+    });
+}
+
+/// Table II of the paper, with four writers that know nothing of each other: the file has all that
+/// they wrote, and of each one in its order.
+#[test]
+fn four_appenders_write_four_times_what_one_does() {
+    for kilobytes in [64, 256, 1024] {
+        let scratch = Scratch::new(1);
+        let _service = Running::new(&socket(&scratch));
+        let all = runs(&scratch, 4, 0);
+        drop(create_file(&*all[0], "f"));
+        thread::scope(|scope| {
+            for (writer, fs) in all.iter().enumerate() {
+                scope.spawn(move || {
+                    let file = open_for(&**fs, "f", OpenFlags::WRITE).unwrap();
+                    for record in 0..kilobytes / 4 {
+                        let mut bytes = [writer as u8; 4096];
+                        bytes[1..3].copy_from_slice(&(record as u16).to_le_bytes());
+                        assert_eq!(file.append(&mut &bytes[..]).unwrap().1, 4096);
+                    }
+                });
+            }
+        });
+        let file = open_file(&*all[0], "f").unwrap();
+        let content = read_all(&*file).unwrap();
+        assert_eq!(content.len(), 4 * kilobytes * 1024);
+        let mut next = [0u16; 4];
+        for record in content.chunks_exact(4096) {
+            let writer = record[0];
+            let number = u16::from_le_bytes([record[1], record[2]]);
+            assert!(record[3..].iter().all(|byte| *byte == writer));
+            assert_eq!(number, next[writer as usize]);
+            next[writer as usize] += 1;
+        }
+    }
+}
+
+/// What is asked of the service by hand.
+struct Hand(std::os::fd::OwnedFd, FileId);
+
+impl Hand {
+    fn new(scratch: &Scratch, name: &str) -> Self {
+        let kind = SocketType::SEQPACKET;
+        let one = net::socket(AddressFamily::UNIX, kind, None).unwrap();
+        net::connect(&one, &SocketAddrUnix::new(socket(scratch)).unwrap()).unwrap();
+        let found = std::fs::metadata(scratch.backends[0].join(name)).unwrap();
+        let (device, inode) = (found.dev(), found.ino());
+        Self(one, FileId { device, inode })
+    }
+
+    fn ask(&self, ask: Ask<'_>) -> Answer {
+        let request = Request { file: self.1, ask };
+        net::send(&self.0, &request.encode(), SendFlags::NOSIGNAL).unwrap();
+        let mut answer = [0; ANSWER];
+        let length = net::recv(&self.0, &mut answer, RecvFlags::empty())
+            .unwrap()
+            .0;
+        Answer::decode(&answer[..length]).unwrap()
+    }
+}
+
+/// A writer that is killed between the position and the write: its bytes are no data. They are a hole
+/// where somebody was given the position behind, and are not there where nobody was.
+#[test]
+fn a_position_that_was_never_written_is_no_data() {
+    let scratch = Scratch::new(1);
+    let _service = Running::new(&socket(&scratch));
+    let all = runs(&scratch, 1, 0);
+    let file = create_file(&*all[0], "f");
+    assert_eq!(file.append(&mut &b"first"[..]).unwrap(), (0, 5));
+    let container = scratch.backends[0].join("f").canonicalize().unwrap();
+    let dead = Hand::new(&scratch, "f");
+    let Answer::Held(turn) = dead.ask(Ask::Hold(container.as_os_str().as_bytes())) else {
+        panic!("not held");
+    };
+    let (count, size) = (100, 5);
+    let given = dead.ask(Ask::Append { turn, count, size });
+    assert!(matches!(given, Answer::Position(5) | Answer::NotHeld));
+    drop(dead);
+    assert_eq!(file.attributes(&caller()).unwrap().size, 5);
+    assert_eq!(read_all(&*file).unwrap(), b"first");
+    // In the same turn it is behind the hole, in a later one there is none.
+    let (at, _) = file.append(&mut &b"next"[..]).unwrap();
+    assert!(at == 5 || at == 105, "{at}");
+    let want = [&b"first"[..], &vec![0; at as usize - 5], b"next"].concat();
+    assert_eq!(file.attributes(&caller()).unwrap().size, at + 4);
+    assert_eq!(read_all(&*file).unwrap(), want);
+}
+
+/// Who holds the file for no purpose keeps nobody from it for long.
+#[test]
+fn a_service_that_holds_a_file_lets_others_cut_it() {
+    let scratch = Scratch::new(1);
+    let _service = Running::new(&socket(&scratch));
+    let all = runs(&scratch, 1, 1);
+    let file = create_file(&*all[0], "f");
+    let other = open_for(&*all[1], "f", OpenFlags::READ_WRITE).unwrap();
+    for at in 0..20 {
+        file.append(&mut &b"0123456789"[..]).unwrap();
+        let changes = SetAttributes {
+            size: Some(3),
+            ..SetAttributes::default()
+        };
+        let cuts = if at % 2 == 0 { &file } else { &other };
+        cuts.set_attributes(&caller(), &changes).unwrap();
+        assert_eq!(file.append(&mut &b"x"[..]).unwrap(), (3, 1), "{at}");
+    }
+}
