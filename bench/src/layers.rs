@@ -67,6 +67,32 @@ const WORK: [(&str, &str, &[Line]); 4] = [
     ),
 ];
 
+/// One call each, on an open file.
+const BLOCKS: [(&str, &str, &[Line]); 1] = [(
+    "blocks",
+    "",
+    &[
+        ("random-read", "read of 4 KiB at a random place"),
+        ("rewrite", "write of 4 KiB in the place of others"),
+    ],
+)];
+
+/// How many operations `log` tells of in each.
+const RECORDS: [(&str, u32); 9] = [
+    ("stat", 1),
+    ("access", 2),
+    ("chmod", 2),
+    ("create", 4),
+    ("open", 4),
+    ("rename", 3),
+    ("unlink", 2),
+    ("random-read", 1),
+    ("rewrite", 1),
+];
+
+/// Workloads, their forms, and what they print.
+type Work = [(&'static str, &'static str, &'static [Line])];
+
 /// All of it.
 pub fn layers(place: &Place) -> Vec<Figure> {
     let worker = Worker::new(&place.path("layers"), FILES);
@@ -84,10 +110,10 @@ pub fn layers(place: &Place) -> Vec<Figure> {
     figures
 }
 
-/// All rows of all workloads.
-fn rows(place: &Place, ways: &[Way], mut each: impl FnMut(&str, &str, &Row)) {
+/// All rows of this `work`.
+fn rows(place: &Place, ways: &[Way], work: &Work, mut each: impl FnMut(&str, &str, &Row)) {
     let files = place.program("files");
-    for (workload, form, names) in WORK {
+    for &(workload, form, names) in work {
         for row in compare(ways, &files, workload, form, ROUNDS) {
             if let Some((_, what)) = names.iter().find(|(name, _)| *name == row.name) {
                 each(workload, what, &row);
@@ -117,28 +143,36 @@ fn bypass(place: &Place, worker: &Worker, idle: &str) -> Vec<Figure> {
     ];
     ways.retain(Way::works);
     let mut figures = Vec::new();
-    rows(place, &ways, |_, what, row| {
-        figures.extend(row.figures(BYPASS, what, "ns", |column| match column {
-            BIND | IDLE => Judged::Speed(0.9),
-            _ => Judged::SpeedStated,
-        }));
-        // What the record of an operation costs its caller.
-        figures.extend(recorded(what, row));
-    });
+    rows(
+        place,
+        &ways,
+        &[&WORK[..], &BLOCKS].concat(),
+        |_, what, row| {
+            figures.extend(row.figures(BYPASS, what, "ns", |column| match column {
+                BIND | IDLE => Judged::Speed(0.9),
+                _ => Judged::SpeedStated,
+            }));
+            // What the record of an operation costs its caller.
+            figures.extend(recorded(what, row));
+        },
+    );
     figures
 }
 
-/// What `log` adds to one operation that it tells of, beside a layer that is called as it is.
+/// What `log` adds to each operation that it tells of, beside a layer that is called as it is.
 fn recorded(what: &str, row: &Row) -> Option<Figure> {
-    if row.name != "stat" {
-        return None;
-    }
+    let records = RECORDS.iter().find(|(name, _)| *name == row.name)?.1;
     let (with, without) = (taken(row, ALL)?, taken(row, SILENT)?);
+    let one = (with - without) / f64::from(records);
+    let of = match records {
+        1 => String::new(),
+        records => format!(", each of {records} operations"),
+    };
     let figure = Figure::new(
         BYPASS,
-        format!("{what}: `log` beside a layer that tells nothing"),
+        format!("{what}: `log` beside a layer that tells nothing{of}"),
         Some(without),
-        with,
+        without + one,
         "ns",
         Judged::Added(1000.0),
     );
@@ -163,7 +197,7 @@ fn union(place: &Place, worker: &Worker) -> Vec<Figure> {
     ways.push(worker.native(AGAIN));
     ways.retain(Way::works);
     let mut figures = Vec::new();
-    rows(place, &ways, |workload, what, row| {
+    rows(place, &ways, &WORK, |workload, what, row| {
         let least = match workload {
             "big" => 0.95,
             "calls" => 0.5,
@@ -269,7 +303,7 @@ fn mounts(place: &Place, worker: &Worker) -> Vec<Figure> {
         let mut ways = vec![worker.native("native")];
         ways.extend(mounted.iter().flatten().map(|mounted| mounted.way(worker)));
         ways.retain(Way::works);
-        rows(place, &ways, |_, what, row| {
+        rows(place, &ways, &WORK, |_, what, row| {
             figures.extend(beside(row, what, column, other));
         });
     }

@@ -86,7 +86,7 @@ const DRIVERS: &[Driver] = &[
         },
         declared: union::DECLARED,
         prepare: union::prepare,
-        open: union::open,
+        open: |mount, environment| union::open(mount, environment, &BRANCHES),
     },
     Driver {
         info: DriverInfo {
@@ -280,6 +280,17 @@ pub(crate) fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<d
     }
     (driver_of(mount)?.open)(mount, environment)
 }
+
+/// What a union needs to know of the drivers of its branches.
+static BRANCHES: union::Drivers = union::Drivers {
+    open: open_branch,
+    detect: |source| {
+        let name = detect(source)?.name;
+        let declared = declared_by(name);
+        Ok((name, declared.is_some_and(|one| one.source == Source::Name)))
+    },
+    prepare: crate::prepare,
+};
 
 /// Opens `branch`, one of `count` of a mount of the driver called `whole`, whose `environment` it is.
 pub(crate) fn open_branch(

@@ -162,7 +162,7 @@ impl Layer for CasefoldFs {
     }
 
     fn forked(&self, shared_descriptors: bool) {
-        self.names.forked(shared_descriptors);
+        self.names.forked();
         self.inner.forked(shared_descriptors);
     }
 

@@ -28,6 +28,12 @@ impl Glance {
         Some(Self { home })
     }
 
+    /// Whether `fd`, a descriptor of the tree's, lies on the file system of its root.
+    pub fn is_home(self, fd: i32) -> bool {
+        let status = kernel::status(BorrowedFd::number(fd), None);
+        status.is_ok_and(|status| kernel::identity(&status).0 == self.home)
+    }
+
     /// What [`FileSystem::lookup`] of `name` in the directory `dir`, a descriptor of the tree's,
     /// would say. No reference comes with it: the node may not be valid.
     pub fn look(self, dir: i32, name: &[u8]) -> Result<Attributes> {

@@ -4,7 +4,7 @@
 use super::branch::{Branch, How, Tree};
 use crate::archive::host::{status, status_of, terminated};
 use crate::archive::warning::printable;
-use crate::{Environment, declared_by, glob, registry};
+use crate::{Environment, Prepared, Progress, glob};
 use alloc::{
     boxed::Box,
     format,
@@ -21,6 +21,20 @@ use culvert::{
 use culvert_sys::fs;
 use culvert_sys::{fd::CWD, flags::OFlags};
 
+type OpenBranch = fn((&str, usize), &Mount, &Environment<'_>) -> Result<Box<dyn FileSystem>>;
+type Tell<'a> = &'a mut dyn FnMut(Progress);
+type PrepareBranch = fn(&Mount, &Environment<'_>, Tell<'_>) -> Result<Prepared>;
+
+/// What is known of drivers, of which a union knows none.
+pub struct Drivers {
+    /// Opens a branch, one of so many of a mount of the driver of that name.
+    pub open: OpenBranch,
+    /// The driver of a source, and whether that is a name.
+    pub detect: fn(&[u8]) -> Result<(&'static str, bool)>,
+    /// Prepares a branch.
+    pub prepare: PrepareBranch,
+}
+
 /// A branch as it is to be.
 #[derive(Clone)]
 pub struct Wanted {
@@ -32,6 +46,7 @@ pub struct Wanted {
 
 /// What opens branches, as long as the mount lives.
 pub struct Opener {
+    drivers: &'static Drivers,
     driver: String,
     target: Vec<u8>,
     cache_directory: Option<Vec<u8>>,
@@ -44,8 +59,9 @@ pub struct Opener {
 
 impl Opener {
     /// That of the union `mount`.
-    pub fn new(mount: &Mount, environment: &Environment<'_>) -> Self {
+    pub fn new(mount: &Mount, environment: &Environment<'_>, drivers: &'static Drivers) -> Self {
         Self {
+            drivers,
             driver: mount.driver.clone(),
             target: mount.target.clone(),
             cache_directory: environment.cache_directory.map(<[u8]>::to_vec),
@@ -96,7 +112,7 @@ impl Opener {
             return Ok(Branch { tree, how });
         }
         let fs = self.with(|environment| {
-            registry::open_branch((&self.driver, count), &wanted.mount, environment)
+            (self.drivers.open)((&self.driver, count), &wanted.mount, environment)
         })?;
         let tree = Arc::new(self.tree(wanted, fs));
         let mut trees = self.trees.lock();
@@ -144,8 +160,7 @@ impl Opener {
             let why = "the mount cannot be a branch of itself";
             return Err(within(Error::because(Errno::EINVAL, why)));
         }
-        let driver = registry::detect(source).map_err(within)?.name;
-        let is_name = declared_by(driver).is_some_and(|one| one.source == crate::Source::Name);
+        let (driver, is_name) = (self.drivers.detect)(source).map_err(within)?;
         let source = match is_name {
             true => source.to_vec(),
             false => canonical(source).map_err(within)?,
@@ -157,7 +172,8 @@ impl Opener {
             options: Vec::new(),
             branches: Vec::new(),
         };
-        let prepared = self.with(|environment| crate::prepare(&mount, environment, &mut |_| ()));
+        let prepared =
+            self.with(|environment| (self.drivers.prepare)(&mount, environment, &mut |_| ()));
         Ok(prepared.map_err(within)?.mount)
     }
 

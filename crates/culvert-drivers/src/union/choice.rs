@@ -275,6 +275,20 @@ impl Core {
         let Some((dir, name)) = place else {
             return Ok(instances);
         };
+        // What the lookup of this call has found is it.
+        if let Some(look) = self.look((dir, &name))
+            && self.nodes.is_looked_up_once(node)
+            && look.looked_at == first.0 + 1
+            && look.found.is_some_and(|found| found.node == first.1)
+        {
+            let others = self.others_after(caller, (dir, &name), &look, kind)?;
+            instances.extend(
+                others
+                    .into_iter()
+                    .map(|(index, found)| Instance::found(index, found)),
+            );
+            return Ok(instances);
+        }
         let parts = self.directory(caller, dir);
         let all = parts.and_then(|parts| self.all(caller, &parts, &name, false, Look::Exact));
         let all = all?;

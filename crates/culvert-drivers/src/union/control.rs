@@ -7,20 +7,14 @@
 //! for that one.
 
 use super::branch::Branch;
-use super::branches::{Opener, Wanted, agrees, decoded, encoded};
+use super::branches::{Opener, Wanted, decoded};
 use super::nodes::Nodes;
 use super::options::Settings;
-use super::state::Core;
 use crate::name_changes::Changing;
-use crate::{
-    Environment, OwnedFd,
-    archive::{host::terminated, warning::printable},
-};
-use alloc::{ffi::CString, format, string::String, sync::Arc, vec::Vec};
+use crate::{Environment, OwnedFd, archive::host::terminated};
+use alloc::{ffi::CString, format, sync::Arc, vec::Vec};
 use core::ffi::CStr;
-use culvert::{
-    Access, Attributes, Caller, Errno, Error, FileKind, Node, Result, Timespec, sync::Mutex,
-};
+use culvert::{Attributes, Errno, FileKind, Node, Result, Timespec, sync::Mutex};
 use culvert_sys::flags::OFlags;
 use culvert_sys::{fs, process};
 
@@ -30,14 +24,13 @@ pub const NAME: &[u8] = b".mergerfs";
 /// Its number.
 pub const NODE: Node = Node(2);
 
-const PREFIX: &str = "user.mergerfs.";
-
 /// What is set, as it is now.
 pub struct Control {
     current: Mutex<Current>,
     /// As the mount was made.
     first: (Settings, Vec<Wanted>),
-    opener: Opener,
+    /// What opens branches.
+    pub opener: Opener,
     path: Option<CString>,
     /// There are no other processes.
     alone: bool,
@@ -138,7 +131,7 @@ impl Control {
     }
 
     /// Whether the branches are those that there are since there were so many `changes`.
-    fn has_read(&self, changes: u64) -> bool {
+    pub fn has_read(&self, changes: u64) -> bool {
         self.current.lock().changes == changes
     }
 
@@ -152,9 +145,14 @@ impl Control {
         nodes.reshape(super::ROOT, &current.branches).give_back();
     }
 
+    /// The branches are `branches` from here on, in this process.
+    pub fn install_now(&self, branches: Vec<Branch>, nodes: &Nodes) {
+        self.install(&mut self.current.lock(), branches, nodes);
+    }
+
     /// Tells all processes of the run, and those to come, that option `name` is `value`; false: there are no
     /// others now.
-    fn tell(&self, changing: &Changing<'_>, name: &str, value: &[u8]) -> Result<bool> {
+    pub fn tell(&self, changing: &Changing<'_>, name: &str, value: &[u8]) -> Result<bool> {
         let Some(path) = &self.path else {
             return Ok(false);
         };
@@ -177,7 +175,7 @@ impl Control {
     }
 
     /// Sets option `name` of `before` for all processes of the run.
-    fn set(
+    pub fn set(
         &self,
         changing: &Changing<'_>,
         before: &Settings,
@@ -208,12 +206,8 @@ impl Control {
     }
 }
 
-/// The branches, and their sources alone.
-const BRANCHES: &str = "branches";
-const SOURCES: &str = "srcmounts";
-
-/// Names of what is no option.
-const TOLD: [&str; 4] = [BRANCHES, SOURCES, "version", "pid"];
+/// What the branches are called in the file of changes, and to the user.
+pub const BRANCHES: &str = "branches";
 
 /// The whole lines of `file`.
 fn lines(file: &OwnedFd) -> Result<Vec<u8>> {
@@ -257,120 +251,4 @@ fn read_all(
         }
     }
     Ok((settings, branches))
-}
-
-impl Core {
-    /// getxattr(2) of the file.
-    pub fn control_value(&self, name: &[u8]) -> Result<Vec<u8>> {
-        let name = core::str::from_utf8(name).ok();
-        let name = name.and_then(|name| name.strip_prefix(PREFIX));
-        let name = name.ok_or(Errno::ENODATA)?;
-        Ok(match name {
-            BRANCHES => {
-                let each = self.branches.iter().map(Branch::told);
-                each.collect::<Vec<_>>().join(&b':')
-            }
-            SOURCES => {
-                let each = self.branches.iter().map(|branch| escaped(&branch.source));
-                each.collect::<Vec<_>>().join(&b':')
-            }
-            "version" => env!("CARGO_PKG_VERSION").into(),
-            "pid" => format!("{}", process::getpid()).into_bytes(),
-            name => {
-                let told = self.settings().told(name);
-                told.ok_or(Errno::ENODATA)?.into_bytes()
-            }
-        })
-    }
-
-    /// listxattr(2) of the file.
-    pub fn control_names(&self) -> Vec<u8> {
-        let options = super::OPTIONS.iter().map(|option| option.name);
-        let settings = self.settings();
-        let told = options.filter(|name| settings.told(name).is_some());
-        let all = TOLD.into_iter().chain(told);
-        let each = all.map(|name| format!("{PREFIX}{name}\0"));
-        each.collect::<String>().into_bytes()
-    }
-
-    /// setxattr(2) of the file: an option for all processes of the mount.
-    pub fn set_option(&self, caller: &Caller<'_>, name: &[u8], value: &[u8]) -> Result<()> {
-        caller.may(Access::WRITE, &self.control.attributes())?;
-        let name = core::str::from_utf8(name).ok();
-        let name = name.and_then(|name| name.strip_prefix(PREFIX));
-        let name = name.ok_or(Errno::ENODATA)?;
-        // setfattr(1) ends values by a NUL where people write one.
-        let value = value.strip_suffix(b"\0").unwrap_or(value);
-        match name {
-            BRANCHES | SOURCES => self.set_branches(value),
-            "version" | "pid" => Err(Errno::EINVAL.into()),
-            "cmd.gc" | "cmd.gc1" => {
-                self.nodes.forget_recent().give_back();
-                Ok(())
-            }
-            name if self.settings().told(name).is_none() => Err(Errno::ENODATA.into()),
-            name => {
-                let changing = self.names.change();
-                let now = Self::now(self.shared());
-                let before = now.settings();
-                self.control.set(&changing, before, name, value)
-            }
-        }
-    }
-}
-
-impl Core {
-    /// Changes the branches by an instruction, for all processes of the mount. A branch that is new is
-    /// opened here first: who cannot open it changes nothing.
-    fn set_branches(&self, instruction: &[u8]) -> Result<()> {
-        let changing = self.names.change();
-        let now = Self::now(self.shared());
-        let control = &self.control;
-        if control.opener.borrows_memory() {
-            let why = "by a child of vfork";
-            return Err(Error::because(Errno::EOPNOTSUPP, why));
-        }
-        // Else what others have changed would be undone.
-        if !control.has_read(self.names.count()) {
-            let why = "what was changed before cannot be read now";
-            return Err(Error::because(Errno::EAGAIN, why));
-        }
-        let wanted = control.opener.changed(&now.branches, instruction)?;
-        let mut branches = Vec::new();
-        for one in &wanted {
-            let branch = control.opener.open(one, wanted.len())?;
-            if now.branch_of(&branch).is_none() {
-                let can = branch.fs.capabilities();
-                agrees(self.capabilities, can, self.elevates).map_err(|error| {
-                    error.within(&format!("branch {}", printable(&one.mount.source)))
-                })?;
-            }
-            branches.push(branch);
-        }
-        match control.tell(&changing, BRANCHES, &encoded(&wanted))? {
-            // With those that are open by now.
-            true => drop(Self::now(self.shared())),
-            false => control.install(&mut control.current.lock(), branches, &self.nodes),
-        }
-        Ok(())
-    }
-}
-
-/// `source` as it stands in a list.
-fn escaped(source: &[u8]) -> Vec<u8> {
-    let mut escaped = Vec::new();
-    for &byte in source {
-        if b":,=\\".contains(&byte) {
-            escaped.push(b'\\');
-        }
-        escaped.push(byte);
-    }
-    escaped
-}
-
-impl Branch {
-    /// As the user would write it.
-    fn told(&self) -> Vec<u8> {
-        [&escaped(&self.source)[..], b"=", &self.how.told()].concat()
-    }
 }

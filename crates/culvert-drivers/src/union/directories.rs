@@ -73,11 +73,24 @@ impl Core {
             let Some(known) = known else { return };
             (over, name) = known;
         }
-        for (index, part) in parts.iter_mut().enumerate() {
+        self.fill_from(caller, dir, parts, (&over, &name), 0);
+    }
+
+    /// Looks for what is missing of the `parts` of `dir`, which is `name` in `over`, on all branches but
+    /// the first ones.
+    pub fn fill_from(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        parts: &mut Parts,
+        (over, name): (&Parts, &[u8]),
+        first: usize,
+    ) {
+        for (index, part) in parts.iter_mut().enumerate().skip(first) {
             let (None, Some(over)) = (*part, over[index]) else {
                 continue;
             };
-            let Ok(found) = self.find_exactly(caller, index, over, &name) else {
+            let Ok(found) = self.find_exactly(caller, index, over, name) else {
                 continue;
             };
             if found.entry.attributes.kind == FileKind::Directory {
@@ -215,7 +228,9 @@ impl Core {
             made => made?.attributes,
         };
         let made_in = (&**branch, made.node);
-        copy_metadata(caller, (&**source, model, &wanted), made_in, false)?;
+        let copied = copy_metadata(caller, (&**source, model, &wanted), made_in, false);
+        self.names.directories_changed();
+        copied?;
         Ok(made.node)
     }
 }

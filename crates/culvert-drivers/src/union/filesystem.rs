@@ -1,14 +1,13 @@
 //! The file system: what is asked. What is changed is in `changes`.
 
-use super::branch::{Branch, Mode, Tree};
-use super::branches::{Opener, Wanted};
-use super::choice::Instance;
+use super::branch::Branch;
+use super::branches::{Drivers, Opener, Wanted};
 use super::control::{Control, NAME, NODE};
-use super::file::UnionFile;
 use super::listing::{OpenDirectory, list};
+use super::looks::Looks;
 use super::moves::Moves;
 use super::nodes::Nodes;
-use super::options::{Exdev, Function, Settings, Untold, modes};
+use super::options::{Exdev, Function, Settings, modes};
 use super::state::{Core, Shared};
 use super::{ROOT, making};
 use crate::Environment;
@@ -24,9 +23,6 @@ use culvert_sys::process;
 /// Several file systems as one.
 pub struct UnionFs(Arc<Shared>);
 
-/// `FUSE_SUPER_MAGIC`, which is mergerfs's.
-const MAGIC: u64 = 0x6573_5546;
-
 /// The right to change names of the mount with the `number`.
 fn names(number: u64, environment: &Environment<'_>) -> NameChanges {
     let directory = environment.run_directory.filter(|_| !environment.alone);
@@ -36,7 +32,11 @@ fn names(number: u64, environment: &Environment<'_>) -> NameChanges {
 
 impl UnionFs {
     /// The union that `mount` is.
-    pub fn new(mount: &Mount, environment: &Environment<'_>) -> Result<Self> {
+    pub fn new(
+        mount: &Mount,
+        environment: &Environment<'_>,
+        drivers: &'static Drivers,
+    ) -> Result<Self> {
         let settings = Settings::parse(mount)?;
         let each = mount.branches.iter().zip(modes(mount)?);
         let wanted: Vec<_> = each
@@ -51,7 +51,7 @@ impl UnionFs {
         let salts = salts.fold(0, |sum, branch| super::branch::mix(sum ^ root(branch)));
         let number = salts ^ super::parts::hash(&mount.target);
         let names = names(number, environment);
-        let opener = Opener::new(mount, environment);
+        let opener = Opener::new(mount, environment, drivers);
         let changes = names.count();
         let first = (settings, wanted);
         let control = Control::new((number, changes), environment, opener, first)?;
@@ -64,6 +64,7 @@ impl UnionFs {
             capabilities,
             target: mount.target.clone(),
             names,
+            looks: Looks::default(),
             moves: Moves::new(number, environment),
             at_once: environment.at_once,
             keeper: environment.keeper,
@@ -104,172 +105,6 @@ fn capabilities(branches: &[Branch], read_only: bool, alone: bool) -> Result<Cap
         locks: can(|can| can.locks).0,
         polls: can(|can| can.polls).1,
     })
-}
-
-impl Core {
-    /// `opened` with `flags` on the branch `tree`, where it is `part`, as `node` of the union.
-    pub fn opened(
-        &self,
-        node: Node,
-        (tree, part): (&Arc<Tree>, Node),
-        flags: OpenFlags,
-        opened: Opened,
-    ) -> Result<Opened> {
-        let inner = self.driven((&*tree.fs, part), opened)?;
-        let file = UnionFile::wrap(self, node, (tree, part), flags, inner)?;
-        Ok(Opened::Driven(file))
-    }
-
-    /// Gives what is opened for writing with `flags`, and has several names, an inode of its own, and
-    /// has the front end look for it again: `ESTALE`.
-    fn break_own_link(
-        &self,
-        caller: &Caller<'_>,
-        node: Node,
-        (index, part): (usize, Node),
-        flags: OpenFlags,
-    ) -> Result<()> {
-        if !self.settings().copies_links || !(flags.write() || flags.truncate()) {
-            return Ok(());
-        }
-        let branch = &self.branches[index];
-        let found = branch.fs.attributes(caller, part)?;
-        let place = self.nodes.with(node, |known| known.place.clone())?;
-        match place.filter(|_| found.links > 1 && branch.changes()) {
-            None => Ok(()),
-            Some((dir, name)) => {
-                // Only who may write it.
-                branch.fs.access(caller, part, Access::WRITE)?;
-                let at = (index, part);
-                self.break_link(caller, (dir, &name), at)?;
-                Err(Errno::ESTALE.into())
-            }
-        }
-    }
-
-    /// Whether `caller` may do what only the union can check: on a branch that does not where the
-    /// others do.
-    pub fn guard(
-        &self,
-        caller: &Caller<'_>,
-        (branch, part): (&dyn FileSystem, Node),
-        access: Access,
-    ) -> Result<()> {
-        match self.capabilities.checks_permissions && !branch.capabilities().checks_permissions {
-            true => branch.access(caller, part, access),
-            false => Ok(()),
-        }
-    }
-
-    /// Whether what is opened with `flags` on `branch` can be written there.
-    pub fn may_open(
-        &self,
-        caller: &Caller<'_>,
-        (branch, part): (&dyn FileSystem, Node),
-        flags: OpenFlags,
-    ) -> Result<()> {
-        let writes = flags.write() || flags.truncate();
-        if writes {
-            self.writable()?;
-        }
-        if writes && branch.capabilities().read_only {
-            return Err(Errno::EROFS.into());
-        }
-        let read = if flags.read() { Access::READ.0 } else { 0 };
-        let write = if writes { Access::WRITE.0 } else { 0 };
-        self.guard(caller, (branch, part), Access(read | write))
-    }
-
-    /// What `entry` of branch `index` is, whose reference it has.
-    fn identified(&self, caller: &Caller<'_>, index: usize, entry: Entry) -> Result<Entry> {
-        let found = super::found::Found::new(&self.branches[index], entry);
-        if found.node() == self.branches[index].fs.root() {
-            return Ok(Entry {
-                attributes: self.attributes(caller, ROOT)?,
-            });
-        }
-        if found.entry.attributes.kind == FileKind::Directory
-            && let Ok(path) = self.branches[index].fs.path_of(found.node())
-            && let Ok(node) = self.walk(caller, &path)
-        {
-            let parts = self.directory(caller, node);
-            if parts.is_ok_and(|parts| parts[index] == Some(found.node())) {
-                let attributes = self.attributes(caller, node)?;
-                return Ok(Entry { attributes });
-            }
-            self.nodes.forget(node, 1).give_back();
-        }
-        self.enter(None, Vec::from([(index, found)]))
-    }
-
-    /// What the first branch that `fd` belongs to says of it by `ask`.
-    fn by_descriptor<T>(
-        &self,
-        mut ask: impl FnMut(&dyn FileSystem) -> Result<T>,
-    ) -> Result<(usize, T)> {
-        for (index, branch) in self.branches.iter().enumerate() {
-            match ask(&*branch.fs) {
-                Err(error) if matches!(error.errno(), Errno::EXDEV | Errno::ENOSYS) => {}
-                answer => return Ok((index, answer?)),
-            }
-        }
-        Err(Errno::EXDEV.into())
-    }
-
-    /// statfs(2) of all branches, or of those that have what is asked for.
-    fn sum(&self, there: Option<&[Instance<'_>]>) -> Result<StatFs> {
-        let there = there.filter(|all| !all.is_empty());
-        let mut sum = StatFs {
-            magic: MAGIC,
-            block_size: u32::MAX,
-            name_max: u32::MAX,
-            read_only: self.capabilities.read_only,
-            ..StatFs::default()
-        };
-        let (mut seen, mut bytes) = (Vec::new(), [0u64; 3]);
-        let is_asked = |at: usize| there.is_none_or(|all| all.iter().any(|one| one.index == at));
-        let each = self.branches.iter().enumerate();
-        for (_, branch) in each.filter(|one| is_asked(one.0)) {
-            let found = branch.fs.statfs()?;
-            let unit = u64::from(found.block_size.max(1));
-            sum.block_size = sum.block_size.min(found.block_size.max(1));
-            sum.name_max = sum.name_max.min(found.name_max);
-            // Of one device the space is there once.
-            if branch.device.is_some_and(|device| seen.contains(&device)) {
-                continue;
-            }
-            seen.extend(branch.device);
-            let mode = branch.how.mode;
-            let is_full = match self.settings().untold {
-                Untold::Nothing => found.read_only && mode != Mode::ReadWrite,
-                Untold::NothingCreated => !branch.creates(),
-                Untold::NoCreate => mode == Mode::NoCreate,
-            };
-            let free = if is_full { 0 } else { found.blocks_available };
-            bytes[0] = bytes[0].saturating_add(found.blocks.saturating_mul(unit));
-            bytes[1] = bytes[1].saturating_add(found.blocks_free.saturating_mul(unit));
-            bytes[2] = bytes[2].saturating_add(free.saturating_mul(unit));
-            sum.files = sum.files.saturating_add(found.files);
-            sum.files_free = sum.files_free.saturating_add(found.files_free);
-        }
-        [sum.blocks, sum.blocks_free, sum.blocks_available] =
-            bytes.map(|bytes| bytes / u64::from(sum.block_size));
-        Ok(sum)
-    }
-
-    /// fsync(2) of `dir` on all branches.
-    pub fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
-        for (index, part) in self
-            .directory(&Caller::SYSTEM, dir)?
-            .into_iter()
-            .enumerate()
-        {
-            if let Some(part) = part {
-                self.branches[index].fs.sync_directory(part, data_only)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 impl FileSystem for UnionFs {
@@ -573,10 +408,19 @@ impl FileSystem for UnionFs {
     ) -> Result<Attributes> {
         let core = self.core();
         let function = making::function(changes);
+        let kind = core.nodes.with(node, |known| known.kind).ok();
+        let mut after = None;
         core.on_each(caller, node, function, &mut |branch, part| {
-            branch.set_attributes(caller, part, changes).map(drop)
+            // The first one's are shown.
+            let changed = branch.set_attributes(caller, part, changes)?;
+            after.get_or_insert((core::ptr::from_ref(branch).cast::<()>(), changed));
+            Ok(())
         })?;
-        self.attributes(caller, node)
+        // Of a file that one branch has there is no more to be said.
+        match after.filter(|_| kind == Some(FileKind::Regular)) {
+            Some((branch, changed)) => core.attributes_after(caller, node, branch, changed),
+            None => core.attributes(caller, node),
+        }
     }
 
     fn create(
@@ -736,7 +580,7 @@ impl FileSystem for UnionFs {
 
     fn forked(&self, shared_descriptors: bool) {
         let core = self.core();
-        core.names.forked(shared_descriptors);
+        core.names.forked();
         for branch in core.branches.iter() {
             branch.fs.forked(shared_descriptors);
         }

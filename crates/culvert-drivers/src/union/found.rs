@@ -3,7 +3,7 @@
 use super::branch::Branch;
 use super::state::Core;
 use alloc::vec::Vec;
-use culvert::{Caller, Entry, FileKind, Node, Result};
+use culvert::{Attributes, Caller, Entry, FileKind, Node, Result};
 
 /// What a name is on branches, in their order.
 pub type All<'a> = Vec<(usize, Found<'a>)>;
@@ -34,6 +34,16 @@ impl<'a> Found<'a> {
             branch,
             entry,
             lease: Lease::Reference,
+        }
+    }
+
+    /// The file that `attributes` describe, of which nothing but its name is known. It is none to be
+    /// entered as a node.
+    pub const fn seen(branch: &'a Branch, attributes: Attributes) -> Self {
+        Self {
+            branch,
+            entry: Entry { attributes },
+            lease: Lease::Name(0),
         }
     }
 

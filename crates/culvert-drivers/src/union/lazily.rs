@@ -1,14 +1,22 @@
-//! A name in a directory that was used lately, as most paths are: a branch is asked only where the ones
-//! before it do not have the name.
+//! A name below directories that were used lately, as most paths are: a branch is asked only where the
+//! ones before it do not have the name.
 //!
 //! What the first branch has that is no directory hides all others, so these need not be asked what the
 //! directory is on them. Whether it is still what is known of it is asked of those that matter.
 
+use super::control::NAME;
 use super::found::Found;
 use super::options::{Follow, Function};
-use super::state::Core;
+use super::state::{At, Core, Parts};
 use alloc::vec::Vec;
 use culvert::{Caller, Entry, Errno, FileKind, Node, Reached, Result};
+
+/// Directories, what is known of each, and the name of the next in it.
+type Way<'a> = Vec<(Parts, &'a [u8])>;
+
+const fn is_slash(byte: &u8) -> bool {
+    *byte == b'/'
+}
 
 impl Core {
     /// [`culvert::FileSystem::reach`] of `path`, where that is easy to say.
@@ -19,38 +27,60 @@ impl Core {
         path: &[u8],
         follow: Follow,
     ) -> Option<Result<Reached>> {
-        let slash = path.iter().position(|&byte| byte == b'/')?;
-        let (above, name) = (path.get(..slash)?, path.get(slash + 1..)?);
-        let is_first = self.settings().policy(Function::Getattr).is_first();
-        if name.contains(&b'/') || !is_first {
+        if !self.settings().policy(Function::Getattr).is_first() {
             return None;
         }
-        let parent = self.nodes.used_lately(from, above)?;
-        match self.in_known((from, above), (parent, name), caller, follow) {
+        let slash = path.iter().rposition(|&byte| byte == b'/');
+        let (above, name) = match slash {
+            None => (None, path),
+            Some(slash) => (Some(path.get(..slash)?), path.get(slash + 1..)?),
+        };
+        let (mut parent, mut way) = (from, Way::new());
+        for step in above.into_iter().flat_map(|above| above.split(is_slash)) {
+            let over = self.known_directory(parent);
+            let next = self.nodes.used_lately(parent, step);
+            if parent != from {
+                // What is below keeps it.
+                self.nodes.forget(parent, 1).give_back();
+            }
+            parent = next?;
+            match over {
+                Ok((over, _)) => way.push((over, step)),
+                Err(_) => {
+                    self.nodes.forget(parent, 1).give_back();
+                    return None;
+                }
+            }
+        }
+        match self.in_known(&way, (parent, name), caller, follow) {
             Some(entry) => Some(Ok(Reached { entry, parent })),
             None => {
-                self.nodes.forget(parent, 1).give_back();
+                if parent != from {
+                    self.nodes.forget(parent, 1).give_back();
+                }
                 None
             }
         }
     }
 
-    /// What `name` in the directory `dir` is, which is `above` in the directory `from`: on the outside
-    /// none where only a look at all branches tells.
+    /// What `name` in the directory `dir` is, to which this `way` leads: on the outside none where only a
+    /// look at all branches tells. A directory to which no way leads is believed where all branches have
+    /// it.
     fn in_known(
         &self,
-        (from, above): (Node, &[u8]),
-        (dir, name): (Node, &[u8]),
+        way: &Way<'_>,
+        (dir, name): At<'_>,
         caller: &Caller<'_>,
         follow: Follow,
     ) -> Option<Option<Entry>> {
-        let (over, _) = self.known_directory(from).ok()?;
+        if (dir, name) == (super::ROOT, NAME) {
+            return None;
+        }
+        let stamp = self.names.stamp(name);
         let (parts, _) = self.known_directory(dir).ok()?;
-        for (index, (over, part)) in over.into_iter().zip(parts).enumerate() {
-            match (self.find(caller, index, over?, above), part) {
-                (Ok(found), Some(part)) if found.node() == part => {}
-                (Err(error), None) if error.errno() == Errno::ENOENT => continue,
-                _ => return None,
+        for (index, &part) in parts.iter().enumerate() {
+            if !self.leads(caller, way, index, part)? {
+                continue;
             }
             // With a reference, by which it is used next: that costs no more where the branch has its
             // own way to give one.
@@ -69,11 +99,39 @@ impl Core {
                 FileKind::Directory => None,
                 FileKind::Symlink if follow != Follow::Never => None,
                 _ => {
+                    let attributes = found.entry.attributes;
                     let entry = self.enter(Some((dir, name)), Vec::from([(index, found)]));
-                    Some(Some(entry.ok()?))
+                    let entry = entry.ok()?;
+                    self.looked((dir, name), stamp, index + 1, Some(attributes));
+                    Some(Some(entry))
                 }
             };
         }
+        self.looked((dir, name), stamp, self.branches.len(), None);
         Some(None)
+    }
+
+    /// Whether `way` leads to `part` on branch `index`, and is nowhere where that is none; none: to something
+    /// else.
+    fn leads(
+        &self,
+        caller: &Caller<'_>,
+        way: &Way<'_>,
+        index: usize,
+        part: Option<Node>,
+    ) -> Option<bool> {
+        for (at, (over, step)) in way.iter().enumerate() {
+            let next = way.get(at + 1).map_or(part, |next| next.0[index]);
+            match (self.find(caller, index, over[index]?, step), next) {
+                (Ok(found), Some(next)) if found.node() == next => {}
+                (Err(error), None) if error.errno() == Errno::ENOENT => {
+                    let is_below = |next: &(Parts, &[u8])| next.0[index].is_some();
+                    let below = way.iter().skip(at + 1).any(is_below) || part.is_some();
+                    return (!below).then_some(false);
+                }
+                _ => return None,
+            }
+        }
+        Some(true)
     }
 }

@@ -68,9 +68,15 @@ impl Core {
                 false => Errno::EACCES.into(),
             });
         }
-        let _changing = self.names.change();
-        let parts = self.directory(caller, dir)?;
-        let mut found = self.seek(caller, &parts, name, Look::Glance)?;
+        let changing = self.names.change_of([Some(name), None]);
+        let look = self.look_before((dir, name), &changing);
+        // What has the name is looked at again: it is opened.
+        let look = look.filter(|look| look.found.is_none());
+        let parts = self.directory_after(caller, dir, look.as_ref())?;
+        let mut found = match look {
+            Some(_) => All::new(),
+            None => self.seek(caller, &parts, name, Look::Glance)?,
+        };
         let index = match found.first() {
             Some(_) if flags.exclusive() => return Err(Errno::EEXIST.into()),
             Some((index, there)) => {
@@ -151,6 +157,8 @@ impl Core {
         mode: u32,
     ) -> Result<(Entry, Opened)> {
         self.writable()?;
+        // A directory may be made for it.
+        let _changing = self.names.change_of([None, None]);
         let parts = self.directory(caller, dir)?;
         let index = self.place(caller, dir, &parts, Function::Create)?;
         self.may_change(caller, &parts, &[index])?;
@@ -174,9 +182,15 @@ impl Core {
         work: &mut dyn FnMut(&dyn FileSystem, Node) -> Result<Entry>,
     ) -> Result<Entry> {
         self.writable()?;
-        let _changing = self.names.change();
-        let parts = self.directory(caller, dir)?;
-        self.absent(caller, &parts, name)?;
+        let changing = self.names.change_of([Some(name), None]);
+        if function == Function::Mkdir {
+            changing.of_directories();
+        }
+        let look = self.look_before((dir, name), &changing);
+        let parts = self.directory_after(caller, dir, look.as_ref())?;
+        if look.is_none_or(|look| look.found.is_some()) {
+            self.absent(caller, &parts, name)?;
+        }
         let (mut made, mut refused) = (All::new(), None);
         let places = self.places(caller, dir, &parts, function)?;
         self.may_change(caller, &parts, &places)?;
@@ -221,9 +235,12 @@ impl Core {
         if kind == FileKind::Directory {
             return Err(Errno::EPERM.into());
         }
-        let _changing = self.names.change();
-        let parts = self.directory(caller, dir)?;
-        self.absent(caller, &parts, name)?;
+        let changing = self.names.change_of([Some(name), None]);
+        let look = self.look_before((dir, name), &changing);
+        let parts = self.directory_after(caller, dir, look.as_ref())?;
+        if look.is_none_or(|look| look.found.is_some()) {
+            self.absent(caller, &parts, name)?;
+        }
         let all = self.instances(caller, node)?;
         let acting = self.acting(caller, Function::Link, &all)?;
         let first = self.first(node)?.0;

@@ -9,6 +9,7 @@
 mod branch;
 mod branches;
 mod choice;
+mod commands;
 mod control;
 mod directories;
 mod exdev;
@@ -16,21 +17,25 @@ mod file;
 mod filesystem;
 mod follow;
 mod found;
+mod identity;
 mod lazily;
 mod listing;
+mod looks;
 mod making;
 mod moves;
 mod moving;
 mod nodes;
+mod opening;
 mod options;
 mod parts;
 mod policy;
 mod removing;
 mod rights;
+mod space;
 mod state;
 mod transfer;
 
-pub use branches::expanded;
+pub use branches::{Drivers, expanded};
 pub use options::{DECLARED, OPTIONS};
 
 use crate::{Environment, Prepared, Progress, Warnings, archive::warning::printable};
@@ -73,7 +78,12 @@ pub fn prepare(
     })
 }
 
-/// The union of the branches of `mount`, or of those that there are by now.
-pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
-    Ok(Box::new(filesystem::UnionFs::new(mount, environment)?))
+/// The union of the branches of `mount`, or of those that there are by now, which `drivers` serve.
+pub fn open(
+    mount: &Mount,
+    environment: &Environment<'_>,
+    drivers: &'static Drivers,
+) -> Result<Box<dyn FileSystem>> {
+    let union = filesystem::UnionFs::new(mount, environment, drivers)?;
+    Ok(Box::new(union))
 }

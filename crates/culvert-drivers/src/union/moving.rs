@@ -22,31 +22,35 @@ impl Core {
         if to == (super::ROOT, NAME) {
             return Err(Errno::EPERM.into());
         }
-        let _changing = self.names.change();
-        let old_parts = self.directory(caller, from.0)?;
-        let new_parts = match to.0 == from.0 {
-            true => old_parts.clone(),
-            false => self.directory(caller, to.0)?,
+        let changing = self.names.change_of([Some(from.1), Some(to.1)]);
+        let new_look = self.look_before(to, &changing);
+        let old_look = self.look_before(from, &changing);
+        let new_parts = self.directory_after(caller, to.0, new_look.as_ref())?;
+        let old_parts = match to.0 == from.0 {
+            true => new_parts.clone(),
+            false => self.directory_after(caller, from.0, old_look.as_ref())?,
         };
-        let news = self.all(caller, &new_parts, to.1, false, Look::Glance)?;
-        // What another branch hides at the new name is linked there.
-        let look = match news.is_empty() {
-            true => Look::Glance,
-            false => Look::Exact,
+        let news = self.all_after(caller, &new_parts, to.1, new_look.as_ref())?;
+        let olds = match news.is_empty() {
+            true => self.all_after(caller, &old_parts, from.1, old_look.as_ref())?,
+            // What another branch hides at the new name is linked there.
+            false => self.all(caller, &old_parts, from.1, false, Look::Exact)?,
         };
-        let olds = self.all(caller, &old_parts, from.1, false, look)?;
         let moved = kind(&olds)?;
         if flags.no_replace() && !news.is_empty() {
             return Err(Errno::EEXIST.into());
         }
         if flags.exchange() {
             kind(&news)?;
+            // Either may be one.
+            changing.of_directories();
         }
         let is_directory = moved == FileKind::Directory;
         let is_kind = |one: &(usize, Found<'_>)| {
             (one.1.entry.attributes.kind == FileKind::Directory) == is_directory
         };
         if is_directory {
+            changing.of_directories();
             self.not_below(&olds, to.0)?;
         }
         if flags.exchange() {

@@ -93,6 +93,8 @@ pub struct Seen {
     pub birth: Option<Timespec>,
     /// A moment before it was looked for ([`Nodes::now`]).
     pub asked: u64,
+    /// A directory that is to stay known for a while.
+    pub stays: bool,
 }
 
 /// All nodes of a union in this process.
@@ -207,6 +209,13 @@ impl Nodes {
         Some(node)
     }
 
+    /// Whether the directory `node` is to stay known for a while, should all its parts be such as
+    /// `may_stay` says, which is asked once.
+    pub fn stays(&self, node: Node, may_stay: impl FnOnce() -> bool) -> bool {
+        let is_recent = self.with(node, |known| known.recent).unwrap_or(false);
+        self.keeps_recent && (is_recent || may_stay())
+    }
+
     /// The directory that was seen last as `name` in `dir`, with one reference, should it have been
     /// used lately.
     pub fn used_lately(&self, dir: Node, name: &[u8]) -> Option<Node> {
@@ -222,6 +231,12 @@ impl Nodes {
         let key = table.recent.iter().find(is).copied()?;
         table.known.get_mut(&key)?.references += 1;
         Some(key.1)
+    }
+
+    /// Whether one lookup knows `node`, and nothing keeps it: what is done to it is of the same call.
+    pub fn is_looked_up_once(&self, node: Node) -> bool {
+        let once = self.with(node, |known| (known.references, known.pins) == (1, 0));
+        once.unwrap_or(false)
     }
 
     /// The branch has given a reference on `member` of `node`, which was known by its name.
@@ -244,12 +259,12 @@ impl Nodes {
         let mut table = self.table.lock();
         let of = self.keeper.table();
         let node = table.number(of, place, &seen);
-        let is_directory = seen.kind == FileKind::Directory;
+        let stays = seen.kind == FileKind::Directory && seen.stays;
         let mut result = table.add((of, node), place, seen);
         if let Ok(returned) = &mut result {
             let known = table.known.get_mut(&(of, node));
             known.expect("it was added").references += 1;
-            if is_directory && self.keeps_recent {
+            if stays && self.keeps_recent {
                 table.used((of, node));
                 returned.extend(table.drain_unkept());
             }

@@ -101,6 +101,7 @@ impl Core {
             return Ok(Some((Entry { attributes }, Parts::new())));
         }
         let mut look = Look::Glance;
+        let _ = self.looks.take((dir, name));
         loop {
             let found = self.seek(caller, parts, name, look)?;
             if found.is_empty() {
@@ -246,6 +247,17 @@ impl Core {
             node = as_link(node);
             shown.kind = FileKind::Symlink;
         }
+        // Not those on other file systems than their branch's, which somebody may want to unmount.
+        let is_home = |(index, found): &(usize, Found<'_>)| {
+            let branch = &self.branches[*index];
+            let fd = branch
+                .glance
+                .and_then(|_| branch.fs.kernel_node(found.node()));
+            let on = branch.glance.zip(fd);
+            on.is_none_or(|(glance, fd)| glance.is_home(fd))
+        };
+        let stays = shown.kind == FileKind::Directory
+            && self.nodes.stays(node, || found.iter().all(is_home));
         let (mut asked, mut pins) = (u64::MAX, Vec::new());
         let member = |(index, found): (usize, Found<'_>)| {
             let (entry, lease) = found.take();
@@ -274,6 +286,7 @@ impl Core {
             inode,
             birth,
             asked,
+            stays,
         };
         let (node, returned) = self.nodes.enter(place, seen);
         returned.give_back();
@@ -315,6 +328,27 @@ impl Core {
             }
         }
         Ok(self.shown(node, &self.branches[index], found))
+    }
+
+    /// The same where a change of the file `node` on a branch, whose file system lies there, has told what it
+    /// is now.
+    pub fn attributes_after(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        branch: *const (),
+        changed: Attributes,
+    ) -> Result<Attributes> {
+        let is_first = self.settings().policy(Function::Getattr).is_first();
+        let shown = self.nodes.with(node, |known| {
+            let first = known.members.first();
+            let is_it = |first: &&Member| core::ptr::addr_eq(&*first.tree.fs, branch);
+            first.filter(is_it).map(|first| Arc::clone(&first.tree))
+        })?;
+        match shown.filter(|tree| is_first && self.branch_of(tree).is_some()) {
+            Some(tree) => Ok(self.shown(node, &tree, changed)),
+            None => self.attributes(caller, node),
+        }
     }
 
     /// Where `node` is, a file that is open and lies on what is a branch no more: no policy is asked of it.

@@ -10,9 +10,10 @@ use culvert::{Caller, Errno, FileKind, FileSystem, Node, Result};
 impl Core {
     pub fn remove_file(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
         self.writable()?;
-        let _changing = self.names.change();
-        let parts = self.directory(caller, dir)?;
-        let mut all = self.all(caller, &parts, name, false, Look::Glance)?;
+        let changing = self.names.change_of([Some(name), None]);
+        let look = self.look_before((dir, name), &changing);
+        let parts = self.directory_after(caller, dir, look.as_ref())?;
+        let mut all = self.all_after(caller, &parts, name, look.as_ref())?;
         match kind(&all)? {
             FileKind::Directory => return Err(Errno::EISDIR.into()),
             _ => all.retain(|one| one.1.entry.attributes.kind != FileKind::Directory),

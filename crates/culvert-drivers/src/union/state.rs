@@ -2,6 +2,7 @@
 
 use super::branch::{Branch, Tree};
 use super::control::Control;
+use super::looks::Looks;
 use super::moves::Moves;
 use super::nodes::Nodes;
 use super::options::Settings;
@@ -23,6 +24,8 @@ pub struct Shared {
     pub target: Vec<u8>,
     /// The right to change names.
     pub names: NameChanges,
+    /// What calls have found that are about to change it.
+    pub looks: Looks,
     /// Files that were moved.
     pub moves: Moves,
     /// Does several things at once.

@@ -135,6 +135,42 @@ fn a_path_below_a_layer_costs_few_calls() {
         ("log", log, "os.stat(path)", "statx statx write"),
         ("bind", owners, "os.stat(path)", "statx statx"),
         ("union", union, "os.stat(path)", "statx statx"),
+        (
+            "union-root",
+            union,
+            "os.path.exists(\"BASE/target/x\")",
+            "statx statx statx",
+        ),
+        (
+            "union-access",
+            union,
+            "os.access(path, 4)",
+            "statx statx faccessat2",
+        ),
+        (
+            "union-chmod",
+            union,
+            "os.chmod(path, 0o600)",
+            "statx statx statx statx fchmodat2 statx",
+        ),
+        (
+            "union-open",
+            union,
+            "os.close(os.open(path, 0))",
+            "statx statx openat2 statx close",
+        ),
+        (
+            "union-create",
+            union,
+            "os.close(os.open(path + \"n\", os.O_CREAT | os.O_EXCL | 1))",
+            "statx statx statx statx fstatfs openat statx close",
+        ),
+        (
+            "union-rename",
+            union,
+            "os.rename(path, path); os.rename(path, path + \"r\"); os.rename(path + \"r\", path)",
+            "statx",
+        ),
     ] {
         let script = format!(
             "

@@ -206,6 +206,30 @@ fn who_is_killed_leaves_the_old_or_the_new_state() {
     assert_eq!(done.text(), "whole\n", "{}", done.report());
 }
 
+/// What is mounted in a branch can be unmounted, whatever a program has used there.
+#[test]
+fn directories_on_other_file_systems_do_not_stay_open() {
+    if !possible() {
+        return;
+    }
+    let place = Mounted::place("union-inner");
+    let (place, culvert) = (place.text(""), world().culvert.display());
+    let done = shell(&script!("union/inner.sh", place, culvert));
+    assert_eq!(done.text(), "True 0\n", "{}", done.report());
+}
+
+/// Processes of a run make and remove the same names, and some are killed meanwhile.
+#[test]
+fn a_name_is_made_once_whoever_is_killed() {
+    if world().only_native {
+        return;
+    }
+    let place = Mounted::place("union-turns");
+    let (place, culvert) = (place.text(""), world().culvert.display());
+    let done = shell(&script!("union/turns.sh", place, culvert));
+    assert_eq!(done.text(), "done\n", "{}", done.report());
+}
+
 /// Another user swaps a directory of a branch for a link that leads outside, while root works below it.
 #[test]
 fn who_swaps_links_in_a_branch_leads_nobody_outside() {
