@@ -20,6 +20,7 @@ mod found;
 mod identity;
 mod lazily;
 mod listing;
+mod looking;
 mod looks;
 mod making;
 mod moves;
