@@ -157,8 +157,9 @@ pub struct Excerpt<'a> {
 }
 
 impl<'a> Excerpt<'a> {
-    /// The first entries are of what was asked for first: ld.so, libc, shells.
-    const MOST: usize = 8;
+    /// The first entries are of what was asked for first: ld.so, libc, shells. More of them take
+    /// another page.
+    const MOST: usize = 16;
     const STORE: usize = 16;
 
     /// That of the store `store` in the directory of stores that lies at `directory` below `place`;

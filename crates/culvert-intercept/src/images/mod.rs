@@ -13,7 +13,7 @@ mod store;
 use crate::chunk::{Change, Chunk};
 use crate::maps::{Mapping, Name, View};
 use crate::registry::{self, StandsFor};
-use crate::{Call, sites, user, write};
+use crate::{Call, sites, thread, user, write};
 use alloc::ffi::CString;
 use core::ops::Range;
 use culvert_sys::fd::AsFd;
@@ -93,6 +93,15 @@ pub fn begin(
 /// The images, if this process uses any.
 pub fn get() -> Option<&'static Images> {
     IMAGES.get()
+}
+
+/// Memory is about to be copied for a child: it need not look for the index itself when it executes
+/// a program, nor does the next one.
+pub fn before_fork() {
+    // Under filters of the program's each call of ours may be its end.
+    if let Some(images) = get().filter(|_| !thread::current().filters.is_some()) {
+        let _ = images.index();
+    }
 }
 
 /// What became of an mmap.

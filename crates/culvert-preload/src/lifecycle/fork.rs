@@ -3,7 +3,7 @@
 use super::{credentials, exit};
 use crate::{fuse_server, process};
 use culvert::Errno;
-use culvert_intercept::{CloneFlags, ForkHooks, descriptors as classes};
+use culvert_intercept::{CloneFlags, ForkHooks, descriptors as classes, images};
 use culvert_run::{internal::with_more, task::tables};
 use culvert_sys::sync::Mutex;
 
@@ -34,10 +34,11 @@ fn before(flags: CloneFlags) {
             exit::shares_memory();
         }
     }
-    if !flags.vm()
-        && let Some(trim) = *TRIM.lock()
-    {
-        trim();
+    if !flags.vm() {
+        images::before_fork();
+        if let Some(trim) = *TRIM.lock() {
+            trim();
+        }
     }
     if flags.new_user() {
         credentials::before_entering(process);
