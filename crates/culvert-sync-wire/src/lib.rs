@@ -1,5 +1,5 @@
-//! The messages between the writers of a file and the synchronisation service, which says where each
-//! of them appends. They carry no data: who was given a position writes there by itself.
+//! The messages between the writers of a file and the synchronisation service, which says where
+//! each of them appends. They carry no data: who was given a position writes there by itself.
 //!
 //! ```text
 //! writer                                  service

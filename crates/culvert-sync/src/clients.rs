@@ -1,4 +1,5 @@
-//! The table of clients: who is connected, whether a worker has him in hand, and when he asked last.
+//! The table of clients: who is connected, whether a worker has him in hand, and when he asked
+//! last.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

@@ -91,8 +91,8 @@ impl Files {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds `file`, whose container is at `path`, and tells `waiter`: at once, where nobody else has
-    /// the locks, or later.
+    /// Holds `file`, whose container is at `path`, and tells `waiter`: at once, where nobody else
+    /// has the locks, or later.
     pub fn hold(self: &Arc<Self>, file: FileId, path: &[u8], waiter: Waiter) {
         let barred = {
             let mut inner = self.lock();

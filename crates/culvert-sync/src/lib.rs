@@ -8,10 +8,10 @@
 //! ```
 //!
 //! A file that the service *holds* is locked for it on the back end, so that there is one service
-//! for it at a time, and nobody appends or cuts without one meanwhile ([`mod@files`]). It lets go of a
-//! file after [`files::LONGEST`], or when nobody has asked for [`files::IDLE`]. When it dies the
-//! kernel lets go, and writers go on by the locks alone: a service makes them faster, and is never
-//! what a file's content depends on.
+//! for it at a time, and nobody appends or cuts without one meanwhile ([`mod@files`]). It lets go
+//! of a file after [`files::LONGEST`], or when nobody has asked for [`files::IDLE`]. When it dies
+//! the kernel lets go, and writers go on by the locks alone: a service makes them faster, and is
+//! never what a file's content depends on.
 #![warn(missing_docs)]
 
 mod clients;

@@ -50,7 +50,8 @@ fn runs(scratch: &Scratch, with: usize, without: usize) -> Vec<Box<dyn FileSyste
 }
 
 /// Random appends, and with `all` writes and truncation, by the processes `runs` in turn: an append
-/// is where it has to be, and at the end the content is right. `between` is called before each step.
+/// is where it has to be, and at the end the content is right. `between` is called before each
+/// step.
 fn one_after_the_other(
     runs: &[Box<dyn FileSystem>],
     steps: usize,
@@ -121,10 +122,15 @@ fn appends_with_and_without_the_service_are_behind_each_other() {
 }
 
 #[test]
-fn services_that_come_and_go_change_nothing() {
+fn services_and_forks_that_come_and_go_change_nothing() {
     let scratch = Scratch::new(1);
     let mut service = None;
-    one_after_the_other(&runs(&scratch, 3, 0), 600, true, |step| {
+    let all = runs(&scratch, 3, 0);
+    one_after_the_other(&all, 600, true, |step| {
+        // As if this were a child of each.
+        if step % 37 == 36 {
+            all[step % 3].forked(false);
+        }
         if step % 60 == 20 {
             service = Some(Running::new(&socket(&scratch)));
         } else if step % 60 == 50 {
@@ -192,8 +198,8 @@ impl Hand {
     }
 }
 
-/// A writer that is killed between the position and the write: its bytes are no data. They are a hole
-/// where somebody was given the position behind, and are not there where nobody was.
+/// A writer that is killed between the position and the write: its bytes are no data. They are a
+/// hole where somebody was given the position behind, and are not there where nobody was.
 #[test]
 fn a_position_that_was_never_written_is_no_data() {
     let scratch = Scratch::new(1);

@@ -70,8 +70,8 @@ fn killed_appenders_and_services_lose_nothing_that_was_answered() {
     assert_eq!(done.text(), "nothing lost\n", "{}", done.report());
 }
 
-/// Table II of the paper: runs that know nothing of each other, with a service, and with one that is
-/// killed meanwhile.
+/// Table II of the paper: runs that know nothing of each other, with a service, and with one that
+/// is killed meanwhile.
 #[test]
 fn appenders_of_four_runs_write_four_times_what_one_does() {
     let place = place("table");

@@ -2,12 +2,10 @@
 //!
 //! With a service: the writer locks `meta` shared, asks for a position, writes there, and releases
 //! the lock. So nobody begins to give out positions, or appends without asking for one, while
-//! somebody is under way with one ([`culvert_sync::files`] is the other side). Whoever is killed has
-//! released the lock; the position that he had was never data.
+//! somebody is under way with one (the other side: `culvert-sync/src/files.rs`). Whoever is killed
+//! has released the lock; the position that he had was never data.
 //!
 //! Without: the writer locks `meta` exclusively, and finds the end by himself.
-//!
-//! [`culvert_sync::files`]: ../../../../../culvert-sync/src/files.rs
 
 use super::{Container, State};
 use crate::passthrough::kernel;
@@ -144,7 +142,8 @@ impl Container {
         turn: Turn,
         bytes: &[u8],
     ) -> Result<Outcome> {
-        // What was written before this turn is in the index; whoever writes in it tells the service.
+        // What was written before this turn is in the index; whoever writes in it tells the
+        // service.
         let size = match turn.told {
             true => 0,
             false => {
@@ -182,9 +181,9 @@ impl Container {
         }
     }
 
-    /// This process has written up to `end`, not by an append: who appends later does it behind that.
-    /// To be called when the record is written: if no service holds the file then, the next turn finds
-    /// it.
+    /// This process has written up to `end`, not by an append: who appends later does it behind
+    /// that. To be called when the record is written: if no service holds the file then, the next
+    /// turn finds it.
     pub fn tell(&self, service: &Service, state: &mut State, end: u64) -> Result<()> {
         // Whom the directory is closed to, his service does not hold it either.
         let Ok(owner) = self.owner_file(state) else {
