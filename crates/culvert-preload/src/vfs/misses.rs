@@ -9,7 +9,7 @@
 use super::native::open_restricted;
 use crate::answer::{Answer, RESTART};
 use crate::process::Process;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
 use culvert::Errno;
 use culvert_intercept::wait;
 use culvert_mounts::resolver::last_slash;
@@ -19,22 +19,48 @@ use culvert_sys::raw::general::{O_CREAT, O_DIRECTORY, O_NOFOLLOW, O_PATH, O_TMPF
 
 const RESOLVE_NO_SYMLINKS: u64 = 4;
 
-/// What was found last in some directories, by a hash of their paths: how many names in a row were
-/// missing, up to [`MOST`], and [`LINKS`].
-static SEEN: [AtomicU8; 32] = [const { AtomicU8::new(0) }; 32];
+/// What was found last in some directories, by a hash of their paths: part of the hash above
+/// [`STATE`]; and how many names in a row were missing, up to [`MOST`], and [`LINKS`].
+static SEEN: [AtomicU16; 32] = [const { AtomicU16::new(0) }; 32];
 
 /// There is no openat2 here, or a filter refuses it.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
+/// The part of a place of [`SEEN`] that is no hash.
+const STATE: u16 = 0xff;
+
 /// A link was on the way.
-const LINKS: u8 = 0x80;
+const LINKS: u16 = 0x80;
 
 /// So many missing names say that the next one is missing, too.
-const MOST: u8 = 2;
+const MOST: u16 = 2;
+
+/// What is known of a directory.
+struct Seen {
+    place: &'static AtomicU16,
+    /// Where another directory has the place, nothing is known of this one.
+    tag: u16,
+}
+
+impl Seen {
+    #[inline]
+    fn state(&self) -> u16 {
+        match self.place.load(Relaxed) {
+            word if word & !STATE == self.tag => word & STATE,
+            _ => 0,
+        }
+    }
+
+    /// Takes the place from another directory.
+    #[inline]
+    fn set(&self, state: u16) {
+        self.place.store(self.tag | state, Relaxed);
+    }
+}
 
 /// What is known of the directory in which the last name of `path` lies.
 #[inline]
-fn seen(path: &[u8]) -> &'static AtomicU8 {
+fn seen(path: &[u8]) -> Seen {
     let directory = &path[..last_slash(path).unwrap_or(0)];
     let word = |from: usize| {
         let bytes = directory.get(from..).and_then(|rest| rest.first_chunk());
@@ -44,21 +70,24 @@ fn seen(path: &[u8]) -> &'static AtomicU8 {
     let end = directory.len();
     let (last, before) = (word(end.wrapping_sub(8)), word(end.wrapping_sub(16)));
     let mixed = (last ^ before.rotate_left(29) ^ end as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    &SEEN[(mixed >> 59) as usize]
+    Seen {
+        place: &SEEN[(mixed >> 59) as usize],
+        tag: (mixed >> 43) as u16 & !STATE,
+    }
 }
 
 /// Notes what the kernel has answered to a look at `path`.
 #[inline]
 pub fn note(path: &[u8], answer: Answer) {
     let seen = seen(path);
-    let now = seen.load(Relaxed);
+    let now = seen.state();
     let next = match answer {
         Err(Errno::ENOENT) if now & !LINKS < MOST => now + 1,
         Err(Errno::ENOENT) => now,
         _ => now & LINKS,
     };
     if next != now {
-        seen.store(next, Relaxed);
+        seen.set(next);
     }
 }
 
@@ -87,7 +116,7 @@ pub fn open(process: &Process, directory: i32, path: Path<'_>, flags: u32) -> Op
         return None;
     }
     let seen = seen(path.bytes());
-    if seen.load(Relaxed) & LINKS != 0 || is_library(path.bytes()) {
+    if seen.state() & LINKS != 0 || is_library(path.bytes()) {
         return None;
     }
     let how = open_how {
@@ -105,7 +134,7 @@ pub fn open(process: &Process, directory: i32, path: Path<'_>, flags: u32) -> Op
         }
         Ok(_) | Err(RESTART) => Some(answer),
         Err(errno) => {
-            judge(seen, errno);
+            judge(&seen, errno);
             None
         }
     }
@@ -116,22 +145,22 @@ pub fn open(process: &Process, directory: i32, path: Path<'_>, flags: u32) -> Op
 #[inline]
 pub fn expected(process: &Process, directory: i32, path: Path<'_>, follows: bool) -> Option<Errno> {
     let seen = seen(path.bytes());
-    if seen.load(Relaxed) < MOST || !is_asked(process, path.bytes()) {
+    if seen.state() < MOST || !is_asked(process, path.bytes()) {
         return None;
     }
-    look(seen, directory, path, follows)
+    look(&seen, directory, path, follows)
 }
 
 #[cold]
-fn look(seen: &AtomicU8, directory: i32, path: Path<'_>, follows: bool) -> Option<Errno> {
-    if seen.load(Relaxed) & LINKS != 0 {
+fn look(seen: &Seen, directory: i32, path: Path<'_>, follows: bool) -> Option<Errno> {
+    if seen.state() & LINKS != 0 {
         return None;
     }
     let flags = if follows { O_PATH } else { O_PATH | O_NOFOLLOW };
     match open_restricted(directory, path, flags.into(), 0, RESOLVE_NO_SYMLINKS) {
         Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) => Some(errno),
         Ok(_) => {
-            seen.store(0, Relaxed);
+            seen.set(0);
             None
         }
         Err(errno) => {
@@ -143,9 +172,9 @@ fn look(seen: &AtomicU8, directory: i32, path: Path<'_>, follows: bool) -> Optio
 
 /// Notes why a call did not tell.
 #[cold]
-fn judge(seen: &AtomicU8, errno: Errno) {
+fn judge(seen: &Seen, errno: Errno) {
     match errno {
-        Errno::ELOOP => seen.store(LINKS, Relaxed),
+        Errno::ELOOP => seen.set(LINKS),
         // EPERM may also be an answer; then the next are asked as if there were no such call.
         Errno::ENOSYS | Errno::EPERM => IS_REFUSED.store(true, Relaxed),
         _ => {}
@@ -156,8 +185,8 @@ fn judge(seen: &AtomicU8, errno: Errno) {
 mod tests {
     use super::*;
 
-    fn guess(path: &str) -> u8 {
-        seen(path.as_bytes()).load(Relaxed)
+    fn guess(path: &str) -> u16 {
+        seen(path.as_bytes()).state()
     }
 
     #[test]
@@ -174,14 +203,17 @@ mod tests {
             note(of(name).as_bytes(), answer);
             assert_eq!(guess(&of("other")), known, "{name}");
         }
-        judge(seen(of("g").as_bytes()), Errno::ELOOP);
+        judge(&seen(of("g").as_bytes()), Errno::ELOOP);
         note(of("h").as_bytes(), Ok(0));
         assert_eq!(guess(&of("h")), LINKS);
     }
 
     #[test]
     fn directories_are_told_apart_by_their_ends() {
-        let place = |path: &str| core::ptr::from_ref(seen(path.as_bytes()));
+        let place = |path: &str| {
+            let seen = seen(path.as_bytes());
+            (core::ptr::from_ref(seen.place), seen.tag)
+        };
         assert_eq!(place("/usr/local/bin/a"), place("/usr/local/bin/b"));
         let directories = ["/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/usr/sbin"];
         let places = directories.map(|directory| place(&std::format!("{directory}/x")));
