@@ -122,10 +122,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Remount(remount) => kernel_mount::remount::remount(&remount),
         Command::Unmount { targets, lazy } => kernel_mount::unmount(&targets, lazy),
         Command::List { json } => {
-            let mut text = kernel_mount::registry::list(json);
-            if !json {
-                text += &fuse::listed();
-            }
+            let text = kernel_mount::registry::list(json, &fuse::listed());
             if text.is_empty() {
                 let whose = match rustix::process::geteuid().is_root() {
                     true => "there are no mounts of culvert mount",

@@ -49,6 +49,11 @@ pub const OPTIONS: &[OptionInfo] = &[
         summary: "which of several without a source: runs with the same name have one server",
     },
     OptionInfo {
+        name: "restart",
+        value: "",
+        summary: "a server that dies is started again, for programs that start then",
+    },
+    OptionInfo {
         name: "start-timeout",
         value: "SECONDS",
         summary: "how long the server may take until it serves (default: 30)",

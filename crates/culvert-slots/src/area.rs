@@ -148,6 +148,8 @@ pub(crate) struct Slot {
     pub processor: AtomicU32,
     /// Not 0: the owner sleeps, and wants to be woken.
     pub sleeps: AtomicU32,
+    /// Cycles from the last reply that its process has seen to this request.
+    pub pause: AtomicU32,
 }
 
 const HEADER: usize = PAGE;
@@ -363,6 +365,15 @@ impl Area {
         let _ = header
             .session
             .compare_exchange(starting, ready, AcqRel, Relaxed);
+    }
+
+    /// How many requests there were, and how many files are open at the server, as far as that is
+    /// written down.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        let slots = (0..SLOTS).map(|index| Word(self.slot(index).word.load(Relaxed)).count());
+        let open = self.opens().iter().filter(|entry| entry.read().is_some());
+        (slots.map(u64::from).sum(), open.count() as u64)
     }
 
     /// Nothing that clients believe is sure any more: as a notification of the server that says so.

@@ -6,7 +6,7 @@ use crate::cut;
 use crate::entries::{note_closed, note_open};
 use crate::held::Held;
 use crate::identity::Identity;
-use crate::processor::processor;
+use crate::processor::{LOOK, cycles, processor};
 use crate::server::{has_reply, is_release};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -21,9 +21,6 @@ use culvert_sys::{AsFd, BorrowedFd, Errno, OwnedFd, fs, process};
 /// lives, and whether somebody has taken the bell's byte and not the request. Nanoseconds.
 pub(crate) const TICK: u32 = 900_000_000;
 
-/// How often a client looks whether its reply is there before it sleeps, while the server looks at
-/// the slots as often: some ten microseconds.
-const LOOKS: u32 = 250;
 /// How many requests go without such looks after one that they were in vain for, at first and at
 /// most.
 const REST: [u32; 2] = [1, 1024];
@@ -54,6 +51,8 @@ pub struct Client<H: Held + 'static = OwnedFd> {
     pending: Mutex<Vec<(usize, Word)>>,
     /// For how many requests nobody looks, and for how many after the next failure.
     rests: [AtomicU32; 2],
+    /// When the last reply was seen, in cycles.
+    replied: AtomicU64,
 }
 
 /// A slot that is this process's.
@@ -139,6 +138,7 @@ impl<H: Held> Client<H> {
             first: AtomicU32::new(0),
             pending: Mutex::new(Vec::new()),
             rests: [AtomicU32::new(0), AtomicU32::new(REST[0])],
+            replied: AtomicU64::new(0),
         };
         client.introduce(&opened);
         Ok(client)
@@ -316,6 +316,7 @@ impl<H: Held> Client<H> {
                 waited => waited?,
             }
         }
+        self.replied.store(cycles(), Relaxed);
         let slot = claim.slot();
         match slot.error.load(Relaxed) {
             0 => take(
@@ -340,6 +341,9 @@ impl<H: Held> Client<H> {
         slot.sleeps.store(0, Relaxed);
         let on = processor().map_or(0, |number| number + 1);
         slot.processor.store(on, Relaxed);
+        let pause = cycles().wrapping_sub(self.replied.load(Relaxed));
+        slot.pause
+            .store(u32::try_from(pause).unwrap_or(u32::MAX), Relaxed);
         slot.word.store(claim.word.to(State::Posted).0, Release);
         mark(&self.area.header().posted, claim.index);
     }
@@ -361,7 +365,8 @@ impl<H: Held> Client<H> {
             return false;
         }
         let done = claim.word.to(State::Done).0;
-        for _ in 0..LOOKS {
+        let start = cycles();
+        while cycles().wrapping_sub(start) < LOOK {
             if word.load(Acquire) == done {
                 next.store((next.load(Relaxed) / 2).max(REST[0]), Relaxed);
                 return true;

@@ -42,5 +42,5 @@ pub use client::Client;
 pub use cut::{cut, has_area_of};
 pub use estates::Heir;
 pub use held::Held;
-pub use processor::processor;
+pub use processor::{LOOK, cycles, processor};
 pub use server::{IN_HEADER, Message, OUT_HEADER, Reply, Server};

@@ -68,6 +68,7 @@ pub struct Message<'a> {
     word: Word,
     opcode: u32,
     processor: u32,
+    pause: u32,
 }
 
 impl Message<'_> {
@@ -97,6 +98,12 @@ impl Message<'_> {
     #[must_use]
     pub const fn processor(&self) -> Option<u32> {
         self.processor.checked_sub(1)
+    }
+
+    /// Cycles of the time-stamp counter from the last reply that its client has seen to this request.
+    #[must_use]
+    pub const fn pause(&self) -> u32 {
+        self.pause
     }
 
     /// It was copied: of a request without a reply that is all.
@@ -220,28 +227,34 @@ impl Server {
             || self.area.session() == Session::Ended
     }
 
-    /// Whether several requests are under way whose replies are waited for.
+    /// Whether several requests are under way whose replies are waited for. A RELEASE that nobody
+    /// waits for is none: who closes a file and opens the next one is one caller, still.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
-        let in_hand = self.in_hand.iter().filter(|word| word.load(Relaxed) != 0);
-        in_hand.take(2).count() > 1 || self.is_waited_for()
+        let is_waited_for = |(index, word): (usize, &AtomicU32)| {
+            word.load(Relaxed) != 0
+                && self.area.slot(index).owner.load(Relaxed) != Identity::ORPHAN.0
+        };
+        let in_hand = self.in_hand.iter().enumerate().map(is_waited_for);
+        in_hand.filter(|is| *is).count() + self.posted() > 1
     }
 
-    /// Whether a request seems to be posted whose reply is waited for.
-    fn is_waited_for(&self) -> bool {
+    /// How many requests seem to be posted whose replies are waited for.
+    fn posted(&self) -> usize {
         let marks = self.area.header().posted.iter().enumerate();
-        let is_marked = |(at, word): (usize, &AtomicU64)| {
+        let of_word = |(at, word): (usize, &AtomicU64)| {
             let mut marked = word.load(SeqCst);
+            let mut count = 0;
             while marked != 0 {
-                let index = at * 64 + marked.trailing_zeros() as usize;
-                if has_reply(self.area.slot(index).opcode.load(Relaxed)) {
-                    return true;
-                }
+                let slot = self.area.slot(at * 64 + marked.trailing_zeros() as usize);
+                let waits = has_reply(slot.opcode.load(Relaxed))
+                    && slot.owner.load(Relaxed) != Identity::ORPHAN.0;
+                count += usize::from(waits);
                 marked &= marked - 1;
             }
-            false
+            count
         };
-        marks.into_iter().any(is_marked)
+        marks.map(of_word).sum()
     }
 
     /// Clients are told whether a thread of this process looks at the slots by itself.
@@ -365,6 +378,7 @@ impl Server {
             word: taken,
             opcode,
             processor: slot.processor.load(Relaxed),
+            pause: slot.pause.load(Relaxed),
         })
     }
 
@@ -386,6 +400,7 @@ impl Server {
             word,
             opcode: INTERRUPT,
             processor: 0,
+            pause: u32::MAX,
         })
     }
 

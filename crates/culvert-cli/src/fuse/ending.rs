@@ -18,18 +18,29 @@ pub fn end(process: &OwnedFd) -> bool {
     })
 }
 
-/// Waits for the end of `process`: whether it came.
+/// Waits for the end of `process`, not for ever: whether it came.
 fn ends(process: &OwnedFd) -> bool {
-    const POLLIN: i16 = 1;
     let until = Instant::now() + PATIENCE;
+    wait_for(process, || {
+        until.saturating_duration_since(Instant::now()).as_millis() as i32
+    })
+}
+
+/// Waits for the end of `process`.
+pub fn until_gone(process: &OwnedFd) {
+    wait_for(process, || -1);
+}
+
+/// Whether `process` has ended within `left` milliseconds, asked anew after each signal.
+fn wait_for(process: &OwnedFd, left: impl Fn() -> i32) -> bool {
+    const POLLIN: i16 = 1;
     loop {
-        let left = until.saturating_duration_since(Instant::now());
         let mut polled = [pollfd {
             fd: process.raw(),
             events: POLLIN,
             revents: 0,
         }];
-        match process::poll(&mut polled, left.as_millis() as i32) {
+        match process::poll(&mut polled, left()) {
             Err(Errno::EINTR) => {}
             polled => return polled.is_ok_and(|count| count > 0),
         }

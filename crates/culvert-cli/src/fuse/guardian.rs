@@ -4,23 +4,19 @@
 //! Each of its threads sleeps until something happens.
 
 use super::{
-    DEVICE, DEVICE_PATH, HOST,
-    ending::{PATIENCE, signal_children},
+    DEVICE, DEVICE_PATH, HOST, again,
+    ending::{PATIENCE, signal_children, until_gone},
     heirs::Heirs,
     left::{self, caller},
     lines::Lines,
-    shared,
+    shared::{self, JOINED, User},
     start::Job,
+    terminal::{self, Question},
 };
-use crate::{
-    failure::{Failure, reason, shown},
-    logs::until_over,
-};
+use crate::failure::{Failure, reason, shown};
 use culvert_run::files::c_string;
 use culvert_slots::{Area, BELL, Client, GUARD, LARGEST, open_fifo};
-use culvert_sys::raw::general::{
-    SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU,
-};
+use culvert_sys::raw::general::{SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP};
 use culvert_sys::{OwnedFd, process, trust};
 use culvert_wire::Plain;
 use rustix::process::{WaitOptions, wait};
@@ -31,7 +27,7 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::unix::{ffi::OsStrExt, process::CommandExt},
-    path::PathBuf,
+    path::Path,
     process::{Command, Stdio},
     sync::{
         Arc,
@@ -47,6 +43,11 @@ const DESTROY: u32 = 38;
 /// How often is looked for children of those that were killed.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// A server that dies within this time after its start dies soon; so often in a row it is started
+/// again.
+const SOON: Duration = Duration::from_secs(10);
+const HASTY: u32 = 5;
+
 unsafe extern "C" {
     /// fork(2) of the C library, which keeps its own books right.
     safe fn fork() -> i32;
@@ -60,6 +61,8 @@ enum Event {
     Init(Result<[u8; 64], culvert_sys::Errno>),
     /// The server is gone, and how.
     Gone(String),
+    /// Who waits for it has gone.
+    Alone,
     /// No program of any run that uses it is there any more.
     Over,
 }
@@ -82,13 +85,14 @@ pub fn guard(job: &Job, lock: i32) -> Result<u8, Failure> {
                 let _ = rustix::stdio::dup2_stdout(&nothing);
             }
             match Guardian::new(job) {
-                Ok(guardian) => guardian.serve(tell),
+                Ok((guardian, question, users)) => guardian.serve(tell, question, users),
                 Err(why) => drop((&tell).write_all(why.as_bytes())),
             }
             Ok(0)
         }
-        _ => {
+        guardian => {
             drop(tell);
+            terminal::hand_on_continue(guardian);
             let mut text = String::new();
             let _ = told.read_to_string(&mut text);
             match text.as_str() {
@@ -102,6 +106,9 @@ pub fn guard(job: &Job, lock: i32) -> Result<u8, Failure> {
         }
     }
 }
+
+/// What happens to the runs that use the server.
+type Users = (Sender<User>, Receiver<User>);
 
 /// What the guardian tells when the server is ready.
 const READY: &str = "ready";
@@ -122,10 +129,12 @@ struct Guardian<'a> {
 }
 
 impl<'a> Guardian<'a> {
-    /// Starts the server.
-    fn new(job: &'a Job) -> Result<Self, String> {
+    /// Starts the server, which may ask at the terminal.
+    fn new(job: &'a Job) -> Result<(Self, Question, Users), String> {
+        let run = terminal::prepare();
+        let waits = rustix::process::getppid();
         // Those of the terminal are for the programs. The server inherits that.
-        for signal in [SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGTTOU, SIGPIPE] {
+        for signal in [SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGPIPE] {
             let _ = process::set_ignored(signal, true);
         }
         let _ = process::set_name(c"culvert-fuse");
@@ -141,6 +150,8 @@ impl<'a> Guardian<'a> {
         let (sender, events) = mpsc::channel();
         let (client, bell, lines) = (Arc::new(client), Arc::new(bell), Lines::default());
         let (child, written) = spawn(job, &lines)?;
+        let group = rustix::process::Pid::from_raw(child).ok_or("it has no number")?;
+        let question = Question::watch(run, group);
         // Before anybody waits for it: its number means it until then.
         let process = process::pidfd_open(child as u32)
             .map_err(|errno| format!("cannot watch the server: {}", errno.text()))?;
@@ -149,12 +160,22 @@ impl<'a> Guardian<'a> {
         thread::spawn(move || reap(child, area.area(), &reaper));
         let (ring, place) = (bell.clone(), directory.clone());
         let heirs = Heirs::new(client.clone(), ring, place);
-        thread::spawn(move || watch(&guard, &heirs));
+        let users = mpsc::channel();
+        let joined = users.0.clone();
+        thread::spawn(move || watch(&guard, &heirs, &joined));
         let (init, asked) = (client.clone(), sender.clone());
         thread::spawn(move || {
             let _ = asked.send(Event::Init(initialise(&init)));
         });
-        Ok(Self {
+        let waits = waits.map(|waits| waits.as_raw_nonzero().get() as u32);
+        if let Some(Ok(waits)) = waits.map(process::pidfd_open) {
+            let left = sender.clone();
+            thread::spawn(move || {
+                until_gone(&waits);
+                let _ = left.send(Event::Alone);
+            });
+        }
+        let guardian = Self {
             job,
             client,
             bell,
@@ -165,7 +186,8 @@ impl<'a> Guardian<'a> {
             written,
             _guards: guards,
             gone: Cell::new(false),
-        })
+        };
+        Ok((guardian, question, users))
     }
 
     fn name(&self) -> String {
@@ -183,11 +205,12 @@ impl<'a> Guardian<'a> {
     }
 
     /// Sees to the server to its end.
-    fn serve(self, mut tell: impl Write) {
+    fn serve(self, mut tell: impl Write, question: Question, users: Users) {
         let told = match self.until_ready() {
             Ok(()) => READY.to_owned(),
             Err(why) => why,
         };
+        drop(question);
         let ready = told == READY;
         let heard = tell.write_all(told.as_bytes()).is_ok();
         drop(tell);
@@ -200,29 +223,37 @@ impl<'a> Guardian<'a> {
         }
         let (job, over) = (self.job.clone(), self.sender.clone());
         let client = self.client.clone();
+        let (mount, entry) = (job.mount.clone(), job.entry.clone());
         thread::spawn(move || {
-            until_over(&job.run);
-            silence();
-            let ended = |run: PathBuf| left::end_run(&client, &job.mount, &run);
-            shared::until_unused(&job.mount, job.entry.as_deref(), ended);
+            let ended = Arc::new(move |run: &Path| {
+                if run == job.run {
+                    silence();
+                }
+                left::end_run(&client, &job.mount, run);
+            });
+            shared::until_unused(&mount, entry.as_deref(), &users, &ended);
             let _ = over.send(Event::Over);
         });
-        let mut lives = true;
+        let (mut lives, ready) = (true, Instant::now());
         while let Ok(event) = self.events.recv() {
             match event {
                 Event::Over => break,
-                Event::Init(_) => {}
+                Event::Init(_) | Event::Alone => {}
                 // The last of its processes.
                 Event::Gone(_) if !lives => {}
                 Event::Gone(how) => {
                     lives = false;
                     self.client.area().end(&*self.bell);
-                    let what = format!(
-                        "culvert: {} of {} {how}; its files cannot be used any more",
-                        self.name(),
-                        shown(&self.job.target)
-                    );
-                    let _ = writeln!(io::stderr(), "{}", self.told(&what));
+                    let what = format!("culvert: {} of {}", self.name(), shown(&self.job.target));
+                    let ends = format!("{what} {how}; its files cannot be used any more");
+                    let _ = writeln!(io::stderr(), "{}", self.told(&ends));
+                    if let Some(hasty) = self.job.restart {
+                        let told = match start_again(self.job, hasty, ready) {
+                            Ok(()) => "was started again, for programs that start now".into(),
+                            Err(why) => format!("was not started again: {why}"),
+                        };
+                        let _ = writeln!(io::stderr(), "{what} {told}");
+                    }
                 }
             }
         }
@@ -260,6 +291,7 @@ impl<'a> Guardian<'a> {
                     let what = format!("{} {how} before it served", self.name());
                     return Err(self.told(&what));
                 }
+                Ok(Event::Alone) => return Err("nobody waits for it".into()),
                 Ok(Event::Over) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     let what = format!(
@@ -323,6 +355,18 @@ impl<'a> Guardian<'a> {
     }
 }
 
+/// Starts the server of `job` again, which was ready at `ready`, unless it dies again and again.
+fn start_again(job: &Job, hasty: u32, ready: Instant) -> Result<(), String> {
+    let hasty = match ready.elapsed() < SOON {
+        true => hasty + 1,
+        false => 0,
+    };
+    match hasty > HASTY {
+        true => Err(format!("it has died soon {hasty} times")),
+        false => again::start(job, hasty),
+    }
+}
+
 /// Closes standard error: who reads the output of a run is not kept waiting.
 fn silence() {
     if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
@@ -350,6 +394,8 @@ fn spawn(job: &Job, lines: &Lines) -> Result<(i32, Receiver<()>), String> {
     let (from, into) = io::pipe().map_err(failed)?;
     let mut command = Command::new(&job.command[0]);
     command.args(&job.command[1..]).stdin(Stdio::null());
+    // What is sent to the group of a run is not for the server of others.
+    command.process_group(0);
     command
         .stdout(into.try_clone().map_err(failed)?)
         .stderr(into);
@@ -376,6 +422,7 @@ fn spawn(job: &Job, lines: &Lines) -> Result<(i32, Receiver<()>), String> {
             // has left the foreground.
             let signal = rustix::process::Signal::TERM;
             rustix::process::set_parent_process_death_signal(Some(signal))?;
+            terminal::release();
             if let Some(device) = &device
                 && dup2(device.raw(), DEVICE) < 0
             {
@@ -448,8 +495,8 @@ fn initialise(client: &Client) -> Result<[u8; 64], culvert_sys::Errno> {
 }
 
 /// Watches the programs that tell of themselves by `guard`: what one that dies has left in the slots
-/// is freed.
-fn watch(guard: &OwnedFd, heirs: &Heirs) {
+/// is freed. Tells `joined` of runs.
+fn watch(guard: &OwnedFd, heirs: &Heirs, joined: &Sender<User>) {
     use culvert_sys::raw::general::pollfd;
     const POLLIN: i16 = 1;
     let mut known: HashMap<u64, OwnedFd> = HashMap::new();
@@ -478,6 +525,10 @@ fn watch(guard: &OwnedFd, heirs: &Heirs) {
         while let Ok(count @ 1..) = culvert_sys::fs::read(guard, &mut bytes) {
             for identity in bytes[..count].chunks_exact(8) {
                 let identity = u64::from_ne_bytes(identity.try_into().unwrap_or_default());
+                if identity == JOINED {
+                    let _ = joined.send(User::Joined);
+                    continue;
+                }
                 let number = Area::process_of(identity);
                 match number.map(process::pidfd_open) {
                     // Gone already, or no process of this PID namespace.

@@ -8,21 +8,24 @@
 //! programs, and is there as long as a run uses it: several runs of a user on the same mount have
 //! one server ([`shared`]).
 
+mod again;
 pub mod command;
 mod ending;
 mod guardian;
 mod heirs;
 mod left;
 mod lines;
+mod listed;
 mod place;
 mod shared;
 mod start;
 mod surroundings;
+mod terminal;
 
 pub use culvert_drivers::fuse::is_served;
 pub use guardian::guard;
+pub use listed::{Listed, listed};
 pub use place::Place;
-pub use shared::listed;
 pub use start::{Job, start};
 
 /// The word with which the command becomes a guardian.

@@ -27,24 +27,30 @@ use crate::{
 };
 use culvert::mount::{Mount, encode, is_library};
 use culvert_run::files::c_string;
-use culvert_slots::{Area, Session};
+use culvert_slots::{Area, GUARD, Session, open_fifo};
 use culvert_sys::flags::OFlags as Flags;
 use culvert_sys::trust::{self, Opened};
 use rustix::fs::{FlockOperation, flock};
 use std::{
+    collections::HashSet,
     ffi::{OsStr, OsString},
     fs::{self, File},
     io::{self, Read, Seek, Write},
     os::unix::{ffi::OsStrExt, fs::MetadataExt, fs::symlink},
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender},
+    },
+    thread,
 };
 
 /// The directory of the entries, in a base.
-const ENTRIES: &str = "mounts";
+pub const ENTRIES: &str = "mounts";
 const GUARDIAN: &str = "guardian";
-const USERS: &str = "users";
+pub const USERS: &str = "users";
 /// Characters of a mount directory's name.
-const NAME: usize = 16;
+pub const NAME: usize = 16;
 
 /// What makes two mounts one: all that decides what their servers would show.
 pub struct Identity(Vec<u8>);
@@ -130,7 +136,7 @@ impl Entry {
     }
 
     /// The entry at `path`, if it is there still.
-    fn at(path: &Path) -> Option<Self> {
+    pub fn at(path: &Path) -> Option<Self> {
         let folder = path.parent()?;
         let opened = trusted(folder, trust::user()).ok()?;
         Self::locked(&opened, folder.parent()?.into(), path, false).ok()
@@ -216,6 +222,14 @@ impl Entry {
         file.write_all(&[name.as_bytes(), &identity.0].concat())
     }
 
+    /// The same for a mount that was served from `old`, if it still is.
+    pub fn move_on(&self, old: &Path, directory: &Path) -> io::Result<()> {
+        match self.content() {
+            Some((named, identity)) if named == old => self.put(directory, &Identity(identity)),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
     /// The mount that is served from `directory` ends.
     fn forget(&self, directory: &Path) {
         // It may have been started anew since.
@@ -226,7 +240,7 @@ impl Entry {
 }
 
 /// Whether the mount whose directory is open has its guardian.
-fn is_guarded(directory: &Opened) -> bool {
+pub fn is_guarded(directory: &Opened) -> bool {
     let Ok(lock) = trust::file(directory, &c_string(GUARDIAN), Flags::RDWR) else {
         return false;
     };
@@ -249,7 +263,8 @@ pub fn guards(directory: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// The run in directory `run` uses the mount in `directory`, whose end waits for its own.
+/// The run in directory `run` uses the mount in `directory`, whose end waits for its own. The
+/// guardian hears of it.
 pub fn uses(directory: &Path, run: &Path) -> io::Result<()> {
     let users = directory.join(USERS);
     match fs::create_dir(&users) {
@@ -258,29 +273,92 @@ pub fn uses(directory: &Path, run: &Path) -> io::Result<()> {
     }
     match symlink(run, users.join(run.file_name().unwrap_or_default())) {
         // By another mount of the run.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        made => made?,
     }
+    // Where there is no guardian yet, it looks when it begins.
+    if let Ok(opened) = trusted(directory, trust::user())
+        && let Ok(guard) = open_fifo(&opened, GUARD)
+    {
+        let _ = culvert_sys::fs::write(&guard, &JOINED.to_ne_bytes());
+    }
+    Ok(())
+}
+
+/// What a run that joins writes to the guardian, where a program writes its identity.
+pub const JOINED: u64 = 0;
+
+/// What happens to the runs of a mount.
+#[derive(Debug)]
+pub enum User {
+    /// One more uses it.
+    Joined,
+    /// The one of this link has ended.
+    Ended(PathBuf),
+}
+
+/// The directories of the runs that use the mount in `directory`.
+pub fn users(directory: &Path) -> Vec<PathBuf> {
+    let links = fs::read_dir(directory.join(USERS)).into_iter().flatten();
+    let run = |user: fs::DirEntry| fs::read_link(user.path()).ok();
+    links.flatten().filter_map(run).collect()
 }
 
 /// Returns when the mount in `directory`, of which `entry` tells, is over: when no run uses it any
-/// more, each of which `ended` hears of. Nobody finds it from then on.
-pub fn until_unused(directory: &Path, entry: Option<&Path>, ended: impl Fn(PathBuf)) {
-    let users = || -> Vec<PathBuf> {
+/// more, each of which `ended` hears of, in a thread of its own. Nobody finds it from then on. `news`
+/// says that there are others.
+pub fn until_unused(
+    directory: &Path,
+    entry: Option<&Path>,
+    (tell, news): &(Sender<User>, Receiver<User>),
+    ended: &Arc<impl Fn(&Path) + Send + Sync + 'static>,
+) {
+    let links = || -> Vec<PathBuf> {
         let all = fs::read_dir(directory.join(USERS)).into_iter().flatten();
         all.flatten().map(|user| user.path()).collect()
     };
+    let mut known = HashSet::new();
     loop {
-        for user in users() {
-            if let Ok(run) = fs::read_link(&user) {
-                until_over(&run);
-                ended(run);
+        let now = links();
+        known.retain(|user| now.contains(user));
+        let mut changed = now.is_empty();
+        for user in now {
+            if known.contains(&user) {
+                continue;
             }
-            let _ = fs::remove_file(&user);
+            let Ok(run) = fs::read_link(&user) else {
+                let _ = fs::remove_file(&user);
+                changed = true;
+                continue;
+            };
+            let (at, gone, see) = (user.clone(), user.clone(), ended.clone());
+            let see_to = move || {
+                until_over(&run);
+                see(&run);
+                let _ = fs::remove_file(&at);
+            };
+            let (tell, waits) = (tell.clone(), see_to.clone());
+            let wait = move || {
+                waits();
+                let _ = tell.send(User::Ended(gone));
+            };
+            match thread::Builder::new().spawn(wait) {
+                Ok(_) => drop(known.insert(user)),
+                Err(_) => {
+                    see_to();
+                    changed = true;
+                }
+            }
+        }
+        if !changed {
+            if let Ok(User::Ended(user)) = news.recv() {
+                known.remove(&user);
+            }
+            continue;
         }
         // A run may join as long as the entry is not locked.
         let entry = entry.and_then(Entry::at);
-        if users().is_empty() {
+        if links().is_empty() {
             if let Some(entry) = entry {
                 entry.forget(directory);
             }
@@ -289,50 +367,10 @@ pub fn until_unused(directory: &Path, entry: Option<&Path>, ended: impl Fn(PathB
     }
 }
 
-/// The mounts of this user that runs use, and what is counted of them, for people.
-pub fn listed() -> String {
-    let Ok((base, _)) = open_base() else {
-        return String::new();
-    };
-    let entries = fs::read_dir(base.join(ENTRIES)).into_iter().flatten();
-    entries
-        .flatten()
-        .filter_map(|entry| {
-            let bytes = fs::read(entry.path()).ok()?;
-            let (name, identity) = bytes.split_at_checked(NAME)?;
-            let name = OsStr::from_bytes(name);
-            let directory = is_identifier(name.as_bytes()).then(|| base.join(name))?;
-            lines(&directory, identity)
-        })
-        .collect()
-}
-
-fn lines(directory: &Path, identity: &[u8]) -> Option<String> {
-    let opened = trusted(directory, trust::user()).ok()?;
-    let area = Area::open(&opened).ok().filter(|_| is_guarded(&opened))?;
-    let (length, rest) = identity.split_first_chunk()?;
-    let driver = rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
-    let target = fs::read_link(directory.join(culvert_preload::fuse_server::TARGET)).ok()?;
-    let counts = culvert_client::Counts::of(area.words());
-    let users = fs::read_dir(directory.join(USERS));
-    Some(format!(
-        "{} on {} in {} runs\n  server {}, {} processes with files or names\n  \
-         {} times a process has found what another was told, {} names, attributes and links were \
-         asked for, {} are remembered\n",
-        shown(path(driver)),
-        shown(&target),
-        users.into_iter().flatten().count(),
-        area.server(),
-        counts.processes,
-        counts.found,
-        counts.asked,
-        counts.remembered,
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc;
 
     fn mount(source: &str, options: &[(&str, &str)]) -> Mount {
         let option = |(name, value): &(&str, &str)| (name.to_string(), value.as_bytes().to_vec());
@@ -425,7 +463,14 @@ mod tests {
         entry(&base).put(&place, &Identity(Vec::new())).unwrap();
         let waiting = std::thread::spawn({
             let (place, at) = (place.clone(), at.clone());
-            move || until_unused(&place, Some(&at), drop)
+            move || {
+                until_unused(
+                    &place,
+                    Some(&at),
+                    &mpsc::channel(),
+                    &Arc::new(|_: &Path| {}),
+                )
+            }
         });
         // The first to hold the entry keeps the end waiting, and may join.
         let held = entry(&base);
@@ -446,7 +491,12 @@ mod tests {
             .put(&base.join("fedcba9876543210"), &Identity(Vec::new()))
             .unwrap();
         drop(other);
-        until_unused(&place, Some(&at), drop);
+        until_unused(
+            &place,
+            Some(&at),
+            &mpsc::channel(),
+            &Arc::new(|_: &Path| {}),
+        );
         assert!(at.exists());
         fs::remove_dir_all(&base).unwrap();
     }

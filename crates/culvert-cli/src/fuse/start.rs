@@ -47,35 +47,42 @@ pub struct Job {
     pub target: OsString,
     /// How long the server may take to answer INIT.
     pub start_timeout: Duration,
+    /// It is started again when it dies: how often it has died soon before.
+    pub restart: Option<u32>,
     /// The server and its arguments.
     pub command: Vec<OsString>,
 }
 
 impl Job {
-    fn words(&self) -> Vec<OsString> {
+    /// What [`Job::parse`] reads.
+    pub fn words(&self) -> Vec<OsString> {
         let own = [
             self.run.clone().into(),
             self.entry.clone().unwrap_or_default().into(),
             self.mount.clone().into(),
             self.target.clone(),
             self.start_timeout.as_millis().to_string().into(),
+            self.restart
+                .map_or_else(String::new, |hasty| hasty.to_string())
+                .into(),
         ];
         own.into_iter().chain(self.command.clone()).collect()
     }
 
     /// The job that `words` tell.
     pub fn parse(mut words: Vec<OsString>) -> Option<Self> {
-        if words.len() < 6 {
+        if words.len() < 7 {
             return None;
         }
-        let command = words.split_off(5);
-        let [run, entry, mount, target, time] = words.try_into().ok()?;
+        let command = words.split_off(6);
+        let [run, entry, mount, target, time, restart] = words.try_into().ok()?;
         Some(Self {
             run: run.into(),
             entry: (!entry.is_empty()).then(|| entry.into()),
             mount: mount.into(),
             target,
             start_timeout: Duration::from_millis(time.to_str()?.parse().ok()?),
+            restart: restart.to_str()?.parse().ok(),
             command,
         })
     }
@@ -190,6 +197,7 @@ fn prepare(
         mount: place.path.clone(),
         target: path(&mount.target).into(),
         start_timeout: own.start_timeout,
+        restart: own.restart.then_some(0),
         command: words,
     })
 }
@@ -212,6 +220,8 @@ struct Own {
     /// Which of several that have no source it is.
     name: Option<Vec<u8>>,
     start_timeout: Duration,
+    /// It is started again when it dies.
+    restart: bool,
 }
 
 /// Those, and the options of the server.
@@ -229,14 +239,25 @@ fn split(mount: &Mount) -> Result<(Own, Options), Failure> {
             ))
         })
     });
+    let restart = mount.option("restart");
+    if restart.is_some_and(|value| !value.is_empty()) {
+        return Err(Failure::new("option restart has no value"));
+    }
+    if restart.is_some() && !is_served(&mount.driver) {
+        return Err(Failure::new(
+            "option restart is for FUSE servers: a host has its files in its memory",
+        )
+        .advice("leave it out"));
+    }
     let own = Own {
+        restart: restart.is_some(),
         command: mount.option("command").map(<[u8]>::to_vec),
         name: mount.option("name").map(<[u8]>::to_vec),
         start_timeout: timeout
             .transpose()?
             .unwrap_or(Duration::from_secs(START_TIMEOUT)),
     };
-    let is_own = |name: &str| matches!(name, "command" | "name" | "start-timeout");
+    let is_own = |name: &str| matches!(name, "command" | "name" | "restart" | "start-timeout");
     let options = mount.options.iter().filter(|(name, _)| !is_own(name));
     Ok((own, options.cloned().collect()))
 }
@@ -405,6 +426,7 @@ mod tests {
             mount: "/mount".into(),
             target: "/mnt".into(),
             start_timeout: Duration::from_secs(3),
+            restart: Some(2),
             command: vec!["a".into(), "b".into()],
         };
         let back = Job::parse(job.words()).unwrap();

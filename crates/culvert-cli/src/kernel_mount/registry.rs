@@ -10,6 +10,7 @@ use crate::{
     base,
     doctor::json::Value,
     failure::{Failure, path, reason, shown},
+    fuse::Listed,
     run_directory,
 };
 use culvert_server::{
@@ -169,8 +170,8 @@ fn read_some(run: &Opened, name: &CStr) -> Option<(Vec<u8>, (i64, i64))> {
     Some((bytes, written))
 }
 
-/// The list, for people or as JSON.
-pub fn list(json: bool) -> String {
+/// The list, for people or as JSON, with the mounts `of_runs`, which the kernel does not know.
+pub fn list(json: bool, of_runs: &[Listed]) -> String {
     let mounts: Vec<(Mounted, Option<Served>)> = mounted()
         .into_iter()
         .map(|mount| {
@@ -181,7 +182,8 @@ pub fn list(json: bool) -> String {
     if json {
         let objects = mounts
             .iter()
-            .map(|(mount, served)| object(mount, served.as_ref()));
+            .map(|(mount, served)| object(mount, served.as_ref()))
+            .chain(of_runs.iter().map(Listed::object));
         return format!("{}\n", Value::List(objects.collect()));
     }
     let mut text = String::new();
@@ -192,6 +194,7 @@ pub fn list(json: bool) -> String {
             Some(served) => text += &lines(served),
         }
     }
+    text.extend(of_runs.iter().map(Listed::lines));
     text
 }
 

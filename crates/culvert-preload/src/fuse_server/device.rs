@@ -126,7 +126,7 @@ impl State {
                 continue;
             };
             if message.has_reply() {
-                self.follow.took(&self.slots, message.processor());
+                self.follow.took(&self.slots, &message);
             }
             let length = message.length();
             if length > room {
@@ -200,9 +200,7 @@ impl State {
                 return Err(errno);
             }
         }
-        let finished = reply.finish(error, body);
-        self.follow.replied();
-        finished.map(|()| length)
+        reply.finish(error, body).map(|()| length)
     }
 
     /// Notification `code`, whose body has `length` bytes.

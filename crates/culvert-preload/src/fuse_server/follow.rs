@@ -7,14 +7,17 @@
 //! goes on as long as that finds something. As soon as requests overlap, all threads run where the
 //! program lets them.
 //!
+//! The kernel wakes the caller on an idle processor, where there is one, because on its own the thread
+//! that answers still runs. Then following would be in vain, and cost more than the wake-ups: after
+//! few such strays it rests.
+//!
 //! The program does not see it: what it asks of its threads' processors is answered as it has set
 //! them, and threads, children and programs that it starts begin with those.
 
 use super::processors::{self, Moved};
-use core::arch::x86_64::_rdtsc;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use culvert_intercept::wait;
-use culvert_slots::{Server, Session};
+use culvert_slots::{LOOK, Message, Server, Session, cycles};
 
 /// Requests without looking or following after some that overlapped.
 const CROWD: u32 = 64;
@@ -24,14 +27,18 @@ const SAME: u32 = 3;
 const NEEDED: [u32; 2] = [64, 65_536];
 /// The same where there was no processor for it.
 const NEEDED_OF_BUSY: u32 = 4096;
+/// How many strays end following, and for how many requests, at least and at most.
+const STRAYS: u32 = 3;
+const UNFOLLOWED: [u32; 2] = [1024, 65_536];
+/// After how many requests from one processor following has been worth it.
+const FOLLOWED: u32 = 256;
 /// How many requests may come before the first one that was looked for is found.
 const UNFOUND: u32 = 8;
 
 // In cycles of the time-stamp counter, which has two to four in a nanosecond.
-/// From a reply to the next request, where they follow each other fast.
-const FAST: u64 = 60_000;
-/// How long a thread looks, and for the first time.
-const LOOK: u64 = 30_000;
+/// From a reply to the caller's next request, where they follow each other fast.
+const FAST: u32 = 60_000;
+/// How long a thread looks for the first time.
 const FIRST_LOOK: u64 = 300_000;
 /// Nobody looks twice so far apart, unless others need the processor.
 const TAKEN_AWAY: u64 = 60_000;
@@ -43,7 +50,11 @@ pub(super) struct Follow {
     /// The last caller's processor, plus one, and how often it was that.
     caller: AtomicU32,
     same: AtomicU32,
-    replied: AtomicU64,
+    /// How often a caller that was followed has asked from another processor.
+    strays: AtomicU32,
+    /// How many requests are not followed, and how many the next time.
+    unfollowed: AtomicU32,
+    rest: AtomicU32,
     fast: AtomicU32,
     needed: AtomicU32,
     /// A thread looks for requests, on another processor than the caller's.
@@ -63,11 +74,6 @@ enum Seen {
     Away,
 }
 
-fn cycles() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction.
-    unsafe { _rdtsc() }
-}
-
 impl Follow {
     pub const fn new() -> Self {
         Self {
@@ -75,7 +81,9 @@ impl Follow {
             crowd: AtomicU32::new(0),
             caller: AtomicU32::new(0),
             same: AtomicU32::new(0),
-            replied: AtomicU64::new(0),
+            strays: AtomicU32::new(0),
+            unfollowed: AtomicU32::new(0),
+            rest: AtomicU32::new(UNFOLLOWED[0]),
             fast: AtomicU32::new(0),
             needed: AtomicU32::new(NEEDED[0]),
             apart: AtomicBool::new(false),
@@ -85,13 +93,8 @@ impl Follow {
         }
     }
 
-    /// A reply was written.
-    pub fn replied(&self) {
-        self.replied.store(cycles(), Relaxed);
-    }
-
-    /// A request was taken that was posted on `processor`.
-    pub fn took(&self, slots: &Server, processor: Option<u32>) {
+    /// `request` was taken.
+    pub fn took(&self, slots: &Server, request: &Message<'_>) {
         if slots.is_crowded() {
             if self.crowd.swap(CROWD, Relaxed) == 0 {
                 self.end_apart(slots);
@@ -105,21 +108,38 @@ impl Follow {
             self.crowd.store(crowd - 1, Relaxed);
             return;
         }
-        let Some(processor) = processor else {
+        let Some(processor) = request.processor() else {
             return;
         };
+        let less = self.unfollowed.load(Relaxed).saturating_sub(1);
+        self.unfollowed.store(less, Relaxed);
         if self.caller.swap(processor + 1, Relaxed) == processor + 1 {
-            self.same
-                .store(self.same.load(Relaxed).saturating_add(1), Relaxed);
-        } else {
-            self.same.store(0, Relaxed);
+            let same = self.same.load(Relaxed).saturating_add(1);
+            self.same.store(same, Relaxed);
+            if same == FOLLOWED && less == 0 {
+                self.strays.store(0, Relaxed);
+                self.rest.store(UNFOLLOWED[0], Relaxed);
+            }
+        } else if self.same.swap(0, Relaxed) >= SAME && less == 0 && !self.apart.load(Relaxed) {
+            self.strayed();
         }
-        let since = cycles().wrapping_sub(self.replied.load(Relaxed));
-        let fast = match since < FAST {
+        let fast = match request.pause() < FAST {
             true => self.fast.load(Relaxed).saturating_add(1),
             false => 0,
         };
         self.fast.store(fast, Relaxed);
+    }
+
+    /// The caller has left the processor to which a thread has followed it.
+    fn strayed(&self) {
+        if self.strays.fetch_add(1, Relaxed) + 1 < STRAYS {
+            return;
+        }
+        self.strays.store(0, Relaxed);
+        let rest = self.rest.load(Relaxed);
+        self.unfollowed.store(rest, Relaxed);
+        self.rest.store((rest * 2).min(UNFOLLOWED[1]), Relaxed);
+        self.moved.release_all();
     }
 
     /// The calling thread is about to wait for a request. True: there is one, for which the bell may
@@ -146,7 +166,9 @@ impl Follow {
                 return asked;
             }
         }
-        self.moved.place(false, caller);
+        if self.unfollowed.load(Relaxed) == 0 {
+            self.moved.place(false, caller);
+        }
         false
     }
 

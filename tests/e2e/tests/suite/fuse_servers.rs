@@ -5,12 +5,12 @@ use culvert_e2e::{Finished, installed, world};
 use std::{fs, path::PathBuf};
 
 /// Directories for one test: the server's source and the mount's target.
-struct Place {
-    base: PathBuf,
+pub struct Place {
+    pub base: PathBuf,
 }
 
 impl Place {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let base = world().claim("fuse", name);
         for directory in ["source", "target"] {
             fs::create_dir_all(base.join(directory)).expect("the base directory is ours");
@@ -20,7 +20,7 @@ impl Place {
         Self { base }
     }
 
-    fn text(&self, name: &str) -> String {
+    pub fn text(&self, name: &str) -> String {
         self.base.join(name).display().to_string()
     }
 
@@ -103,7 +103,7 @@ fn a_server_that_dies_is_named_and_its_files_are_errors() {
 
 /// Two runs at a time: what `script` prints, whose `first` and `second` run bash in them, and reads
 /// and writes by two FIFOs of that name.
-fn together(place: &Place, script: &str) -> Finished {
+pub fn together(place: &Place, script: &str) -> Finished {
     let culvert = &world().culvert;
     let mount = format!(
         "type=fuse.bindfs,source={},target={}",

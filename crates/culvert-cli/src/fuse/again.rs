@@ -1,0 +1,207 @@
+//! Starting a server again that has died (option `restart`).
+//!
+//! The new one has a mount directory and a guardian of its own, so nothing of the old session can be
+//! taken for the new one's: neither slots nor what is remembered, nodes or handles. The runs get a
+//! further mount at the same target, behind those that they have: a program that starts from then on
+//! sees that one, and what it inherits (open files, the working directory, cache files) is still the
+//! dead one's, by the number of its mount.
+
+use super::{
+    GUARDIAN,
+    shared::{self, Entry},
+    start::Job,
+};
+use crate::{
+    failure::{reason, shown},
+    own_path::own_path,
+    run_directory::{self, RunDirectory},
+};
+use culvert::mount::{decode, encode};
+use culvert_preload::fuse_server::TARGET;
+use culvert_run::files::c_string;
+use culvert_slots::{Area, Session};
+use culvert_sys::{OwnedFd, trust};
+use rustix::fs::{FlockOperation, flock};
+use std::{
+    ffi::OsString,
+    fs::{self, File, Permissions},
+    io::{self, Read},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::{MetadataExt, PermissionsExt, symlink},
+    },
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+};
+
+/// The file of a run that says what is mounted where.
+const MOUNTS: &str = "mounts";
+/// Where the environment of a guardian says how its server becomes one.
+const SERVER: &str = "CULVERT_SERVER";
+
+/// Starts the server of `job` again, by a guardian that knows that it has died soon `hasty` times in
+/// a row; the reason why not.
+pub fn start(job: &Job, hasty: u32) -> Result<(), String> {
+    let failed = |error: io::Error| reason(&error);
+    // Nobody joins or ends it meanwhile.
+    let entry = match job.entry.as_deref() {
+        None => None,
+        Some(path) => Some(Entry::at(path).ok_or("no run uses it any more")?),
+    };
+    let place = run_directory::create().map_err(|failure| failure.to_string())?;
+    let again = Job {
+        mount: place.path.clone(),
+        restart: Some(hasty),
+        ..job.clone()
+    };
+    let started = prepare(job, &place)
+        .map_err(failed)
+        .and_then(|()| launch(job, &again, &place))
+        .and_then(|()| match &entry {
+            Some(entry) => entry.move_on(&job.mount, &place.path).map_err(failed),
+            None => Ok(()),
+        });
+    // The guardian has it from here on.
+    drop(OwnedFd::from_raw(place.lock));
+    started?;
+    for run in shared::users(&job.mount) {
+        if let Err(error) = add_mount(&run, &job.mount, &place.path) {
+            return Err(format!("{}: {}", shown(&run), reason(&error)));
+        }
+    }
+    Ok(())
+}
+
+/// Makes what the server needs in its directory, as the last one had it.
+fn prepare(job: &Job, place: &RunDirectory) -> io::Result<()> {
+    for name in [MOUNTS, "lock"] {
+        fs::write(place.path.join(name), fs::read(job.mount.join(name))?)?;
+    }
+    symlink(
+        fs::read_link(job.mount.join(TARGET))?,
+        place.path.join(TARGET),
+    )?;
+    for run in shared::users(&job.mount) {
+        shared::uses(&place.path, &run)?;
+    }
+    let directory = c_string(place.path.as_os_str().as_bytes());
+    let opened = trust::directory(&directory, trust::user());
+    let opened = opened.map_err(|why| io::Error::other(why.to_string()))?;
+    let made = Area::create(&opened);
+    made.map(drop)
+        .map_err(|errno| io::Error::from_raw_os_error(errno.raw()))
+}
+
+/// Starts the guardian of `again`, which was `job`, and returns when its server is ready.
+fn launch(job: &Job, again: &Job, place: &RunDirectory) -> Result<(), String> {
+    let failed = |error: io::Error| format!("cannot start its guardian: {}", reason(&error));
+    let mut command = Command::new(own_path().map_err(failed)?);
+    command
+        .arg(GUARDIAN)
+        .arg(place.lock.to_string())
+        .args(again.words())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    if let Some(server) = std::env::var_os(SERVER) {
+        let server = in_directory(server, &job.mount, place).ok_or("its run cannot be told")?;
+        command.env(SERVER, server);
+    }
+    let mut child = command.spawn().map_err(failed)?;
+    let mut told = String::new();
+    if let Some(mut out) = child.stdout.take() {
+        out.read_to_string(&mut told).map_err(failed)?;
+    }
+    // Whoever waits for all children may have had it.
+    thread::spawn(move || child.wait());
+    let directory = c_string(place.path.as_os_str().as_bytes());
+    let opened = trust::directory(&directory, trust::user()).ok();
+    let area = opened.and_then(|opened| Area::open(&opened).ok());
+    match told.trim_end() {
+        "" if area.is_some_and(|area| area.session() == Session::Ready) => Ok(()),
+        "" => Err("its guardian was killed".into()),
+        why => Err(why.to_owned()),
+    }
+}
+
+/// `variable`, which names the directory `old` and the descriptor of its lock, with those of `place`.
+fn in_directory(variable: OsString, old: &Path, place: &RunDirectory) -> Option<OsString> {
+    let bytes = variable.into_vec();
+    let rest = bytes.strip_prefix(old.as_os_str().as_bytes())?;
+    let rest = rest.strip_prefix(b":")?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut new = place.path.as_os_str().as_bytes().to_vec();
+    new.extend_from_slice(format!(":{}", place.lock).as_bytes());
+    new.extend_from_slice(&rest[digits..]);
+    Some(OsString::from_vec(new))
+}
+
+/// The run in directory `run` has a further mount: the one whose slots lie in `old`, from `new`.
+fn add_mount(run: &Path, old: &Path, new: &Path) -> io::Result<()> {
+    let directory = match File::open(run) {
+        // It has ended meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
+    // Another guardian may add one, too.
+    flock(&directory, FlockOperation::LockExclusive)?;
+    let (at, made) = (run.join(MOUNTS), run.join("mounts.new"));
+    let mut mounts =
+        decode(&fs::read(&at)?).map_err(|error| io::Error::other(error.to_string()))?;
+    let slots = |path: &Path| ("slots".to_owned(), path.as_os_str().as_bytes().to_vec());
+    let Some(mut mount) = mounts
+        .iter()
+        .find(|mount| mount.options.contains(&slots(old)))
+        .cloned()
+    else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    for option in mount.options.iter_mut().filter(|(name, _)| name == "slots") {
+        *option = slots(new);
+    }
+    mounts.push(mount);
+    fs::write(&made, encode(&mounts))?;
+    fs::set_permissions(&made, Permissions::from_mode(fs::metadata(&at)?.mode()))?;
+    fs::rename(&made, &at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert::mount::Mount;
+
+    #[test]
+    fn the_variable_of_a_server_is_that_of_the_next_one() {
+        let place = RunDirectory {
+            path: "/b/new".into(),
+            lock: 17,
+        };
+        let next = |text: &str| in_directory(text.into(), Path::new("/b/old"), &place);
+        assert_eq!(next("/b/old:1001:6:2").unwrap(), "/b/new:17:6:2");
+        assert_eq!(next("/b/old:1001,5.0,s7:6").unwrap(), "/b/new:17,5.0,s7:6");
+        assert!(next("/b/other:1001:6").is_none());
+    }
+
+    #[test]
+    fn a_run_gets_a_further_mount_at_the_same_target() {
+        let run = std::env::temp_dir().join(format!("culvert-again-{}", std::process::id()));
+        fs::create_dir_all(&run).unwrap();
+        let mount = |slots: &str| Mount {
+            driver: "fuse".into(),
+            source: b"x".to_vec(),
+            target: b"/mnt".to_vec(),
+            options: vec![
+                ("slots".into(), slots.as_bytes().to_vec()),
+                ("ro".into(), Vec::new()),
+            ],
+            branches: Vec::new(),
+        };
+        fs::write(run.join(MOUNTS), encode(&[mount("/other"), mount("/old")])).unwrap();
+        add_mount(&run, Path::new("/old"), Path::new("/new")).unwrap();
+        let found = decode(&fs::read(run.join(MOUNTS)).unwrap()).unwrap();
+        assert_eq!(found, [mount("/other"), mount("/old"), mount("/new")]);
+        assert!(add_mount(&run, Path::new("/gone"), Path::new("/new")).is_err());
+        fs::remove_dir_all(&run).unwrap();
+        add_mount(&run, Path::new("/old"), Path::new("/new")).unwrap();
+    }
+}
