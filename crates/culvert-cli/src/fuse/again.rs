@@ -18,7 +18,7 @@ use crate::{
 };
 use culvert::mount::{decode, encode};
 use culvert_preload::fuse_server::TARGET;
-use culvert_run::files::c_string;
+use culvert_run::{files::c_string, state::State};
 use culvert_slots::{Area, Session};
 use culvert_sys::{OwnedFd, trust};
 use rustix::fs::{FlockOperation, flock};
@@ -28,15 +28,20 @@ use std::{
     io::{self, Read},
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
-        fs::{MetadataExt, PermissionsExt, symlink},
+        fs::{FileExt, MetadataExt, PermissionsExt, symlink},
     },
     path::Path,
     process::{Command, Stdio},
     thread,
+    time::Duration,
 };
 
 /// The file of a run that says what is mounted where.
 const MOUNTS: &str = "mounts";
+/// The file that says the same to who has inherited it.
+const LOCK: &str = "lock";
+/// Who reads that in one piece has done so within this time.
+const READ: Duration = Duration::from_millis(200);
 /// Where the environment of a guardian says how its server becomes one.
 const SERVER: &str = "CULVERT_SERVER";
 
@@ -75,8 +80,13 @@ pub fn start(job: &Job, hasty: u32) -> Result<(), String> {
 
 /// Makes what the server needs in its directory, as the last one had it.
 fn prepare(job: &Job, place: &RunDirectory) -> io::Result<()> {
-    for name in [MOUNTS, "lock"] {
-        fs::write(place.path.join(name), fs::read(job.mount.join(name))?)?;
+    fs::write(place.path.join(MOUNTS), fs::read(job.mount.join(MOUNTS))?)?;
+    let found = fs::metadata(&place.path)?;
+    let content = fs::read(job.mount.join(LOCK))?;
+    if let Some(state) = State::decode(&content) {
+        let directory = (found.dev(), found.ino());
+        let state = State { directory, ..state };
+        fs::write(place.path.join(LOCK), state.encode())?;
     }
     symlink(
         fs::read_link(job.mount.join(TARGET))?,
@@ -160,9 +170,27 @@ fn add_mount(run: &Path, old: &Path, new: &Path) -> io::Result<()> {
         *option = slots(new);
     }
     mounts.push(mount);
-    fs::write(&made, encode(&mounts))?;
+    let mounts = encode(&mounts);
+    fs::write(&made, &mounts)?;
     fs::set_permissions(&made, Permissions::from_mode(fs::metadata(&at)?.mode()))?;
-    fs::rename(&made, &at)
+    fs::rename(&made, &at)?;
+    inherited(&run.join(LOCK), &mounts)
+}
+
+/// Who has inherited the file `lock` reads there that these are the `mounts`. Until it is whole it says
+/// nothing, by its first byte, and the other file is read.
+fn inherited(lock: &Path, mounts: &[u8]) -> io::Result<()> {
+    let content = fs::read(lock)?;
+    let Some(state) = State::decode(&content) else {
+        return Ok(());
+    };
+    let new = State { mounts, ..state }.encode();
+    let file = File::options().write(true).open(lock)?;
+    file.write_all_at(&[0], 0)?;
+    thread::sleep(READ);
+    file.write_all_at(&new[1..], 1)?;
+    file.set_len(new.len() as u64)?;
+    file.write_all_at(&new[..1], 0)
 }
 
 #[cfg(test)]
@@ -196,10 +224,21 @@ mod tests {
             ],
             branches: Vec::new(),
         };
-        fs::write(run.join(MOUNTS), encode(&[mount("/other"), mount("/old")])).unwrap();
+        let mounts = encode(&[mount("/other"), mount("/old")]);
+        fs::write(run.join(MOUNTS), &mounts).unwrap();
+        let state = State {
+            directory: (1, 2),
+            command: b"/c",
+            mounts: &mounts,
+            images: b"known",
+        };
+        fs::write(run.join(LOCK), state.encode()).unwrap();
         add_mount(&run, Path::new("/old"), Path::new("/new")).unwrap();
         let found = decode(&fs::read(run.join(MOUNTS)).unwrap()).unwrap();
         assert_eq!(found, [mount("/other"), mount("/old"), mount("/new")]);
+        let content = fs::read(run.join(LOCK)).unwrap();
+        let mounts = &encode(&found)[..];
+        assert_eq!(State::decode(&content), Some(State { mounts, ..state }));
         assert!(add_mount(&run, Path::new("/gone"), Path::new("/new")).is_err());
         fs::remove_dir_all(&run).unwrap();
         add_mount(&run, Path::new("/old"), Path::new("/new")).unwrap();

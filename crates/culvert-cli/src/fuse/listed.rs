@@ -66,7 +66,8 @@ impl Listed {
         format!(
             "{} on {} in {} runs\n  server {}, {} requests, {} files open, {} processes with files \
              or names\n  {} times a process has found what another was told, {} names, attributes and \
-             links were asked for, {} are remembered\n",
+             links were asked for, {} are remembered\n  \
+             {} pages were found in the cache, {} were asked for, {} are or were there\n",
             self.driver,
             self.target,
             self.runs,
@@ -77,6 +78,9 @@ impl Listed {
             counts.found,
             counts.asked,
             counts.remembered,
+            counts.pages_found,
+            counts.pages_asked,
+            counts.pages,
         )
     }
 
@@ -97,6 +101,9 @@ impl Listed {
             ("found", counts.found.into()),
             ("asked", counts.asked.into()),
             ("remembered", counts.remembered.into()),
+            ("pages_found", counts.pages_found.into()),
+            ("pages_asked", counts.pages_asked.into()),
+            ("pages", counts.pages.into()),
         ])
     }
 }
