@@ -24,7 +24,7 @@ impl Place {
         self.base.join(name).display().to_string()
     }
 
-    fn run(&self, kind: &str, script: &str) -> Finished {
+    pub fn run(&self, kind: &str, script: &str) -> Finished {
         let (source, target) = (self.text("source"), self.text("target"));
         let mount = format!("{kind},source={source},target={target}");
         culvert(&["run", "--mount", &mount, "--", "bash", "-c", script])
