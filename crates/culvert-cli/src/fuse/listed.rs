@@ -3,7 +3,6 @@
 use super::shared::{ENTRIES, NAME, USERS, is_guarded};
 use crate::{
     base::{open_base, trusted},
-    doctor::json::Value,
     failure::{path, shown},
     identifier::is_identifier,
 };
@@ -84,26 +83,30 @@ impl Listed {
         )
     }
 
-    /// For programs.
-    pub fn object(&self) -> Value {
+    /// What it is and where.
+    pub fn texts(&self) -> [(&'static str, &str); 2] {
+        [("type", &self.driver), ("target", &self.target)]
+    }
+
+    /// How many requests there were.
+    pub const fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// What else is counted.
+    pub const fn numbers(&self) -> [(&'static str, u64); 10] {
         let Self { counts, .. } = self;
-        Value::Object(vec![
-            ("type", Value::from(self.driver.clone())),
-            ("target", Value::from(self.target.clone())),
-            ("runs", self.runs.into()),
-            ("server", self.server.into()),
-            (
-                "requests",
-                Value::Object(vec![("all", self.requests.into())]),
-            ),
-            ("files", self.open.into()),
-            ("processes", counts.processes.into()),
-            ("found", counts.found.into()),
-            ("asked", counts.asked.into()),
-            ("remembered", counts.remembered.into()),
-            ("pages_found", counts.pages_found.into()),
-            ("pages_asked", counts.pages_asked.into()),
-            ("pages", counts.pages.into()),
-        ])
+        [
+            ("runs", self.runs),
+            ("server", self.server),
+            ("files", self.open),
+            ("processes", counts.processes),
+            ("found", counts.found),
+            ("asked", counts.asked),
+            ("remembered", counts.remembered),
+            ("pages_found", counts.pages_found),
+            ("pages_asked", counts.pages_asked),
+            ("pages", counts.pages),
+        ]
     }
 }

@@ -183,7 +183,7 @@ pub fn list(json: bool, of_runs: &[Listed]) -> String {
         let objects = mounts
             .iter()
             .map(|(mount, served)| object(mount, served.as_ref()))
-            .chain(of_runs.iter().map(Listed::object));
+            .chain(of_runs.iter().map(object_of_run));
         return format!("{}\n", Value::List(objects.collect()));
     }
     let mut text = String::new();
@@ -267,6 +267,15 @@ fn object(mount: &Mounted, served: Option<&Served>) -> Value {
         }
     }
     Value::Object(members)
+}
+
+fn object_of_run(mount: &Listed) -> Value {
+    let texts = mount.texts();
+    let texts = texts.map(|(name, text)| (name, Value::from(text.to_owned())));
+    let requests = Value::Object(vec![("all", mount.requests().into())]);
+    let numbers = mount.numbers().map(|(name, count)| (name, count.into()));
+    let all = texts.into_iter().chain([("requests", requests)]);
+    Value::Object(all.chain(numbers).collect())
 }
 
 /// Whether `process` is there, and not dead but for its parent, which has not asked yet.
