@@ -2,7 +2,8 @@
 //!
 //! `mount.culvert SOURCE TARGET [-sfnv] [-o OPTIONS] [-t TYPE]`, as mount(8) says under "External
 //! helpers". The file system's type is in option `type=`, in SOURCE (`archive#/srv/x.tar`), or
-//! found from SOURCE.
+//! found from SOURCE. DEFUSE's spelling is understood too (section 5.3 of its paper):
+//! `mount -t culvert -o backend=SOURCE,library=LIBRARY culvert TARGET`.
 
 use super::{Command, mount::mount};
 use crate::{
@@ -31,6 +32,7 @@ Usage: mount.culvert [TYPE#]SOURCE TARGET [-sfnv] [-o OPTIONS]
 
 Called by mount(8): mount -t culvert [-o type=TYPE,OPTIONS] SOURCE TARGET
 In /etc/fstab:      SOURCE TARGET culvert type=TYPE,OPTIONS 0 0
+As with DEFUSE:     mount -t culvert -o backend=SOURCE,library=FILE culvert TARGET
 ";
 
 /// The words of [`mount`] for those that mount(8) gives.
@@ -76,12 +78,24 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Failu
     let [source, target] = <[OsString; 2]>::try_from(paths).map_err(|_| {
         Failure::new("source and target are wanted").advice("try: mount.culvert --help")
     })?;
-    let (named, source) = split_type(source);
+    let (named, mut source) = split_type(source);
+    let is_defuses = words.clone().any(|word| word.starts_with(b"library="));
     let mut arguments: Vec<OsString> = Vec::new();
     let mut kept = Vec::new();
     for option in words {
         match option.strip_prefix(b"type=") {
             Some(name) => driver = Some(shown(OsStr::from_bytes(name))),
+            None if is_defuses && option.starts_with(b"library=") => {
+                let library = unescaped(&option[b"library=".len()..]);
+                // A type with a slash is a library's path.
+                driver = Some(match library.contains('/') {
+                    true => library,
+                    false => format!("./{library}"),
+                });
+            }
+            None if is_defuses && option.starts_with(b"backend=") => {
+                source = unescaped(&option[b"backend=".len()..]).into();
+            }
             None if is_of_mount(option) => {}
             None => kept.push(option),
         }
@@ -98,6 +112,11 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Failu
         Command::Mount(_) if fake => Ok(Command::Print(String::new())),
         command => Ok(command),
     }
+}
+
+/// The value of an option as it is without the backslashes that quote commas.
+fn unescaped(text: &[u8]) -> String {
+    shown(OsStr::from_bytes(text)).replace("\\,", ",")
 }
 
 /// `TYPE#SOURCE` as both; else the source alone. A type is a word, so that names of files with `#`
@@ -187,6 +206,23 @@ mod tests {
             let parsed = parse(words.iter().map(OsString::from));
             assert!(matches!(parsed, Ok(Command::Print(_))), "{parsed:?}");
         }
+    }
+
+    #[test]
+    fn a_librarys_mount_may_be_spelled_as_defuse_spells_it() {
+        for (options, driver, source) in [
+            ("backend=host:/a,library=/b/l.so,x", "/b/l.so", "host:/a"),
+            (r"library=l\,m.so,backend=/a\,b", "./l,m.so", "/a,b"),
+            ("library=./l.so", "./l.so", "culvert"),
+        ] {
+            let mount = parsed(&["culvert", "/mnt", "-o", options]);
+            assert_eq!(mount.request.driver.as_deref(), Some(driver));
+            assert_eq!(mount.request.source, source.as_bytes());
+        }
+        // Without a library it is an option like others.
+        let mount = parsed(&["/srv", "/mnt", "-o", "type=archive,backend=x"]);
+        assert_eq!(mount.request.source, b"/srv");
+        assert_eq!(mount.request.options.len(), 1);
     }
 
     #[test]

@@ -2,7 +2,8 @@ cd $W
 mkdir copy copy/scripts
 cp @install@ copy/scripts
 cp -r @cargo_manifest_dir@/man copy
-mkdir -p copy/crates/culvert-library
+mkdir -p copy/crates/culvert-library copy/crates/culvert-fuse
+cp -r @cargo_manifest_dir@/crates/culvert-fuse/include copy/crates/culvert-fuse
 cp -r @cargo_manifest_dir@/crates/culvert-library/include copy/crates/culvert-library
 export BUILT=@built@
 chmod 777 .

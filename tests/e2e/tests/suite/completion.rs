@@ -135,6 +135,7 @@ fn help_and_version_are_commands() {
         "list",
         "drivers",
         "doctor",
+        "config",
         "help",
         "version",
         "completion",

@@ -36,14 +36,23 @@ fn what_is_installed_is_found() {
         return;
     }
     let pages = "culvert-doctor.1 culvert-drivers.1 culvert-log.1 culvert-mount.1 culvert-plfs.1 culvert-run.1 culvert-sync.1 culvert.1";
-    let mut expected: Vec<String> = [
-        "bin/culvert",
-        "include/culvert/driver.h",
+    let headers = "fuse.h fuse/fuse.h fuse/fuse_common.h fuse/fuse_log.h fuse/fuse_lowlevel.h fuse/fuse_opt.h \
+                   fuse3/fuse.h fuse3/fuse_common.h fuse3/fuse_log.h fuse3/fuse_lowlevel.h fuse3/fuse_opt.h \
+                   fuse_common.h fuse_log.h fuse_lowlevel.h fuse_opt.h";
+    let headers = headers.split_whitespace();
+    let headers = headers.map(|header| format!("include/culvert/{header}"));
+    let first = ["bin/culvert", "include/culvert/driver.h"].map(str::to_owned);
+    let libraries = [
         "lib/culvert/culvert-full",
         "lib/culvert/libculvert.so",
-    ]
-    .map(|file| format!("/mnt/d/opt/c/{file}"))
-    .into();
+        "lib/culvert/libculvert_fuse.so",
+        "lib/culvert/pkgconfig/fuse.pc",
+        "lib/culvert/pkgconfig/fuse3.pc",
+        "lib/pkgconfig/culvert.pc",
+    ];
+    let all = first.into_iter().chain(headers);
+    let all = all.chain(libraries.map(str::to_owned));
+    let mut expected: Vec<String> = all.map(|file| format!("/mnt/d/opt/c/{file}")).collect();
     let page = |page: &str| format!("/mnt/d/opt/c/share/man/man1/{page}");
     let completion = |file: &str| format!("/mnt/d/opt/c/share/{file}");
     expected.push(completion("bash-completion/completions/culvert"));
