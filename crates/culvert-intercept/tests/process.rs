@@ -88,6 +88,7 @@ fn start() {
         patch: true,
         cache_directories: &[],
         images: None,
+        known_images: &[],
         may_make_images: || true,
         log: |_| (),
     };
@@ -381,6 +382,7 @@ fn a_fork_goes_on_while_a_thread_waits_inside_a_hook() {
         patch: true,
         cache_directories: &[],
         images: None,
+        known_images: &[],
         may_make_images: || true,
         log: |_| (),
     };
