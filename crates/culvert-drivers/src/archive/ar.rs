@@ -57,7 +57,11 @@ pub struct Scanner<'t> {
 
 /// A number of digits, then spaces; an empty field is 0.
 fn number(field: &[u8], base: u32) -> Option<u64> {
-    let text = field.trim_ascii();
+    let text = match field.trim_ascii() {
+        // Of libraries that are always the same: not known.
+        b"-1" => return Some(0),
+        text => text,
+    };
     let mut number = 0u64;
     for &byte in text {
         let digit = char::from(byte).to_digit(base)?;
@@ -127,7 +131,8 @@ impl<'t> Scanner<'t> {
         };
         let field = bytes[..16].trim_ascii_end();
         match field {
-            b"/" | b"/SYM64/" => {
+            // Symbols, and what other systems' linkers keep.
+            b"/" | b"/SYM64/" | b"/<ECSYMBOLS>/" | b"/<XFGHASHMAP>/" => {
                 self.data(member.size, member.size);
                 return Ok(());
             }
@@ -135,6 +140,8 @@ impl<'t> Scanner<'t> {
                 if member.size > TABLE_MOST {
                     return self.damage(format!("the table of names at byte {at} is too large"));
                 }
+                // There is one table.
+                self.names.clear();
                 let (left, padding) = (member.size, member.size % 2);
                 self.state = match left {
                     0 => State::Header,
@@ -159,7 +166,9 @@ impl<'t> Scanner<'t> {
             Some(place) => {
                 let name = number(place, 10)
                     .and_then(|place| self.names.get(usize::try_from(place).ok()?..))
-                    .and_then(|rest| rest.split(|&byte| byte == b'\n').next());
+                    .map(|rest| &rest[..rest.len().min(NAME_MOST as usize + 1)])
+                    .and_then(|rest| rest.split(|&byte| byte == b'\n').next())
+                    .filter(|name| name.len() <= NAME_MOST as usize);
                 match name {
                     Some(name) => name.strip_suffix(b"/").unwrap_or(name).to_vec(),
                     None => {
@@ -240,13 +249,14 @@ impl Scan for Scanner<'_> {
         }
     }
 
-    fn end(&mut self) -> Result<()> {
+    fn end(&mut self, left: u64) -> Result<()> {
         match self.state {
-            State::Header | State::Ended => Ok(()),
+            State::Header if left == 0 => Ok(()),
+            State::Ended => Ok(()),
             State::Data { left, padding } if left == padding => Ok(()),
             _ => self.damage(format!(
-                "the archive is truncated: it ends at byte {} inside member \"{}\"",
-                self.position,
+                "the archive is truncated: it ends at byte {} behind or inside member \"{}\"",
+                self.position + left,
                 printable(&self.last)
             )),
         }

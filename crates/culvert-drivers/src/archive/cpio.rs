@@ -403,7 +403,7 @@ impl Scan for Scanner<'_> {
         }
     }
 
-    fn end(&mut self) -> Result<()> {
+    fn end(&mut self, _: u64) -> Result<()> {
         match self.state {
             State::Trailer | State::Ended => Ok(()),
             _ => self.damage(format!(

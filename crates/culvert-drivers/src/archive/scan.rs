@@ -30,8 +30,8 @@ pub trait Scan {
     /// `count` bytes were passed over, at most as many as wanted.
     fn skipped(&mut self, count: u64);
 
-    /// The archive ends here. `EIO` when it must not.
-    fn end(&mut self) -> Result<()>;
+    /// The archive ends here, with `left` bytes that are fewer than it wants. `EIO` when it must not.
+    fn end(&mut self, left: u64) -> Result<()>;
 }
 
 /// Feeds a scanner from pieces of any length.
@@ -41,6 +41,11 @@ pub struct Feeder {
 }
 
 impl Feeder {
+    /// The stream has ended.
+    pub fn end(&self, scanner: &mut dyn Scan) -> Result<()> {
+        scanner.end(self.held.len() as u64)
+    }
+
     /// Gives `scanner` the next bytes of the archive.
     pub fn feed(&mut self, scanner: &mut dyn Scan, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
@@ -145,7 +150,7 @@ pub fn scan(raw: &dyn Bytes, scanner: &mut dyn Scan, progress: &mut dyn FnMut(u6
                 scanner.skipped(there);
                 position += there;
                 if there < count {
-                    return scanner.end();
+                    return scanner.end(0);
                 }
             }
             Want::Bytes(count) => {
@@ -154,7 +159,7 @@ pub fn scan(raw: &dyn Bytes, scanner: &mut dyn Scan, progress: &mut dyn FnMut(u6
                     progress(position);
                 }
                 let Some(bytes) = window.bytes(position, count)? else {
-                    return scanner.end();
+                    return scanner.end(raw.len().saturating_sub(position));
                 };
                 scanner.take(bytes)?;
                 position += count as u64;

@@ -91,4 +91,40 @@ fn an_image_that_is_cut_off_or_goes_in_circles_is_bounded() {
     assert_eq!(prepared.warnings.total, 1);
     assert!(prepared.warnings.first[0].text.contains("circle"));
     assert_eq!(paths(&*fs), ["a/", "a/f"]);
+    // Both directories claim nearly all of the image.
+    let length = (whole.len() - (64 << 10)) as u32;
+    let both = [&length.to_le_bytes()[..], &length.to_be_bytes()].concat();
+    let mut greedy = whole.clone();
+    for at in [a, b] {
+        greedy[at + 10..at + 18].copy_from_slice(&both);
+    }
+    fs::write(scratch.path("greedy.iso"), &greedy).unwrap();
+    let error = prepare(&scratch.path("greedy.iso"), &[]).unwrap_err();
+    assert!(error.to_string().contains("overlap"), "{error}");
+}
+
+#[test]
+fn a_file_in_parts_that_lie_apart_is_left_out_whole() {
+    let scratch = Scratch::new();
+    sh(
+        &scratch.0,
+        "mkdir t; for name in a b c d; do head -c 3000 /dev/urandom > t/$name; done
+         genisoimage -quiet -o t.iso t",
+    );
+    let mut image = fs::read(scratch.path("t.iso")).unwrap();
+    // A, C and D are parts of one file: between the first two lies B.
+    for (name, goes_on) in [(b"A.;1", 0x80), (b"C.;1", 0x80), (b"D.;1", 0)] {
+        let at = image
+            .windows(5)
+            .rposition(|five| five[0] == 4 && &five[1..] == name)
+            .unwrap();
+        image[at - 32 + 25] |= goes_on;
+    }
+    let at = image.windows(4).rposition(|four| four == b"B.;1").unwrap();
+    // B is no record of its own any more: an associated file.
+    image[at - 33 + 25] |= 4;
+    fs::write(scratch.path("parts.iso"), &image).unwrap();
+    let (fs, prepared) = open(&scratch.path("parts.iso"), &[]).unwrap();
+    assert_eq!(prepared.warnings.total, 2, "{:?}", prepared.warnings.first);
+    assert!(paths(&*fs).is_empty(), "{:?}", paths(&*fs));
 }

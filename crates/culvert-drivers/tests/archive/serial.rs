@@ -113,9 +113,10 @@ fn what_is_cut_off_is_an_error_and_a_warning_where_damage_is_allowed() {
     sh(
         &scratch.0,
         "seq 1 3000 > one; seq 1 3000 > two; printf '%s\\n' one two | cpio -o -H newc --quiet -F whole
-         ar rc t.a one two; head -c 20000 whole > t.cpio; head -c 20000 t.a > cut.a",
+         ar rc t.a one two; head -c 20000 whole > t.cpio; head -c 20000 t.a > cut.a
+         head -c $((8 + 60 + $(stat -c %s one) + $(stat -c %s one) % 2 + 30)) t.a > header.a",
     );
-    for name in ["t.cpio", "cut.a"] {
+    for name in ["t.cpio", "cut.a", "header.a"] {
         let error = prepare(&scratch.path(name), &[]).unwrap_err();
         assert_eq!(error.errno(), Errno::EIO, "{name}");
         assert!(error.to_string().contains("truncated"), "{name}: {error}");

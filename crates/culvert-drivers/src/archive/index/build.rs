@@ -139,12 +139,16 @@ pub fn detect(raw: &dyn Bytes) -> Result<Kind> {
     if let Some(format) = codec::detect(head) {
         return Ok(Kind::Serial(Serial::Tar, Some(format)));
     }
-    // The first sectors of an image are its system's: zeroes, or a boot loader.
+    // The first sectors of an image are its system's: zeroes, as of an empty tar, or a boot loader.
+    let is_empty = head.iter().all(|&byte| byte == 0);
+    if let Some(serial) = Serial::detect(head)?.filter(|_| !is_empty) {
+        return Ok(Kind::Serial(serial, None));
+    }
     if iso::detect(raw)? {
         return Ok(Kind::Iso);
     }
-    if let Some(serial) = Serial::detect(head)? {
-        return Ok(Kind::Serial(serial, None));
+    if is_empty && length == tar::BLOCK {
+        return Ok(Kind::Serial(Serial::Tar, None));
     }
     if zip::detect(raw)? {
         return Ok(Kind::Zip);
@@ -319,11 +323,11 @@ fn compressed(
         progress,
     );
     let outcome = outcome.and_then(|checkpoints| {
-        let (serial, mut scanner, _) = match found {
+        let (serial, mut scanner, feeder) = match found {
             Some(found) => found,
             None => begin(&head)?,
         };
-        scanner.end()?;
+        feeder.end(&mut *scanner)?;
         Ok((serial, checkpoints))
     });
     outcome.map_err(|error| match error.errno() {

@@ -22,6 +22,9 @@ const DESCRIPTORS_MOST: u64 = 64;
 const DIRECTORY_MOST: u64 = 256 << 20;
 /// Deepest directory that is looked into.
 const DEEPEST: usize = 1024;
+/// Longest name and path, bytes (`NAME_MAX`, `PATH_MAX`): what is longer nobody could open.
+const NAME_MOST: usize = 255;
+const PATH_MOST: usize = 4096;
 /// Where a descriptor has the record of the root.
 const ROOT: usize = 156;
 
@@ -55,8 +58,9 @@ struct Volume<'a> {
     /// Bytes of a logical block.
     block: u64,
     names: Names,
-    /// Where regular files of several links begin, and the first name of each.
-    linked: BTreeMap<(u64, u64), Vec<u8>>,
+    /// By place, size and serial number (0: there is none), the first name of each regular file of
+    /// several links.
+    linked: BTreeMap<(u64, u64, u32), Vec<u8>>,
 }
 
 fn damaged(what: &'static str) -> Error {
@@ -100,6 +104,8 @@ pub fn scan(raw: &dyn Bytes, tree: &mut Tree, progress: &mut dyn FnMut(u64)) -> 
         length: root.size,
         depth: 0,
     }];
+    // In an honest image each byte belongs to one directory.
+    let mut unread = raw.len();
     while let Some(directory) = left.pop() {
         if !seen.insert(directory.place) {
             tree.warnings.add(
@@ -108,6 +114,9 @@ pub fn scan(raw: &dyn Bytes, tree: &mut Tree, progress: &mut dyn FnMut(u64)) -> 
             );
             continue;
         }
+        unread = unread
+            .checked_sub(directory.length.min(raw.len()))
+            .ok_or_else(|| damaged("its directories overlap"))?;
         progress(directory.place);
         volume.directory(&directory, tree, &mut left)?;
     }
@@ -173,6 +182,8 @@ impl<'a> Volume<'a> {
         self.raw.read_exact_at(directory.place, &mut bytes)?;
         // The parts of a file so far: where they begin, and how many bytes they have.
         let mut parts: Option<(u64, u64)> = None;
+        // A part of a file was left out: so are those that follow.
+        let mut left_out = false;
         let mut at = 0;
         while at < bytes.len() {
             let Some(record) = Record::parse(&bytes[at..]) else {
@@ -191,7 +202,13 @@ impl<'a> Volume<'a> {
                 }
                 continue;
             }
+            if left_out {
+                left_out = record.goes_on();
+                continue;
+            }
             if record.is_associated() || record.is_interleaved() {
+                left_out = record.goes_on();
+                parts = None;
                 let name = self.name(&record, &Unix::default());
                 tree.warnings.add(
                     &joined(path, &name),
@@ -202,6 +219,7 @@ impl<'a> Volume<'a> {
             let (place, size) = (self.place(&record), record.size);
             let (start, before) = parts.take().unwrap_or((place, 0));
             if start.checked_add(before) != Some(place) {
+                left_out = record.goes_on();
                 let name = self.name(&record, &Unix::default());
                 tree.warnings
                     .add(&joined(path, &name), "left out: its parts lie apart");
@@ -281,6 +299,11 @@ impl<'a> Volume<'a> {
         }
         let name = self.name(record, &unix);
         let path = joined(&directory.path, &name);
+        if name.len() > NAME_MOST || path.len() > PATH_MOST {
+            let shown = &path[..path.len().min(PATH_MOST)];
+            tree.warnings.add(shown, "left out: its name is too long");
+            return Ok(());
+        }
         if matches!(&name[..], b"" | b"." | b"..") || name.contains(&b'/') {
             tree.warnings.add(&path, "left out: its name is none");
             return Ok(());
@@ -317,11 +340,14 @@ impl<'a> Volume<'a> {
             }
             FileKind::Regular => {
                 (node.size, node.place, node.storage) = (size, place, Storage::Plain);
+                if size > 0 && place.saturating_add(size) > self.raw.len() {
+                    tree.warnings.add(&path, "its data are not all there");
+                }
                 if unix.links > 1 && size > 0 {
-                    if let Some(first) = self.linked.get(&(place, size)) {
+                    if let Some(first) = self.linked.get(&(place, size, unix.serial)) {
                         return tree.link(&path, first);
                     }
-                    self.linked.insert((place, size), path.clone());
+                    self.linked.insert((place, size, unix.serial), path.clone());
                 }
                 tree.add(&path, node, b"")
             }

@@ -10,8 +10,8 @@ use culvert::{Result, Timespec};
 
 /// Most areas that a record goes on in.
 const AREAS: usize = 32;
-/// Largest such area, bytes.
-const AREA_MOST: u32 = 64 << 10;
+/// Largest such area, bytes: a block, as in the kernel.
+const AREA_MOST: u32 = 2 << 10;
 /// Longest name that is put together, bytes.
 const NAME_MOST: usize = 1024;
 
@@ -21,6 +21,8 @@ pub struct Unix {
     /// `st_mode`.
     pub mode: Option<u32>,
     pub links: u32,
+    /// That of the file, the same for all its names; 0 where RRIP 1.12 is not followed.
+    pub serial: u32,
     pub owner: Option<(u32, u32)>,
     pub modified: Option<Timespec>,
     pub name: Vec<u8>,
@@ -126,6 +128,7 @@ impl Unix {
                     self.mode = both(field, 4);
                     self.links = both(field, 12).unwrap_or(1);
                     self.owner = both(field, 20).zip(both(field, 28));
+                    self.serial = both(field, 36).unwrap_or(0);
                 }
                 (b"PN", _) => {
                     if let (Some(high), Some(low)) = (both(field, 4), both(field, 12)) {

@@ -449,7 +449,7 @@ impl Scan for Scanner<'_> {
         }
     }
 
-    fn end(&mut self) -> Result<()> {
+    fn end(&mut self, _: u64) -> Result<()> {
         match self.state {
             ScanState::Header | ScanState::Ended => {
                 if self.members == 0 && self.zeroes < 2 {
