@@ -10,7 +10,10 @@ use culvert_wire::{Answer, Reply};
 use std::{
     ffi::{c_int, c_void},
     io,
-    sync::Mutex,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 type Interrupt = unsafe extern "C" fn(*mut Req, *mut c_void);
@@ -21,20 +24,31 @@ pub struct Asked {
     pub unique: u64,
     pub ctx: Ctx,
     interrupt: Mutex<(bool, Option<(Interrupt, usize)>)>,
+    /// Held while the file system's function is called.
+    calling: Mutex<()>,
+    /// The thread that calls it, 0: none.
+    caller: AtomicUsize,
+}
+
+fn this_thread() -> usize {
+    // SAFETY: it only answers.
+    unsafe { libc::pthread_self() as usize }
 }
 
 impl Asked {
     /// The request `unique`, entered among those that can be interrupted.
     pub fn begin(session: &'static Session, unique: u64, ctx: Ctx) -> *mut Req {
         let interrupt = Mutex::new((false, None));
-        let own = Box::into_raw(Box::new(Self {
+        let own = Arc::into_raw(Arc::new(Self {
             session,
             unique,
             ctx,
             interrupt,
+            calling: Mutex::new(()),
+            caller: AtomicUsize::new(0),
         }));
         locked(&session.in_hand).insert(unique, own as usize);
-        own.cast()
+        own.cast_mut().cast()
     }
 
     /// The caller of request `unique` has a signal; whether it is in hand.
@@ -43,28 +57,56 @@ impl Asked {
         let Some(&own) = in_hand.get(&unique) else {
             return false;
         };
-        let own = own as *mut Self;
-        // SAFETY: it is entered, so it lives until the lock is given back.
-        let told = unsafe {
-            let mut state = locked(&(*own).interrupt);
+        // SAFETY: it is entered, so it lives at least until the lock is given back.
+        let own = unsafe { Self::shared(own as *const Self) };
+        // The function may reply, here or by another thread, so nothing that a reply takes is held.
+        drop(in_hand);
+        own.calls(|| {
+            let mut state = locked(&own.interrupt);
             state.0 = true;
             state.1
-        };
-        if let Some((function, data)) = told {
-            // SAFETY: the file system's own function, for its request, which has not ended.
-            unsafe { function(own.cast(), data as *mut c_void) };
-        }
+        });
         true
+    }
+
+    /// Itself once more.
+    ///
+    /// # Safety
+    /// Of [`Self::begin`], and it has not ended.
+    unsafe fn shared(own: *const Self) -> Arc<Self> {
+        Arc::increment_strong_count(own);
+        Arc::from_raw(own)
+    }
+
+    /// Calls the function that `told` finds, when no other call is under way.
+    fn calls(self: &Arc<Self>, told: impl FnOnce() -> Option<(Interrupt, usize)>) {
+        if self.caller.load(Relaxed) == this_thread() {
+            // That function itself says which is the next one; it knows of the interrupt.
+            told();
+            return;
+        }
+        let calling = locked(&self.calling);
+        if let Some((function, data)) = told() {
+            self.caller.store(this_thread(), Relaxed);
+            let req = Arc::as_ptr(self).cast_mut().cast();
+            // SAFETY: the file system's own function, for its request, which lives as long as the
+            // call, whoever replies meanwhile.
+            unsafe { function(req, data as *mut c_void) };
+            self.caller.store(0, Relaxed);
+        }
+        drop(calling);
     }
 
     /// Ends request `req`, of which nobody else has anything any more.
     ///
     /// # Safety
     /// It was made by [`Self::begin`] and has not ended.
-    pub unsafe fn end(req: *mut Req) -> Box<Self> {
-        let own = req.cast::<Self>();
-        locked(&(*own).session.in_hand).remove(&(*own).unique);
-        Box::from_raw(own)
+    pub unsafe fn end(req: *mut Req) -> Arc<Self> {
+        let own = Arc::from_raw(req.cast::<Self>().cast_const());
+        locked(&own.session.in_hand).remove(&own.unique);
+        // An interrupt that has just found it calls nothing any more.
+        locked(&own.interrupt).1 = None;
+        own
     }
 }
 
@@ -121,13 +163,12 @@ pub unsafe extern "C" fn ctx(req: *mut Req) -> *const Ctx {
 
 #[unsafe(export_name = "culvert_fuse_req_interrupt_func")]
 unsafe extern "C" fn interrupt_func(req: *mut Req, function: Option<Interrupt>, data: *mut c_void) {
-    let mut state = locked(&(*req.cast::<Asked>()).interrupt);
-    state.1 = function.map(|function| (function, data as usize));
-    let was = state.0;
-    drop(state);
-    if let (true, Some(function)) = (was, function) {
-        function(req, data);
-    }
+    let own = Asked::shared(req.cast::<Asked>().cast_const());
+    own.calls(|| {
+        let mut state = locked(&own.interrupt);
+        state.1 = function.map(|function| (function, data as usize));
+        state.1.filter(|_| state.0)
+    });
 }
 
 #[unsafe(export_name = "culvert_fuse_req_interrupted")]
@@ -158,4 +199,46 @@ pub unsafe fn groups(pid: libc::pid_t, size: c_int, list: *mut libc::gid_t) -> c
         count += 1;
     }
     count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::LowLevel;
+    use std::ptr;
+
+    unsafe extern "C" fn replies(req: *mut Req, data: *mut c_void) {
+        *data.cast::<u32>() += 1;
+        interrupt_func(req, Some(replies), data);
+        answer(req, Answer::Error(libc::EINTR));
+    }
+
+    #[test]
+    fn the_function_of_an_interrupt_may_name_another_and_reply() {
+        let mut calls = 0_u32;
+        let data = (&raw mut calls).cast::<c_void>();
+        // SAFETY: no arguments; the data live as long as the session is used.
+        unsafe {
+            let none = ptr::null_mut();
+            let session = Session::new(none, LowLevel::NONE, ptr::null_mut(), 30).unwrap();
+            let req = Asked::begin(session, 1, Ctx::default());
+            interrupt_func(req, Some(replies), data);
+            assert!(Asked::interrupt(session, 1));
+            assert_eq!(data.cast::<u32>().read(), 1);
+            assert!(!Asked::interrupt(session, 1), "it has ended");
+            // One that was interrupted before the function was named.
+            let req = Asked::begin(session, 2, Ctx::default());
+            assert!(Asked::interrupt(session, 2));
+            assert_eq!(interrupted(req), 1);
+            interrupt_func(req, Some(replies), data);
+            assert_eq!(data.cast::<u32>().read(), 2);
+            // One whose function was taken back.
+            let req = Asked::begin(session, 3, Ctx::default());
+            interrupt_func(req, Some(replies), data);
+            interrupt_func(req, None, ptr::null_mut());
+            assert!(Asked::interrupt(session, 3));
+            answer(req, Answer::Done {});
+            assert_eq!(data.cast::<u32>().read(), 2);
+        }
+    }
 }
