@@ -7,19 +7,36 @@ use crate::{
     own_path::own_path,
 };
 use culvert::mount::is_library;
+use rustix::fs::OFlags;
 use std::{
     ffi::{OsStr, OsString},
     fs,
+    io::Read,
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
 /// The word with which the command becomes such a server. Not for users.
 pub const PROGRAM: &str = "run-fuse-program";
 
+/// The bytes at `path`, unless it is something else that has no end or waits for somebody.
+fn regular_file(path: &Path) -> Option<Vec<u8>> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let mut options = fs::File::options();
+    let mut file = options
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(path)
+        .ok()?;
+    let mut bytes = Vec::new();
+    let is_regular = file.metadata().ok()?.is_file();
+    (is_regular && file.read_to_end(&mut bytes).is_ok()).then_some(bytes)
+}
+
 /// Whether the file at `path` is a shared object with a `main`, and no driver of
 /// `culvert/driver.h`.
 fn is_program(path: &Path) -> bool {
-    let Ok(bytes) = fs::read(path) else {
+    let Some(bytes) = regular_file(path) else {
         return false;
     };
     elf::defines(&bytes, b"main") && !elf::defines(&bytes, b"culvert_driver")
