@@ -202,21 +202,26 @@ int fuse_mount(struct fuse *fuse, const char *target) CULVERT_FUSE("mount_3");
 void fuse_unmount(struct fuse *fuse) CULVERT_FUSE("unmount_3");
 #if FUSE_USE_VERSION < 32
 int fuse_loop_mt(struct fuse *fuse, int clone_fd) CULVERT_FUSE("loop_mt_31");
-#else
+#elif FUSE_USE_VERSION < 312
 int fuse_loop_mt(struct fuse *fuse, struct fuse_loop_config *config) CULVERT_FUSE("loop_mt_32");
+#else
+int fuse_loop_mt(struct fuse *fuse, struct fuse_loop_config *config) CULVERT_FUSE("loop_mt_312");
 #endif
 void fuse_lib_help(struct fuse_args *args) CULVERT_FUSE("lib_help");
 int fuse_invalidate_path(struct fuse *fuse, const char *path) CULVERT_FUSE("invalidate_path");
 #else
+/* Versions 22 to 25 have fuse_main alone: these had other arguments there. */
+#if FUSE_USE_VERSION >= 26
 #define fuse_new(channel, args, operations, size, data) \
     culvert_fuse_new(channel, args, operations, size, data, FUSE_USE_VERSION)
-int fuse_loop_mt(struct fuse *fuse) CULVERT_FUSE("loop_mt_2");
-int fuse_is_lib_option(const char *option) CULVERT_FUSE("is_lib_option");
 struct fuse *culvert_fuse_setup(int argc, char *argv[], const void *operations, size_t size,
                                 char **target, int *multithreaded, void *data, int version);
 #define fuse_setup(argc, argv, operations, size, target, multithreaded, data) \
     culvert_fuse_setup(argc, argv, operations, size, target, multithreaded, data, FUSE_USE_VERSION)
 void fuse_teardown(struct fuse *fuse, char *target) CULVERT_FUSE("teardown");
+#endif
+int fuse_loop_mt(struct fuse *fuse) CULVERT_FUSE("loop_mt_2");
+int fuse_is_lib_option(const char *option) CULVERT_FUSE("is_lib_option");
 int fuse_invalidate(struct fuse *fuse, const char *path) CULVERT_FUSE("invalidate_path");
 #endif
 

@@ -106,19 +106,23 @@ struct fuse_chan;
 struct fuse_pollhandle;
 struct fuse_conn_info_opts;
 
-int fuse_daemonize(int foreground) CULVERT_FUSE("daemonize");
 void fuse_pollhandle_destroy(struct fuse_pollhandle *handle) CULVERT_FUSE("pollhandle_destroy");
 int fuse_set_signal_handlers(struct fuse_session *session) CULVERT_FUSE("set_signal_handlers");
 void fuse_remove_signal_handlers(struct fuse_session *session)
     CULVERT_FUSE("remove_signal_handlers");
 
 #if FUSE_USE_VERSION < 30
+int fuse_daemonize(int foreground) CULVERT_FUSE("daemonize_2");
+/* Versions 22 to 25 have fuse_main alone: these had other arguments there. */
+#if FUSE_USE_VERSION >= 26
 struct fuse_chan *fuse_mount(const char *target, struct fuse_args *args) CULVERT_FUSE("mount_2");
 void fuse_unmount(const char *target, struct fuse_chan *channel) CULVERT_FUSE("unmount_2");
+#endif
 int fuse_parse_cmdline(struct fuse_args *args, char **target, int *multithreaded, int *foreground)
     CULVERT_FUSE("parse_cmdline_2");
 int fuse_version(void) CULVERT_FUSE("version_2");
 #else
+int fuse_daemonize(int foreground) CULVERT_FUSE("daemonize_3");
 int fuse_version(void) CULVERT_FUSE("version_3");
 const char *fuse_pkgversion(void) CULVERT_FUSE("pkgversion");
 struct fuse_conn_info_opts *fuse_parse_conn_info_opts(struct fuse_args *args)
@@ -126,12 +130,15 @@ struct fuse_conn_info_opts *fuse_parse_conn_info_opts(struct fuse_args *args)
 void fuse_apply_conn_info_opts(struct fuse_conn_info_opts *opts, struct fuse_conn_info *connection)
     CULVERT_FUSE("apply_conn_info_opts");
 
-/* How a loop of several threads runs. */
+/* How a loop of several threads runs; from 3.12 on functions alone say what is in it. */
+#if FUSE_USE_VERSION >= 312
+struct fuse_loop_config;
+#else
 struct fuse_loop_config {
     int clone_fd;
     unsigned int max_idle_threads;
-    unsigned int max_threads;
 };
+#endif
 struct fuse_loop_config *fuse_loop_cfg_create(void) CULVERT_FUSE("loop_cfg_create");
 void fuse_loop_cfg_destroy(struct fuse_loop_config *config) CULVERT_FUSE("loop_cfg_destroy");
 void fuse_loop_cfg_set_idle_threads(struct fuse_loop_config *config, unsigned int value)

@@ -247,9 +247,12 @@ void fuse_session_unmount(struct fuse_session *session) CULVERT_FUSE("session_un
 #if FUSE_USE_VERSION < 32
 int fuse_session_loop_mt(struct fuse_session *session, int clone_fd)
     CULVERT_FUSE("session_loop_mt_31");
-#else
+#elif FUSE_USE_VERSION < 312
 int fuse_session_loop_mt(struct fuse_session *session, struct fuse_loop_config *config)
     CULVERT_FUSE("session_loop_mt_32");
+#else
+int fuse_session_loop_mt(struct fuse_session *session, struct fuse_loop_config *config)
+    CULVERT_FUSE("session_loop_mt_312");
 #endif
 int fuse_session_fd(struct fuse_session *session) CULVERT_FUSE("session_fd");
 int fuse_session_receive_buf(struct fuse_session *session, struct fuse_buf *buffer)

@@ -36,8 +36,14 @@ struct fuse_args {
 /* -1: an error, 0: the word goes, 1: it stays. */
 typedef int (*fuse_opt_proc_t)(void *data, const char *arg, int key, struct fuse_args *outargs);
 
+/* Version 3 frees the string that a `%s` replaces; version 2 lets it be. */
+#if defined(FUSE_USE_VERSION) && FUSE_USE_VERSION >= 30
 int fuse_opt_parse(struct fuse_args *args, void *data, const struct fuse_opt opts[],
-                   fuse_opt_proc_t proc) CULVERT_FUSE("opt_parse");
+                   fuse_opt_proc_t proc) CULVERT_FUSE("opt_parse_3");
+#else
+int fuse_opt_parse(struct fuse_args *args, void *data, const struct fuse_opt opts[],
+                   fuse_opt_proc_t proc) CULVERT_FUSE("opt_parse_2");
+#endif
 int fuse_opt_add_opt(char **opts, const char *opt) CULVERT_FUSE("opt_add_opt");
 int fuse_opt_add_opt_escaped(char **opts, const char *opt) CULVERT_FUSE("opt_add_opt_escaped");
 int fuse_opt_add_arg(struct fuse_args *args, const char *arg) CULVERT_FUSE("opt_add_arg");

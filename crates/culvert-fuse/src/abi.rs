@@ -98,7 +98,16 @@ pub struct Config {
     pub debug: c_int,
 }
 
-/// `struct fuse_loop_config`.
+/// `struct fuse_loop_config` of 3.2 to 3.11.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LoopConfig32 {
+    pub clone_fd: c_int,
+    pub max_idle_threads: c_uint,
+}
+
+/// `struct fuse_loop_config` of 3.12 and later, which sources do not look into. It begins as the
+/// older one does.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LoopConfig {

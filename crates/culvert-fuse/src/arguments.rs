@@ -102,8 +102,12 @@ pub unsafe extern "C" fn insert_arg(args: *mut Args, at: c_int, word: *const c_c
     }
     let size = (args.argc as usize + 2) * size_of::<usize>();
     let place = libc::realloc(args.argv.cast(), size).cast::<*mut c_char>();
+    if place.is_null() {
+        return -1;
+    }
+    args.argv = place;
     let word = libc::strdup(word);
-    if place.is_null() || word.is_null() {
+    if word.is_null() {
         return -1;
     }
     let (at, rest) = (at as usize, (args.argc - at) as usize);
@@ -111,7 +115,6 @@ pub unsafe extern "C" fn insert_arg(args: *mut Args, at: c_int, word: *const c_c
     *place.add(at) = word;
     args.argc += 1;
     *place.add(args.argc as usize) = ptr::null_mut();
-    args.argv = place;
     0
 }
 
@@ -181,6 +184,8 @@ struct Parser<'a> {
     data: *mut c_void,
     function: Option<Proc>,
     out: Args,
+    /// The string that another one replaces is freed.
+    frees: bool,
     /// Those of `-o` that stay.
     options: *mut c_char,
 }
@@ -232,8 +237,10 @@ impl Parser<'_> {
         let value = word.as_ptr().add(value);
         if format.get(1) == Some(&b's') {
             let place = place.cast::<*mut c_char>();
-            libc::free((*place).cast());
-            *place = libc::strdup(value);
+            let old = std::mem::replace(&mut *place, libc::strdup(value));
+            if self.frees {
+                libc::free(old.cast());
+            }
             return (!(*place).is_null()).then_some(());
         }
         match libc::sscanf(value, format.as_ptr().cast(), place) {
@@ -365,12 +372,32 @@ fn split(text: &[u8]) -> Vec<Vec<u8>> {
     found
 }
 
-#[unsafe(export_name = "culvert_fuse_opt_parse")]
+#[unsafe(export_name = "culvert_fuse_opt_parse_2")]
+unsafe extern "C" fn parse_2(
+    args: *mut Args,
+    data: *mut c_void,
+    options: *const Opt,
+    function: Option<Proc>,
+) -> c_int {
+    parse_words(args, data, options, function, false)
+}
+
+#[unsafe(export_name = "culvert_fuse_opt_parse_3")]
 pub unsafe extern "C" fn parse(
     args: *mut Args,
     data: *mut c_void,
     options: *const Opt,
     function: Option<Proc>,
+) -> c_int {
+    parse_words(args, data, options, function, true)
+}
+
+unsafe fn parse_words(
+    args: *mut Args,
+    data: *mut c_void,
+    options: *const Opt,
+    function: Option<Proc>,
+    frees: bool,
 ) -> c_int {
     let Some(args) = args
         .as_mut()
@@ -382,6 +409,7 @@ pub unsafe extern "C" fn parse(
         table: table(options),
         data,
         function,
+        frees,
         out: Args {
             allocated: 1,
             ..Args::NONE

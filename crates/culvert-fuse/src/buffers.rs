@@ -74,10 +74,23 @@ unsafe fn one(to: &Buf, to_offset: usize, from: &Buf, from_offset: usize, length
         (true, true) => {
             let mut piece = vec![0_u8; length.min(PIECE)];
             let place = piece.as_mut_ptr().cast();
-            match transfer(from, from_offset, place, piece.len(), false) {
-                count @ 1.. => transfer(to, to_offset, place, count as usize, true),
-                count => count,
+            let mut done = 0;
+            while done < length {
+                let wanted = piece.len().min(length - done);
+                let count = match transfer(from, from_offset + done, place, wanted, false) {
+                    count @ 1.. => transfer(to, to_offset + done, place, count as usize, true),
+                    count => count,
+                };
+                match count {
+                    0.. => done += count as usize,
+                    _ if done > 0 => break,
+                    error => return error,
+                }
+                if (count as usize) < wanted {
+                    break;
+                }
             }
+            done as isize
         }
     }
 }
@@ -109,7 +122,7 @@ pub unsafe fn copy(to: &mut BufVec, from: &mut BufVec) -> isize {
         if from.offset >= from_size {
             (from.index, from.offset) = (from.index + 1, 0);
         }
-        if ended && count == 0 {
+        if ended {
             return done;
         }
     }
@@ -164,5 +177,17 @@ mod tests {
             assert_eq!(copy(&mut memory, &mut BufVec::of(behind(10, 100))), 4);
         }
         assert_eq!(&bytes[..4], b"0123");
+        // What a pipe has is all, unless the rest is to be waited for.
+        let (out, mut into) = std::io::pipe().unwrap();
+        into.write_all(b"ab").unwrap();
+        let mut from = BufVec::of(Buf {
+            flags: Buf::IS_FD,
+            fd: out.as_raw_fd(),
+            ..Buf::memory(std::ptr::null_mut(), 8)
+        });
+        let mut memory = BufVec::of(Buf::memory(bytes.as_mut_ptr().cast(), bytes.len()));
+        // SAFETY: as above.
+        assert_eq!(unsafe { copy(&mut memory, &mut from) }, 2);
+        assert_eq!(&bytes[..2], b"ab");
     }
 }

@@ -233,11 +233,24 @@ extern "C" fn pkgversion() -> *const c_char {
 /// In the background: what the child says to its parent.
 static PARENT: Mutex<()> = Mutex::new(());
 
-#[unsafe(export_name = "culvert_fuse_daemonize")]
-pub unsafe extern "C" fn daemonize(foreground: c_int) -> c_int {
+#[unsafe(export_name = "culvert_fuse_daemonize_2")]
+unsafe extern "C" fn daemonize_2(foreground: c_int) -> c_int {
+    daemonize(foreground != 0, 29)
+}
+
+#[unsafe(export_name = "culvert_fuse_daemonize_3")]
+unsafe extern "C" fn daemonize_3(foreground: c_int) -> c_int {
+    daemonize(foreground != 0, 30)
+}
+
+/// What fuse_daemonize does in `version`: 0, or -1.
+pub unsafe fn daemonize(foreground: bool, version: c_int) -> c_int {
     let _one = crate::mutex::locked(&PARENT);
-    if foreground != 0 {
-        let _ = libc::chdir(c"/".as_ptr());
+    if foreground {
+        // Version 2 stays where it is, and paths that the source was given mean the same.
+        if version >= 30 {
+            let _ = libc::chdir(c"/".as_ptr());
+        }
         return 0;
     }
     let mut ends = [0; 2];
@@ -352,7 +365,7 @@ unsafe fn main(
         if !session.mount_at(target) {
             break 'ran status::NOT_MOUNTED;
         }
-        if daemonize(line.foreground.into()) != 0 {
+        if daemonize(line.foreground, version) != 0 {
             break 'ran status::NO_DAEMON;
         }
         if signals::set_signal_handlers(own) != 0 {

@@ -1,7 +1,7 @@
 //! Messages: to standard error, or to the file system's own function.
 
 use std::{
-    ffi::{c_char, c_int, c_void},
+    ffi::{CString, c_char, c_int, c_void},
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
@@ -37,8 +37,25 @@ unsafe extern "C" fn vlog(level: c_int, format: *const c_char, arguments: Argume
     }
 }
 
-/// Says `text` on standard error.
+/// `FUSE_LOG_ERR`.
+const ERROR: c_int = 3;
+
+/// Says `text`.
 pub fn say(text: &str) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "fuse: {text}");
+    let function = FUNCTION.load(Relaxed);
+    let format = CString::new(format!("fuse: {text}\n").replace('%', "%%"));
+    match format {
+        Ok(format) if function != 0 => {
+            // SAFETY: what `set_log_func` was given.
+            let function = unsafe { std::mem::transmute::<usize, Function>(function) };
+            // A `va_list` has at most 32 bytes; the format takes nothing of it.
+            let mut nothing = [0_u64; 4];
+            // SAFETY: a string that has no conversions, and as much as a `va_list` has.
+            unsafe { function(ERROR, format.as_ptr(), nothing.as_mut_ptr().cast()) }
+        }
+        _ => {
+            let _ = writeln!(std::io::stderr(), "fuse: {text}");
+        }
+    }
 }

@@ -34,7 +34,7 @@ const OF_KERNEL: [&str; 2] = ["allow_other", "default_permissions"];
 const WITH_VALUE: [&str; 2] = ["max_read=", "blksize="];
 
 /// A mount, and what options ask of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Mount {
     flags: c_ulong,
     /// As typed, for fusermount.
@@ -48,6 +48,24 @@ pub struct Mount {
     /// Ends the mount when it is closed, with `auto_unmount`.
     watched: Option<UnixStream>,
     by_helper: bool,
+}
+
+impl Default for Mount {
+    fn default() -> Self {
+        Self {
+            // Unless `suid` and `dev` say otherwise.
+            flags: libc::MS_NOSUID | libc::MS_NODEV,
+            typed: Vec::new(),
+            kernel: Vec::new(),
+            source: None,
+            subtype: None,
+            block_device: false,
+            auto_unmount: false,
+            target: None,
+            watched: None,
+            by_helper: false,
+        }
+    }
 }
 
 impl Mount {
@@ -72,6 +90,8 @@ impl Mount {
             self.auto_unmount = true;
         } else if word == "blkdev" {
             self.block_device = true;
+        } else if word.starts_with("context=") {
+            crate::log::say("option context is not there: the mount has the label of its kind");
         } else if word == "allow_root" {
             crate::log::say("option allow_root is not there; allow_other is");
             return Some(Err(()));
@@ -80,7 +100,6 @@ impl Mount {
             "nonempty" | "large_read" | "user" | "nouser" | "users" | "auto" | "noauto" | "_netdev"
         ) || word.starts_with("x-")
             || word.starts_with("user=")
-            || word.starts_with("context=")
         {
             // The kernel needs none of them.
         } else {
@@ -161,14 +180,13 @@ fn by_system_call(mount: &Mount, target: &CStr) -> io::Result<RawFd> {
     }
     let data = CString::new(data)?;
     let (source, kind) = mount.names();
-    let flags = mount.flags | libc::MS_NOSUID | libc::MS_NODEV;
     // SAFETY: strings.
     let done = unsafe {
         libc::mount(
             source.as_ptr(),
             target.as_ptr(),
             kind.as_ptr(),
-            flags,
+            mount.flags,
             data.as_ptr().cast(),
         )
     };
@@ -314,6 +332,7 @@ mod tests {
             "max_read=4096",
             "fsname=a b",
             "subtype=x",
+            "dev",
         ] {
             assert_eq!(mount.take(word), Some(Ok(())), "{word}");
         }

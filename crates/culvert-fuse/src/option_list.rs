@@ -35,11 +35,22 @@ pub unsafe fn take(args: *mut Args, function: &mut Function<'_>) -> bool {
         // SAFETY: what `take` has given, and a string.
         let (function, word) =
             unsafe { (&mut *data.cast::<&mut Function<'_>>(), CStr::from_ptr(word)) };
-        let word = match word.to_str() {
-            Ok(text) if key != KEY_NONOPT => Word::Option(text),
-            _ => Word::Other(word),
+        let taken = match word.to_str() {
+            _ if key == KEY_NONOPT => function(Word::Other(word)),
+            Ok(text) => function(Word::Option(text)),
+            // It may be an option of others, whose value need be no text.
+            Err(_) => {
+                let text = word.to_string_lossy();
+                match function(Word::Option(&text)) {
+                    Taken::Mine => {
+                        crate::log::say(&format!("option `{text}' is not UTF-8"));
+                        Taken::Wrong
+                    }
+                    taken => taken,
+                }
+            }
         };
-        match function(word) {
+        match taken {
             Taken::Mine => 0,
             Taken::Others => 1,
             Taken::Wrong => -1,

@@ -80,6 +80,17 @@ pub fn blocked<T>(function: impl FnOnce() -> T) -> T {
 /// The signal that ends a wait in read(2); otherwise it is ignored (signal(7)).
 pub const WAKING: c_int = libc::SIGURG;
 
+/// [`WAKING`] can reach this thread, whatever was blocked where it was made.
+pub fn admit_waking() {
+    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: a place for a set.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), WAKING);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut());
+    }
+}
+
 /// From here on [`WAKING`] interrupts; what the program had for it it has no more.
 pub fn prepare_waking() {
     extern "C" fn nothing(_: c_int) {}

@@ -1,13 +1,19 @@
 //! The loop of several threads: each reads requests; when none waits for one, another is made.
 
-use crate::{abi::LoopConfig, dispatch, log, mutex::locked, session::Session, signals};
+use crate::{
+    abi::{LoopConfig, LoopConfig32},
+    dispatch, log,
+    mutex::locked,
+    session::Session,
+    signals,
+};
 use culvert_wire::structures::device::CLONE;
 use std::{
     ffi::{c_int, c_uint},
     os::{fd::RawFd, unix::thread::JoinHandleExt},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -21,7 +27,8 @@ const IDLE: c_uint = 10;
 
 struct Pool {
     session: &'static Session,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Each, and whether it waits for a request, or is about to.
+    threads: Mutex<Vec<(JoinHandle<()>, Arc<AtomicBool>)>>,
     count: AtomicUsize,
     /// Those that wait for a request.
     waiting: AtomicUsize,
@@ -34,14 +41,16 @@ struct Pool {
 impl Pool {
     fn start(self: &Arc<Self>) -> bool {
         let own = Arc::clone(self);
+        let receiving = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&receiving);
         let mut threads = locked(&self.threads);
-        threads.retain(|thread| !thread.is_finished());
+        threads.retain(|(thread, _)| !thread.is_finished());
         self.count.fetch_add(1, SeqCst);
         self.waiting.fetch_add(1, SeqCst);
         let name = thread::Builder::new().name("fuse".into());
-        match signals::blocked(|| name.spawn(move || own.work())) {
+        match signals::blocked(|| name.spawn(move || own.work(&receiving))) {
             Ok(thread) => {
-                threads.push(thread);
+                threads.push((thread, seen));
                 true
             }
             Err(error) => {
@@ -72,12 +81,16 @@ impl Pool {
         fd
     }
 
-    fn work(self: Arc<Self>) {
+    fn work(self: Arc<Self>, receiving: &AtomicBool) {
+        signals::admit_waking();
         let session = self.session;
         let mut buffer = vec![0; session.buffer_size()];
         let device = self.device();
         while !session.has_exited() {
-            let length = match session.receive(device, &mut buffer) {
+            receiving.store(true, SeqCst);
+            let received = session.receive(device, &mut buffer);
+            receiving.store(false, SeqCst);
+            let length = match received {
                 Ok(0) => break,
                 Ok(length) => length,
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => continue,
@@ -114,11 +127,15 @@ impl Pool {
         signals::prepare_waking();
         loop {
             let mut threads = locked(&self.threads);
-            threads.retain(|thread| !thread.is_finished());
+            threads.retain(|(thread, _)| !thread.is_finished());
             if threads.is_empty() {
                 break;
             }
-            for thread in threads.iter() {
+            // A function of the file system's is let be: its thread sees the end after it.
+            let receiving = threads
+                .iter()
+                .filter(|(_, receiving)| receiving.load(SeqCst));
+            for (thread, _) in receiving {
                 // SAFETY: a thread that was not joined, so its number is its own.
                 unsafe { libc::pthread_kill(thread.as_pthread_t(), signals::WAKING) };
             }
@@ -151,10 +168,28 @@ pub fn serve(session: &'static Session, config: Option<LoopConfig>) -> c_int {
 #[unsafe(export_name = "culvert_fuse_session_loop_mt_32")]
 unsafe extern "C" fn session_loop_mt_32(
     session: &'static Session,
-    config: *const LoopConfig,
+    config: *const LoopConfig32,
 ) -> c_int {
     // SAFETY: null or a configuration of the header's.
+    serve(session, unsafe { config.as_ref() }.map(of_32))
+}
+
+#[unsafe(export_name = "culvert_fuse_session_loop_mt_312")]
+unsafe extern "C" fn session_loop_mt_312(
+    session: &'static Session,
+    config: *const LoopConfig,
+) -> c_int {
+    // SAFETY: null or one of `loop_cfg_create`.
     serve(session, unsafe { config.as_ref() }.copied())
+}
+
+/// The configuration of versions that say nothing of how many threads there are.
+pub const fn of_32(config: &LoopConfig32) -> LoopConfig {
+    LoopConfig {
+        clone_fd: config.clone_fd,
+        max_idle_threads: config.max_idle_threads,
+        max_threads: 10,
+    }
 }
 
 /// The configuration of versions that only say whether descriptors are cloned.

@@ -140,7 +140,7 @@ unsafe extern "C" fn culvert_fuse_setup(
         return ptr::null_mut();
     };
     let session = fuse.session();
-    let ready = command_line::daemonize(line.foreground.into()) == 0
+    let ready = command_line::daemonize(line.foreground, version) == 0
         && signals::set_signal_handlers(pointer(session)) == 0;
     if !ready {
         session.unmount();

@@ -17,14 +17,7 @@ use std::{
 
 impl Fuse {
     pub(super) unsafe fn init(&self, connection: *mut Connection) {
-        super::CONTEXT.set(crate::abi::Context {
-            fuse: ptr::from_ref(self).cast_mut().cast(),
-            uid: 0,
-            gid: 0,
-            pid: 0,
-            private_data: self.data.load(SeqCst),
-            umask: 0,
-        });
+        self.enter_alone();
         let Some(function) = self.operations.init else {
             return;
         };

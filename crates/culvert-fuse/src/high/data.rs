@@ -104,9 +104,10 @@ impl Fuse {
             // What has no name is told as one that nothing has.
             None => c"-".as_ptr(),
         };
-        if (*file).has(FileInfo::FLUSH) && self.operations.flush.is_some() {
-            self.flushed(place, file)?;
-        }
+        let flushed = match (*file).has(FileInfo::FLUSH) && self.operations.flush.is_some() {
+            true => self.flushed(place, file),
+            false => Ok(()),
+        };
         if let Some(function) = self.operations.release {
             function(place, file);
         }
@@ -117,7 +118,7 @@ impl Fuse {
         if let (Some(true), Some(path), Some(unlink)) = (last, &path, self.operations.unlink) {
             unlink(path.path.as_ptr());
         }
-        Ok(())
+        flushed
     }
 
     pub(super) unsafe fn read(

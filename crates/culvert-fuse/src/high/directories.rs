@@ -52,10 +52,11 @@ impl Listing<'_> {
         let at = self.bytes.len();
         let room = self.size - at;
         let extra = if self.plus { size_of::<EntryOut>() } else { 0 };
-        if (24 + name.count_bytes()).next_multiple_of(8) + extra > room {
+        let needed = (24 + name.count_bytes()).next_multiple_of(8) + extra;
+        if needed > room {
             return false;
         }
-        self.bytes.resize(self.size, 0);
+        self.bytes.resize(at + needed, 0);
         let place = self.bytes[at..].as_mut_ptr().cast::<c_char>();
         let length = if self.plus {
             let is_dot = matches!(name.to_bytes(), b"." | b"..");
@@ -71,10 +72,10 @@ impl Listing<'_> {
                 entry.attr = self.fuse.shown(entry.ino, found);
             }
             let entry = &raw const entry;
-            reply::add_direntry_plus(ptr::null_mut(), place, room, name.as_ptr(), entry, next)
+            reply::add_direntry_plus(ptr::null_mut(), place, needed, name.as_ptr(), entry, next)
         } else {
             let found = &raw const found;
-            reply::add_direntry(ptr::null_mut(), place, room, name.as_ptr(), found, next)
+            reply::add_direntry(ptr::null_mut(), place, needed, name.as_ptr(), found, next)
         };
         self.bytes.truncate(at + length);
         true

@@ -79,11 +79,12 @@ unsafe fn done(req: *mut Req, result: Result<(), c_int>) {
     reply::reply_err(req, result.err().unwrap_or(0));
 }
 
-unsafe fn entered(req: *mut Req, result: Result<EntryParam, c_int>) {
+unsafe fn entered(req: *mut Req, fuse: &Fuse, result: Result<EntryParam, c_int>) {
     match result {
         Ok(entry) => {
             if reply::reply_entry(req, &raw const entry) == -libc::ENOENT {
                 // Nobody has heard of the lookup.
+                fuse.tree.forget(entry.ino, 1);
             }
         }
         Err(errno) => {
@@ -115,7 +116,7 @@ macro_rules! entries {
             let $fuse = of(req);
             $fuse.enter(req);
             let result = $call;
-            entered(req, result)
+            entered(req, $fuse, result)
         }
     )*};
 }
@@ -159,6 +160,7 @@ unsafe extern "C" fn init(data: *mut c_void, connection: *mut Connection) {
 unsafe extern "C" fn destroy(data: *mut c_void) {
     let fuse = &*data.cast::<Fuse>();
     if let Some(function) = fuse.operations.destroy {
+        fuse.enter_alone();
         function(fuse.data.load(SeqCst));
     }
 }
@@ -178,7 +180,7 @@ unsafe extern "C" fn lookup(req: *mut Req, parent: u64, at: *const c_char) {
             };
             reply::reply_entry(req, &raw const nothing);
         }
-        result => entered(req, result),
+        result => entered(req, fuse, result),
     }
 }
 

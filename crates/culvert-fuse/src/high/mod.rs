@@ -10,7 +10,7 @@ mod names;
 mod tree;
 
 use crate::{
-    abi::{Config, Context, LoopConfig, Operations, Req},
+    abi::{Config, Context, LoopConfig, LoopConfig32, Operations, Req},
     arguments::Args,
     log,
     mutex::locked,
@@ -249,6 +249,18 @@ impl Fuse {
         });
     }
 
+    /// Notes that nobody asks, for the function that is called next.
+    fn enter_alone(&self) {
+        CONTEXT.set(Context {
+            fuse: ptr::from_ref(self).cast_mut().cast(),
+            uid: 0,
+            gid: 0,
+            pid: 0,
+            private_data: self.data.load(SeqCst),
+            umask: 0,
+        });
+    }
+
     /// The path of `node`, or of `name` in it.
     fn path(&self, node: u64, name: Option<&CStr>) -> Result<Locked<'_>, c_int> {
         let wanted = Wanted {
@@ -328,7 +340,12 @@ extern "C" fn loop_mt_31(fuse: &'static Fuse, clone_fd: c_int) -> c_int {
 }
 
 #[unsafe(export_name = "culvert_fuse_loop_mt_32")]
-unsafe extern "C" fn loop_mt_32(fuse: &'static Fuse, config: *const LoopConfig) -> c_int {
+unsafe extern "C" fn loop_mt_32(fuse: &'static Fuse, config: *const LoopConfig32) -> c_int {
+    threads::serve(fuse.session(), config.as_ref().map(threads::of_32))
+}
+
+#[unsafe(export_name = "culvert_fuse_loop_mt_312")]
+unsafe extern "C" fn loop_mt_312(fuse: &'static Fuse, config: *const LoopConfig) -> c_int {
     threads::serve(fuse.session(), config.as_ref().copied())
 }
 
