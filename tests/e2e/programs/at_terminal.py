@@ -3,11 +3,15 @@ at_terminal.py ANSWERS COMMAND..., where commas are between answers."""
 
 import os
 import pty
+import signal
 import sys
 
 answers, command = sys.argv[1].split(","), sys.argv[2:]
 child, terminal = pty.fork()
 if child == 0:
+    # Who runs the tests in the background may ignore them.
+    for number in signal.SIGINT, signal.SIGQUIT, signal.SIGHUP:
+        signal.signal(number, signal.SIG_DFL)
     os.execvp(command[0], command)
 shown = b""
 asked = 0

@@ -57,12 +57,12 @@ fn signals_for_the_group_of_one_run_leave_the_server_to_others() {
         return;
     }
     let place = Place::new("groups");
-    // setsid(1) gives each a group of its own.
+    // setsid(1) gives each a group of its own; who runs the tests may ignore the signals.
     let done = together(
         &place,
         r#"mkfifo a b c
         for signal in TERM HUP; do
-            setsid $run 'echo $$ > pid; cat target/file; echo > a; exec sleep 1000' &
+            env --default-signal=TERM,HUP setsid $run 'echo $$ > pid; cat target/file; echo > a; exec sleep 1000' &
             read word < a
             setsid $run 'cat target/file; echo > c; read word < b; cat target/file' &
             read word < c
@@ -128,7 +128,8 @@ fn a_server_that_dies_is_started_again_for_programs_that_start_then() {
             for i in $(seq 300); do cat {target}/file 2> /dev/null && break; sleep .1; done
             cat <&3 2> /dev/null || echo what was inherited is dead
             python3 -c 'import mmap
-print(mmap.mmap(open("{target}/file").fileno(), 0, prot=mmap.PROT_READ)[:].decode(), end="")
+with open("{target}/file") as file:
+    print(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)[:].decode(), end="")
 open("{target}/made", "a").write("{target}"[:1])'
         done
         cat {target}/made; echo
