@@ -20,13 +20,16 @@ const O_DIRECT: u32 = 0o40000;
 impl Core {
     /// What the pages of `node` are believed by, whose attributes are these: who holds it, changes of
     /// its bytes, notifications that mean all, and what `fuse_change_attributes_i`, fs/fuse/inode.c,
-    /// drops pages for. None: the node may become another unseen.
+    /// drops pages for. None: the node may become another unseen, or its bytes may.
     pub fn belief(&self, node: u64, attributes: &Attributes) -> Option<u64> {
         let account = match node {
             ROOT_ID => 0,
             node => self.nodes.account(node)?.word(),
         };
         let (words, connection) = (self.words(), &self.connection);
+        if words.is_changing_unseen() {
+            return None;
+        }
         let time = match connection.agreed.has(InitFlags::AUTO_INVAL_DATA) {
             true => attributes.mtime,
             false => culvert::Timespec::default(),

@@ -56,4 +56,4 @@ pub use filesystem::FuseFs;
 pub use holders::{Left, end_process};
 pub use opens::end_run;
 pub use settings::{InUse, Settings, place};
-pub use words::{Counts, WORDS};
+pub use words::{Counts, WORDS, disbelieve_pages};

@@ -183,16 +183,24 @@ impl<'a> Shared<'a> {
         self.word(PLACES_AT + place).filter(|_| place < PLACES)
     }
 
-    /// How many changes the process of place `place` has under way.
+    /// How many changes the process of place `place` has under way; [`PLACES`]: those without one.
     pub fn changing_word(self, place: usize) -> Option<&'a AtomicU64> {
-        self.word(CHANGING_AT + place).filter(|_| place < PLACES)
+        self.word(CHANGING_AT + place)
+            .filter(|_| place <= PLACES && self.is_shared)
+    }
+
+    /// Whether a process without a place has a change under way. It may have been killed, which
+    /// nobody hears of: then this stays so, as the server may carry the change out at any time.
+    pub fn is_changing_unseen(self) -> bool {
+        let word = self.changing_word(PLACES);
+        word.is_some_and(|word| word.load(SeqCst) != 0)
     }
 
     /// This process changes something, until it has counted that and drops what is returned: who is
     /// killed before has told nobody.
     pub fn changing(self) -> Changing<'a> {
-        let place = self.place.filter(|_| self.is_shared);
-        let word = place.and_then(|place| self.changing_word(place as usize));
+        let place = self.place.map_or(PLACES, |place| place as usize);
+        let word = self.changing_word(place);
         if let Some(word) = word {
             word.fetch_add(1, SeqCst);
         }
@@ -257,6 +265,14 @@ impl<'a> Shared<'a> {
         let start = OPENS_AT + index.checked_mul(OPEN_WORDS)?;
         let words = self.words.get(start..start + OPEN_WORDS);
         words.filter(|_| index < OPENS)?.as_array()
+    }
+}
+
+/// A process is gone whose change the server may carry out later, which nobody waits for: pages are
+/// not believed any more.
+pub fn disbelieve_pages(words: &[AtomicU64]) {
+    if let Some(word) = Shared::of(words).changing_word(PLACES) {
+        word.fetch_add(1, SeqCst);
     }
 }
 

@@ -51,7 +51,7 @@ impl Heirs {
     pub fn died(&self, identity: u64) {
         let work = &self.0;
         if !work.client.has_left(identity) {
-            left::end_process(work.client.area(), identity);
+            left::end_process(work.client.area(), identity, true);
             return;
         }
         let mut queue = locked(&work.queue);
@@ -87,7 +87,7 @@ impl Work {
             match self.estate() {
                 Some(estate) => {
                     self.client.bury(identity, &*estate);
-                    left::end_process(self.client.area(), identity);
+                    left::end_process(self.client.area(), identity, true);
                 }
                 None => self.free(identity),
             }
@@ -108,7 +108,7 @@ impl Work {
     /// Its slots are free; what it had open stays open at the server.
     fn free(&self, identity: u64) {
         self.client.area().died(identity, &*self.bell);
-        left::end_process(self.client.area(), identity);
+        left::end_process(self.client.area(), identity, false);
     }
 }
 

@@ -30,12 +30,15 @@ pub fn caller() -> Caller {
 
 /// The process that has told of itself by `identity` holds no nodes any more, if it is gone. Those
 /// that nobody else holds, which have lost their names, stay until the server ends: a file of one
-/// may be open in it.
-pub fn end_process(area: &Area, identity: u64) {
+/// may be open in it. `waited`: the server has none of its requests in hand any more.
+pub fn end_process(area: &Area, identity: u64, waited: bool) {
     if Area::is_gone(identity) {
         let left = culvert_client::end_process(area.words(), identity);
         // It was killed before it could count what it has changed.
         if left.changed {
+            if !waited {
+                culvert_client::disbelieve_pages(area.words());
+            }
             area.all_may_have_changed();
         }
     }
