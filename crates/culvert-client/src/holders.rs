@@ -19,7 +19,8 @@ use culvert_wire::structures::ForgetOne;
 
 /// The bit of what all remember.
 const CACHE: u32 = 45;
-/// The bit of processes that have none: what they hold stays until the server ends.
+/// The bit of processes that have none, and of requests that nobody waits for: what they hold stays
+/// until the server ends.
 const KEPT: u32 = 46;
 /// The bit of files that are open in several processes.
 const FILES: u32 = 47;
@@ -204,8 +205,8 @@ impl<'a> Shared<'a> {
         self.join_by(account, 1 << FILES)
     }
 
-    /// The child of a fork holds it, which has no place: nobody gives it back. Whether there is still
-    /// such a one.
+    /// It stays until the server ends, whoever leaves it: the child of a fork holds it that has no
+    /// place, or a request that nobody waits for. Whether there is still such a one.
     pub fn keep(self, account: Account) -> bool {
         self.join_by(account, 1 << KEPT)
     }

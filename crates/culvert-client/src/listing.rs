@@ -77,7 +77,7 @@ impl Core {
                 .connection
                 .close(who, at.node, &Operation::Releasedir { release })
             {
-                self.nodes.keep(at.node);
+                self.nodes.keep(self.words(), at.node);
             }
         }
     }

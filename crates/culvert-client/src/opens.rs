@@ -342,7 +342,7 @@ impl Core {
                 .connection
                 .close(who, node, &Operation::Release { release })
             {
-                self.nodes.keep(node);
+                self.nodes.keep(self.words(), node);
             }
         }
     }

@@ -22,13 +22,14 @@ impl Nodes {
         Ok(())
     }
 
-    /// The server has a request on `node` in hand that nobody waits for: what it has counted so far is
-    /// not given back.
-    pub fn keep(&self, node: u64) {
+    /// The server has a request on `node` in hand that nobody waits for: what it has counted so far
+    /// nobody gives back.
+    pub fn keep(&self, words: Shared<'_>, node: u64) {
         if let Some(known) = self.0.lock().nodes.get_mut(&node) {
             known.lookups = 0;
-            // Nobody leaves it.
-            known.account = None;
+            if let Some(account) = known.account {
+                words.keep(account);
+            }
         }
     }
 
