@@ -17,6 +17,10 @@ use culvert_wire::{
 /// Bytes that are asked for at once: as much as a getdents64(2) of libc takes.
 const MOST: usize = 32768;
 
+/// After how many answers in a row without a name for the caller the cache is not used any more,
+/// which could go in a ring and knows no signal, and after how many it is an error.
+const IDLE: [u32; 2] = [16, 4096];
+
 /// What is asked of a directory that is open.
 #[derive(Clone, Copy)]
 pub struct OpenedAt {
@@ -109,9 +113,11 @@ impl Core {
         sink: &mut DirectorySink<'_>,
     ) -> Result<Option<Ended>> {
         let start = from;
+        let [alone, most] = IDLE;
+        let mut idle = 0;
         loop {
             let changes = self.words().of_node(at.node) / CHANGE;
-            let belief = match at.caches {
+            let belief = match at.caches && idle < alone {
                 true => self.listing_belief(who, at.node, from)?,
                 false => None,
             };
@@ -136,12 +142,17 @@ impl Core {
             // The kernel would ask for the same again and again (`parse_dirfile`,
             // fs/fuse/readdir.c).
             let last = names.last().ok_or_else(bad)?;
-            if last.next == from {
+            if last.next == from || idle == most {
                 return Err(bad());
             }
             from = last.next;
+            idle += 1;
+            let mut counted = |entry: DirectoryEntry<'_>| {
+                idle = 0;
+                sink(entry)
+            };
             for name in names {
-                if !self.offer(who, at.node, name, sink)? {
+                if !self.offer(who, at.node, name, &mut counted)? {
                     return Ok(None);
                 }
             }
