@@ -140,6 +140,11 @@ impl<'a> Shared<'a> {
         }
     }
 
+    /// Whether the server has counted more than the lookup by which it was opened.
+    pub fn has_more_lookups(self, account: Account) -> bool {
+        self.lookups(account) > 0
+    }
+
     /// Those besides the first: the word says of which account they are.
     fn lookups(self, account: Account) -> u64 {
         let more = self

@@ -252,7 +252,11 @@ impl Core {
                     let handle = Handle::from(open);
                     let failed = |_: &_| self.release_handle(who, entry.nodeid, &handle, flags.0);
                     let made = self.made(before, at, &entry, FileKind::Regular);
-                    return Ok((made.inspect_err(failed)?, handle));
+                    let made = made.inspect_err(failed)?;
+                    if flags.truncate() && !flags.exclusive() {
+                        self.cut_if_known(made.node.0);
+                    }
+                    return Ok((made, handle));
                 }
                 Ok(None) => {}
                 Err(error) => {
@@ -279,6 +283,15 @@ impl Core {
                 self.forget(made.node.0, 1);
                 Err(error)
             }
+        }
+    }
+
+    /// CREATE has cut `node`, unless it was made by that: others who knew it hear so.
+    fn cut_if_known(&self, node: u64) {
+        let words = self.words();
+        let account = self.nodes.account(node);
+        if account.is_none_or(|account| words.has_more_lookups(account)) {
+            self.content_changed(node);
         }
     }
 
