@@ -92,9 +92,10 @@ impl FuseFile {
         }
         core.ask_attributes(self.who()?, node, self.handle.fh)?;
         let known = core.nodes.mostly_known(words, core.moment(), node);
-        let fresh = known.filter(|(_, is_fresh)| *is_fresh);
-        self.refused.store(fresh.is_none(), Relaxed);
-        Ok(fresh.map(|(known, _)| known))
+        // None: somebody has changed it meanwhile.
+        let is_old = matches!(known, Some((_, false)));
+        self.refused.store(is_old, Relaxed);
+        Ok(known.filter(|_| !is_old).map(|(known, _)| known))
     }
 
     /// A read of pages that are cached, and of others, which are cached from then on: also more than is

@@ -5,7 +5,7 @@ use crate::{
     connection::Who,
     core::{Core, opcode},
     nodes::Before,
-    words::CHANGE,
+    words::{CHANGE, is_read_only},
 };
 use alloc::vec::Vec;
 use culvert::{
@@ -370,16 +370,17 @@ impl Core {
             words.content(node).changed();
         }
         let changed = words.node_changed(node);
+        let stamp = stamp.wrapping_add(CHANGE);
         let out = out?;
         let found = attributes(node, &out.attr)?;
         let valid = duration(out.attr_valid, out.attr_valid_nsec);
         // Others' changes since the server was asked are not in its answer.
-        let expires = match changed == stamp.wrapping_add(CHANGE) {
+        let expires = match is_read_only(stamp, changed) {
             true => now.saturating_add(valid),
             false => 0,
         };
         self.nodes
-            .learn(words, node, &found, expires, (changed, told))?;
+            .learn(words, node, &found, expires, (stamp, told))?;
         Ok(found)
     }
 

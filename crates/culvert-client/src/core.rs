@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use culvert::{Attributes, Caller, Errno, Result, sync::Mutex};
 use culvert_wire::{
-    Forgets, Operation, Plain, ROOT_ID,
+    Forgets, InitFlags, Operation, Plain, ROOT_ID,
     structures::{BatchForgetIn, EntryOut, ForgetIn, ForgetOne, GetattrIn},
 };
 
@@ -58,9 +58,10 @@ const BATCH: usize = 200;
 impl Core {
     /// The server behind `connection`.
     pub fn new(connection: Connection) -> Self {
+        let times_tell = connection.agreed.has(InitFlags::AUTO_INVAL_DATA);
         Self {
             connection,
-            nodes: Nodes::new(),
+            nodes: Nodes::new(times_tell),
             epoch: AtomicU32::new(0),
             append: Mutex::new(()),
         }

@@ -67,8 +67,8 @@ impl FuseFile {
         })?;
         let mut file = Box::new(Self::of(core, (who, node), handle, flags));
         file.backing = BackingFile::of(&core.connection, &file.handle, flags)?;
-        // `fuse_finish_open`, fs/fuse/file.c.
-        const PAGES_STAY: u32 = OpenOut::KEEP_CACHE | OpenOut::DIRECT_IO | OpenOut::PASSTHROUGH;
+        // `fuse_open`, fs/fuse/file.c.
+        const PAGES_STAY: u32 = OpenOut::KEEP_CACHE | OpenOut::PASSTHROUGH;
         if handle.how & PAGES_STAY == 0 {
             core.words().content(node).changed();
         }

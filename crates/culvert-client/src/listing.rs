@@ -189,7 +189,8 @@ impl Core {
         }
         let words = self.words();
         let auto = self.connection.agreed.has(InitFlags::AUTO_INVAL_DATA);
-        if auto && from == 0 {
+        let known = self.nodes.mostly_known(words, self.moment(), dir);
+        if auto && from == 0 && !matches!(known, Some((_, true))) {
             self.attributes(who, dir)?;
         }
         let Some((known, _)) = self.nodes.mostly_known(words, self.moment(), dir) else {

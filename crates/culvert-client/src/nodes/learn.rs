@@ -79,7 +79,7 @@ impl Nodes {
             }
             back.extend(table.drop_node(node, words));
         }
-        let stamp = words.of_node(node);
+        let (stamp, times_tell) = (words.of_node(node), table.times_tell);
         let untold = before.told == table.told;
         let (steady, stamp) = match before.candidate {
             Some((candidate, then)) if candidate == node => (is_read_only(then, stamp), then),
@@ -108,7 +108,7 @@ impl Nodes {
             };
         }
         known.references = known.references.saturating_add(u64::from(reference));
-        known.says(words, attributes);
+        known.says(words, attributes, times_tell);
         // Where others have changed it meanwhile, it is not even what it was last.
         known.stamp = match steady {
             true => stamp,
@@ -172,14 +172,14 @@ impl Nodes {
         (stamp, told): (u64, u64),
     ) -> Result<()> {
         let mut table = self.0.lock();
-        let same = table.told == told;
+        let (same, times_tell) = (table.told == told, table.times_tell);
         let Some(known) = table.nodes.get_mut(&node) else {
             return Ok(());
         };
         if known.kind != attributes.kind {
             return Err(Errno::EIO.into());
         }
-        known.says(words, attributes);
+        known.says(words, attributes, times_tell);
         known.stamp = stamp;
         let steady = same && is_read_only(stamp, words.of_node(node));
         known.expires = if steady { expires } else { 0 };
@@ -202,8 +202,8 @@ impl Nodes {
 impl Known {
     /// The server has said so. Where its bytes are others for that, all hear of it
     /// (`fuse_change_attributes_i`, fs/fuse/inode.c).
-    fn says(&mut self, words: Shared<'_>, attributes: &Attributes) {
-        let of_bytes = |of: &Attributes| (of.size, of.mtime);
+    fn says(&mut self, words: Shared<'_>, attributes: &Attributes, times_tell: bool) {
+        let of_bytes = |of: &Attributes| (of.size, Some(of.mtime).filter(|_| times_tell));
         let before = self.attributes.replace(*attributes);
         let regular = attributes.kind == FileKind::Regular;
         if regular && before.is_some_and(|before| of_bytes(&before) != of_bytes(attributes)) {

@@ -135,6 +135,8 @@ struct Table {
     named: usize,
     told: u64,
     sweep_at: usize,
+    /// Another time of change means other bytes (`FUSE_AUTO_INVAL_DATA`).
+    times_tell: bool,
 }
 
 /// The nodes and names.
@@ -147,8 +149,8 @@ pub type Back = Vec<ForgetOne>;
 pub type Step = (u64, u64, Box<[u8]>);
 
 impl Nodes {
-    /// The root alone.
-    pub fn new() -> Self {
+    /// The root alone; `times_tell`: another time of change means other bytes.
+    pub fn new(times_tell: bool) -> Self {
         let mut nodes = BTreeMap::new();
         nodes.insert(ROOT_ID, Known::new(FileKind::Directory, Some(0)));
         Self(Mutex::new(Table {
@@ -157,6 +159,7 @@ impl Nodes {
             named: 0,
             told: 0,
             sweep_at: KEPT,
+            times_tell,
         }))
     }
 
