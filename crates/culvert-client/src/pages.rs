@@ -6,6 +6,9 @@
 //! none. Nobody locks anything. The head also has a *belief*, one number made of all that must be as
 //! it was when the server was asked: who takes the page makes it anew and compares.
 //!
+//! The sum keeps nobody from anything: a process of the same user can put here what it likes, and
+//! all others read that as bytes of any file, whatever the server lets it write (`words`).
+//!
 //! A page has four places, of which the one goes that was used longest ago. Sixteen pages of a node
 //! that follow each other lie together.
 

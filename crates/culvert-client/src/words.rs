@@ -6,9 +6,9 @@
 //! returns. So a process that knows of a change sees it, as in the kernel's one cache, and a hit
 //! costs a load. Several nodes have the same word: too much is asked then, never too little.
 //!
-//! Another process of the same user may write here what it likes: it makes others believe what has
-//! changed for as long as the server allows at most, or close what is open. It could do both by
-//! requests of its own.
+//! Another process of the same user may write here what it likes. It can close what is open, and
+//! make others believe any names and attributes, and by pages any bytes of any file, also of those
+//! that the server does not let it write. So all processes that use a server trust each other.
 
 use crate::layout::{
     ACCOUNTS_AT, CHANGING_AT, CONTENTS, COUNTERS_AT, KNOWN, LINKS, NAMED, NAMES, NODES, OPENS_AT,
