@@ -1,11 +1,11 @@
 //! Pages and listings that all processes cache, by the kernel's rules.
 
 use crate::{
-    hostile::server::{Server, replied},
+    hostile::server::{Replied, Server, replied},
     ours::Served,
 };
 use culvert::{
-    Caller, File, FileSystem, Node, OpenFlags, Opened, SetAttributes,
+    Caller, Errno, File, FileSystem, Node, OpenFlags, Opened, SetAttributes,
     testing::{Memory, caller},
 };
 use culvert_client::FuseFs;
@@ -13,9 +13,13 @@ use culvert_wire::{
     MAJOR, NEWEST_MINOR, Operation, Plain,
     structures::{Attr, AttrOut, EntryOut, InitOut, NotifyInvalInodeOut, OpenOut},
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::SeqCst},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::SeqCst},
+        mpsc,
+    },
+    thread,
 };
 
 const WHO: Caller<'static> = caller();
@@ -37,8 +41,28 @@ fn attr(mode: u32, mtime: u64) -> Attr {
     }
 }
 
+/// A name as READDIR says it.
+fn listed(name: &[u8], next: u64) -> Vec<u8> {
+    let mut entry = Vec::new();
+    entry.extend_from_slice(&5_u64.to_ne_bytes());
+    entry.extend_from_slice(&next.to_ne_bytes());
+    entry.extend_from_slice(&(name.len() as u32).to_ne_bytes());
+    entry.extend_from_slice(&8_u32.to_ne_bytes());
+    entry.extend_from_slice(name);
+    entry.resize(entry.len().next_multiple_of(8), 0);
+    entry
+}
+
 /// Files and directories are opened with `how`.
 fn one(how: u32) -> One {
+    one_but(how, |_| None)
+}
+
+/// The same, but for what `other` answers.
+fn one_but(
+    how: u32,
+    other: impl Fn(&Operation<'_>) -> Option<Replied> + Send + Sync + 'static,
+) -> One {
     let mtime = Arc::new(AtomicU64::new(1));
     let now = Arc::clone(&mtime);
     let init = InitOut {
@@ -53,6 +77,9 @@ fn one(how: u32) -> One {
         ..InitOut::default()
     };
     let server = Server::with(init, move |header, operation| {
+        if let Some(reply) = other(operation) {
+            return Some(reply);
+        }
         let mtime = now.load(SeqCst);
         let mode = if header.nodeid == 1 {
             0o040755
@@ -91,15 +118,7 @@ fn one(how: u32) -> One {
                 return Some(replied(&vec![mtime as u8; left as usize]));
             }
             Operation::Readdir { read } if read.offset > 0 => &[],
-            Operation::Readdir { .. } => {
-                let mut entry = Vec::new();
-                entry.extend_from_slice(&5_u64.to_ne_bytes());
-                entry.extend_from_slice(&1_u64.to_ne_bytes());
-                entry.extend_from_slice(&4_u32.to_ne_bytes());
-                entry.extend_from_slice(&8_u32.to_ne_bytes());
-                entry.extend_from_slice(b"name\0\0\0\0");
-                return Some(replied(&entry));
-            }
+            Operation::Readdir { .. } => return Some(Ok(listed(b"name", 1))),
             operation if operation.is_answered() => &[],
             _ => return None,
         }))
@@ -295,4 +314,78 @@ fn a_listing_is_cached_where_the_server_says_so_until_a_name_changes() {
         assert_eq!(list(&client), [b"name"]);
         assert_eq!(count(), 2);
     }
+}
+
+#[test]
+fn nobody_believes_pages_while_a_process_without_a_place_changes_something() {
+    let (asked, taken) = mpsc::channel();
+    let (end, held) = mpsc::channel::<()>();
+    let (asked, held) = (Mutex::new(asked), Mutex::new(held));
+    let one = one_but(OpenOut::KEEP_CACHE, move |operation| {
+        if matches!(operation, Operation::Write { .. }) {
+            asked.lock().expect("no panic").send(()).expect("waits");
+            let _ = held.lock().expect("no panic").recv();
+        }
+        None
+    });
+    let client = one.server.client();
+    let node = found(&client, b"name");
+    let file = opened(&client, node, OpenFlags::READ);
+    let again = || {
+        assert_eq!(read(&*file), 1);
+        reads(&one)
+    };
+    assert_eq!([again(), again()], [3, 0]);
+    // More than there are places.
+    let others: Vec<FuseFs> = (0..64).map(|_| one.server.client()).collect();
+    for other in &others {
+        found(other, b"name");
+    }
+    let last = others.last().expect("there are some");
+    let written = opened(last, node, OpenFlags::READ_WRITE);
+    assert_eq!(again(), 0);
+    let writer = thread::spawn(move || drop(written.write_at(0, &mut &[1; 8][..])));
+    taken.recv().expect("it is asked");
+    // As long as nobody knows what becomes of it: for ever, where the writer is killed.
+    assert!([again(), again()].iter().all(|&reads| reads > 3));
+    drop(end);
+    writer.join().expect("it ends");
+    assert_eq!([again(), again()], [3, 0]);
+    culvert_client::disbelieve_pages(one.server.line.words());
+    assert!([again(), again()].iter().all(|&reads| reads > 3));
+}
+
+#[test]
+fn a_node_whose_close_is_in_hand_is_not_forgotten() {
+    for (errno, expected) in [(0, 1), (Errno::EINTR.raw(), 0)] {
+        let one = one_but(OpenOut::KEEP_CACHE, move |operation| match operation {
+            Operation::Release { .. } if errno != 0 => Some(Err(errno)),
+            _ => None,
+        });
+        let client = one.server.client();
+        let node = found(&client, b"name");
+        drop(opened(&client, node, OpenFlags::READ));
+        // One more lookup.
+        found(&client, b"other");
+        client.forget(node, 2);
+        let root = client.root();
+        client.unlink(&WHO, root, b"other").expect("it goes");
+        let counted = one.server.line.counted();
+        assert_eq!(counted.get("Forget").copied().unwrap_or(0), expected);
+        assert_eq!(counted.get("Lookup"), Some(&2));
+    }
+}
+
+#[test]
+fn a_listing_that_goes_in_a_ring_ends() {
+    let how = OpenOut::CACHE_DIR | OpenOut::KEEP_CACHE;
+    let one = one_but(how, |operation| match operation {
+        Operation::Readdir { read } if read.offset == 1 => Some(Ok(listed(b"..", 2))),
+        Operation::Readdir { .. } => Some(Ok(listed(b".", 1))),
+        _ => None,
+    });
+    let client = one.server.client();
+    let mut sink = |_: culvert::DirectoryEntry<'_>| -> bool { panic!("there are no names") };
+    let read = client.read_directory(&WHO, client.root(), 0, &mut sink);
+    assert_eq!(read.map_err(|error| error.errno()), Err(Errno::EIO));
 }
