@@ -235,9 +235,11 @@ impl<'n> Name<'n> {
         let [start, end] =
             [path, before].map(|path| last_slash(path.bytes()).map_or(0, |at| at + 1));
         let name = path.skip(start);
-        // Slashes behind a name, and what is no name, are looked at closely.
+        // Slashes behind a name, and what is no name, are looked at closely: the descriptor is of the
+        // directory before the name that slashes follow.
         let is_shared = other._parent.is_some()
             && !place.is_resolved()
+            && before.last() != Some(&b'/')
             && (place.mount, place.base) == (first.mount, first.base)
             && path[..start] == before[..end]
             && !matches!(name.bytes(), b"" | b"..");

@@ -35,6 +35,10 @@ on_each_driver! {
         script!("passthrough_paths/names_of_descriptors_are_the_mounts.sh"),
     ); };
 
+    renames_go_by_the_names_before_slashes |case| { case.good(
+        script!("passthrough_paths/renames_go_by_the_names_before_slashes.sh"),
+    ); };
+
     nothing_stays_open_behind_a_call |case| { case.good(
         script!("passthrough_paths/nothing_stays_open_behind_a_call.sh"),
     ); };
