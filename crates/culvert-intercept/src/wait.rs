@@ -90,6 +90,12 @@ pub(crate) fn begins(block: &ThreadBlock) {
     block.frame.wait.set(Wait::Begun as usize);
 }
 
+/// What this hook has called by now has not waited: a signal from here to the next wait comes before
+/// the program's call.
+pub fn begins_anew() {
+    current().frame.wait.set(Wait::None as usize);
+}
+
 /// Executes system call `number`; a signal that the program would see, pending before or arriving
 /// during it, ends it. Where no wait of this hook has begun by then, the signal came before the
 /// program's call: [`Outcome::Restart`](crate::Outcome::Restart) makes that again whatever

@@ -48,6 +48,9 @@ int main(int count, char **arguments) {
         look("stat", stat("never", &found));
         look("rename", rename("never", "ever"));
         look("unlink", unlink("ever"));
+        // What is refused has not waited either.
+        look("open of a directory", open("/etc", O_WRONLY) < 0 && errno == EISDIR ? 0 : -1);
+        look("open of what is below a file", open("/etc/passwd/never", O_RDONLY) < 0 && errno == ENOTDIR ? 0 : -1);
     }
     struct itimerval none = {0};
     setitimer(ITIMER_REAL, &none, 0);

@@ -14,8 +14,10 @@ use culvert::Errno;
 use culvert_intercept::wait;
 use culvert_mounts::resolver::last_slash;
 use culvert_run::memory::Path;
+use culvert_run::stat_descriptor;
 use culvert_sys::BorrowedFd;
-use culvert_sys::raw::general::{O_CREAT, O_DIRECTORY, O_NOFOLLOW, O_PATH, O_TMPFILE, open_how};
+use culvert_sys::raw::general::{AT_FDCWD, O_CREAT, O_DIRECTORY, O_NOFOLLOW, O_PATH};
+use culvert_sys::raw::general::{O_TMPFILE, open_how};
 
 const RESOLVE_NO_SYMLINKS: u64 = 4;
 
@@ -107,6 +109,17 @@ fn is_library(path: &[u8]) -> bool {
     path.windows(3).any(|three| three == b".so")
 }
 
+/// Whether `path` begins in the empty directory under a mount, by a descriptor of which nobody has
+/// told us (one that was inherited, or received): what is missing there may be in the mount.
+#[cold]
+fn may_be_in_mount(process: &Process, directory: i32, path: &[u8]) -> bool {
+    directory != AT_FDCWD
+        && path.first() != Some(&b'/')
+        && process.targets_exist
+        && stat_descriptor(directory)
+            .is_ok_and(|it| process.mounts.is_target(it.st_dev, it.st_ino).is_some())
+}
+
 /// Opens `path`, which enters no mount by its text, with the flags of open(2), where nothing is to
 /// be made. None: the program's own call tells. What is not there is in no mount either.
 #[inline]
@@ -130,14 +143,15 @@ pub fn open(process: &Process, directory: i32, path: Path<'_>, flags: u32) -> Op
     match answer {
         Err(Errno::ENOENT | Errno::ENOTDIR) => {
             note(path.bytes(), answer);
-            Some(answer)
+            if !may_be_in_mount(process, directory, path.bytes()) {
+                return Some(answer);
+            }
         }
-        Ok(_) | Err(RESTART) => Some(answer),
-        Err(errno) => {
-            judge(&seen, errno);
-            None
-        }
+        Ok(_) | Err(RESTART | Errno::EINTR) => return Some(answer),
+        Err(errno) => judge(&seen, errno),
     }
+    wait::begins_anew();
+    None
 }
 
 /// Whether nothing is at `path`, which enters no mount by its text: the error with which a look at
@@ -148,17 +162,25 @@ pub fn expected(process: &Process, directory: i32, path: Path<'_>, follows: bool
     if seen.state() < MOST || !is_asked(process, path.bytes()) {
         return None;
     }
-    look(&seen, directory, path, follows)
+    look(process, &seen, directory, path, follows)
 }
 
 #[cold]
-fn look(seen: &Seen, directory: i32, path: Path<'_>, follows: bool) -> Option<Errno> {
+fn look(
+    process: &Process,
+    seen: &Seen,
+    directory: i32,
+    path: Path<'_>,
+    follows: bool,
+) -> Option<Errno> {
     if seen.state() & LINKS != 0 {
         return None;
     }
     let flags = if follows { O_PATH } else { O_PATH | O_NOFOLLOW };
     match open_restricted(directory, path, flags.into(), 0, RESOLVE_NO_SYMLINKS) {
-        Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) => Some(errno),
+        Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) => {
+            (!may_be_in_mount(process, directory, path.bytes())).then_some(errno)
+        }
         Ok(_) => {
             seen.set(0);
             None

@@ -236,6 +236,11 @@ as_each_user! {
         script!("paths/the_working_directory_survives_exec.sh"),
     ); };
 
+    a_directory_under_a_mount_is_inherited |case| {
+        let done = case.natively(&["bash", "-c", script!("paths/a_directory_under_a_mount_is_inherited.sh")]);
+        assert_eq!(done.text(), "packed\npacked\nno\nno\nno\n7\npacked\nno\n", "{}", done.report());
+    };
+
     names_missing_again_and_again |case| {
         let case = case.odd();
         let program = case.program("missing_names.py");
