@@ -1,5 +1,5 @@
-"""Files of mappings say what is mapped when they are read; where a descriptor stands is its description's."""
-import mmap, os
+"""Files of mappings say what is mapped; where a descriptor stands is its description's, in every process."""
+import mmap, os, subprocess
 
 FILE = os.path.realpath("mapped")
 with open(FILE, "wb") as file:
@@ -16,6 +16,20 @@ for path in ["/proc/self/maps", "/proc/thread-self/maps", f"/proc/{os.getpid()}/
             text += part
         return sum(FILE.encode() in line for line in text.split(b"\n"))
 
+    def child(run):
+        """Whether `run` is true in a child."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os._exit(0 if run() else 1)
+            finally:
+                os._exit(2)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def where():
+        return os.lseek(maps, 0, os.SEEK_CUR)
+
+    os.lseek(maps, 0, os.SEEK_SET)
     print("mapped after it was opened:", lines(), "at its end:", os.read(maps, 100))
     os.lseek(maps, 0, os.SEEK_SET)
     print("again:", lines())
@@ -25,24 +39,30 @@ for path in ["/proc/self/maps", "/proc/thread-self/maps", f"/proc/{os.getpid()}/
     other = os.dup(maps)
     os.lseek(maps, 0, os.SEEK_SET)
     first, second = os.read(maps, 50), os.read(other, 50)
-    print("one offset:", os.lseek(maps, 0, os.SEEK_CUR), os.lseek(other, 0, os.SEEK_CUR))
+    print("one offset:", where(), os.lseek(other, 0, os.SEEK_CUR))
     print("read at a place:", os.pread(maps, 50, 0) == first, os.pread(other, 50, 50) == second)
     buffers = [bytearray(20), bytearray(30)]
     print("into two buffers:", os.preadv(maps, buffers, 0), b"".join(buffers) == first)
-    for offset, whence in [(-1, os.SEEK_SET), (0, os.SEEK_END), (-1000, os.SEEK_CUR), (10 ** 9, os.SEEK_SET)]:
+    for offset, whence in [(-1, os.SEEK_SET), (-1000, os.SEEK_CUR), (10 ** 9, os.SEEK_SET)]:
         try:
             print("to", offset, os.lseek(maps, offset, whence), os.read(maps, 10))
         except OSError as error:
             print("to", offset, error.strerror)
-    print("nothing:", os.read(maps, 0), "size:", os.fstat(maps).st_size, os.readlink(f"/proc/self/fd/{maps}").split("/")[-1])
-    try:
-        os.write(maps, b"x")
-    except OSError as error:
-        print("written:", error.strerror)
+    print("nothing:", os.read(maps, 0))
+
+    # A child and its parent read on from where the other stopped.
     os.lseek(maps, 0, os.SEEK_SET)
-    if os.fork() == 0:
-        os._exit(0 if os.read(other, 50) == first else 1)
-    print("to a child:", os.wait()[1])
+    print("by the parent:", os.read(maps, 50) == first)
+    print("by a child:", child(lambda: os.read(other, 50) == second), where())
+    # It is the parent's, whatever the child maps.
+    mapped = lambda: mmap.mmap(file, 8192, prot=mmap.PROT_READ)
+    print("of the parent:", child(lambda: mapped() and os.lseek(maps, 0, os.SEEK_SET) == lines() == 0))
+    # So does a program that is executed.
+    os.lseek(maps, 0, os.SEEK_SET)
+    os.read(maps, 50)
+    head = subprocess.run(["head", "-c", "60"], stdin=maps, stdout=subprocess.PIPE)
+    print("by a program:", head.stdout == os.pread(maps, 60, 50), where())
+
     os.close(maps)
     os.lseek(other, 0, os.SEEK_SET)
     print("after the other was closed:", os.read(other, 50) == first)

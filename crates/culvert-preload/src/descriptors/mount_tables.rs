@@ -1,14 +1,13 @@
-//! Descriptors of files of proc(5) of which programs read what we say: the tables of mounts
-//! (/proc/mounts and mountinfo), which are files of ours, and beside each of which the kernel's own
-//! file stays open, and those of mappings, which are the kernel's.
+//! Descriptors of files of proc(5) that are files of ours: the tables of mounts (/proc/mounts and
+//! mountinfo), beside each of which the kernel's own file stays open, and those of mappings.
 
 use super::MOUNTS;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicI32};
 use culvert_intercept::descriptors as classes;
 use culvert_run::files::c_string;
+use culvert_run::task::{process_number, vfork_child_with_table};
 use culvert_sys::OwnedFd;
 use culvert_sys::sync::Mutex;
 
@@ -16,21 +15,10 @@ use culvert_sys::sync::Mutex;
 struct Open {
     fd: i32,
     path: Vec<u8>,
+    /// The number of the process that has opened it.
+    opener: u32,
     /// Where somebody can wait for changes.
     kernel: Option<Kernel>,
-    /// What is read of it, where it is the kernel's.
-    text: Option<Arc<Mutex<Text>>>,
-}
-
-/// What programs read of a file of mappings: one for each description.
-#[derive(Default)]
-pub struct Text {
-    /// All of it, as it was when the program last began to read.
-    pub content: Vec<u8>,
-    /// Whether that has happened.
-    pub is_known: bool,
-    /// Where the program goes on.
-    pub at: u64,
 }
 
 /// The kernel's own file: where its number stands.
@@ -63,38 +51,24 @@ pub fn open_kernels(path: &[u8]) -> Option<Kernel> {
 
 /// Records that `fd` is ours for the table at `path`; `kernel` tells of its changes.
 pub fn note(fd: i32, path: &[u8], kernel: Option<Kernel>) {
-    let path = path.to_vec();
-    let text = None;
+    let (path, opener) = (path.to_vec(), process_number());
     add(Open {
         fd,
         path,
+        opener,
         kernel,
-        text,
     });
 }
 
-/// Records that `fd` is the kernel's file of mappings at `path`, of which `text` is read. False: it
-/// cannot be known what this number stands for.
-pub fn note_text(fd: i32, path: &[u8], text: Arc<Mutex<Text>>) -> bool {
-    let (path, text) = (path.to_vec(), Some(text));
-    let kernel = None;
-    add(Open {
-        fd,
-        path,
-        kernel,
-        text,
-    })
-}
-
-fn add(open: Open) -> bool {
+fn add(open: Open) {
     let fd = open.fd;
-    if !super::has_own_class(fd) {
-        return false;
+    // What a child of vfork has at that number is something else in its parent.
+    if !super::has_own_class(fd) || vfork_child_with_table().is_some() {
+        return;
     }
     ANY.store(true, Relaxed);
     OPEN.lock().push(open);
     super::table().note_mounts(fd);
-    true
 }
 
 /// `fd` is none any more.
@@ -109,22 +83,23 @@ pub fn forget(fd: i32) {
 /// `new` is a duplicate of `old`.
 pub fn duplicated(old: i32, new: i32) {
     let of = |open: &Open| {
-        (open.fd == old).then(|| (open.path.clone(), open.kernel.is_some(), open.text.clone()))
+        (open.fd == old).then(|| (open.path.clone(), open.opener, open.kernel.is_some()))
     };
     let found = OPEN.lock().iter().find_map(of);
-    if let Some((path, _, Some(text))) = found {
-        note_text(new, &path, text);
-    } else if let Some((path, changes, None)) = found {
+    if let Some((path, opener, changes)) = found {
         let kernel = changes.then(|| open_kernels(&path)).flatten();
         if kernel.is_some() == changes {
-            note(new, &path, kernel);
+            add(Open {
+                fd: new,
+                path,
+                opener,
+                kernel,
+            });
         }
     }
 }
 
-/// Whether `fd` is one of them.
-#[inline]
-pub fn is_table(fd: i32) -> bool {
+fn is_table(fd: i32) -> bool {
     (0..=0xffff).contains(&fd) && classes::get(fd) == MOUNTS
 }
 
@@ -140,20 +115,10 @@ pub fn kernels(fd: i32) -> Option<i32> {
     OPEN.lock().iter().find_map(of).filter(|&fd| fd >= 0)
 }
 
-/// The path of the file of mappings `fd`, and what is read of it; none for other descriptors.
-pub fn text_of(fd: i32) -> Option<(Vec<u8>, Arc<Mutex<Text>>)> {
-    let of = |open: &Open| {
-        let text = open.text.as_ref().filter(|_| open.fd == fd)?;
-        Some((open.path.clone(), text.clone()))
-    };
-    is_table(fd)
-        .then(|| OPEN.lock().iter().find_map(of))
-        .flatten()
-}
-
-/// The path of the table of mounts `fd`; none for other descriptors.
-pub fn path_of(fd: i32) -> Option<Vec<u8>> {
-    let of = |open: &Open| (open.fd == fd && open.text.is_none()).then(|| open.path.clone());
+/// The path of the table `fd`, and the number of the process that has opened it; none for other
+/// descriptors.
+pub fn path_of(fd: i32) -> Option<(Vec<u8>, u32)> {
+    let of = |open: &Open| (open.fd == fd).then(|| (open.path.clone(), open.opener));
     is_table(fd)
         .then(|| OPEN.lock().iter().find_map(of))
         .flatten()

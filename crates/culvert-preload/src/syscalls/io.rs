@@ -6,7 +6,6 @@ use crate::answer::{Answer, FORWARD};
 use crate::description::Object;
 use crate::fuse_server;
 use crate::process::Process;
-use crate::vfs::proc_files::read_mappings;
 use crate::vfs::read::{area, may_read, read_at, read_at_offset, total};
 use crate::vfs::write::{Manner, RWF_HIPRI, write_at, write_at_offset};
 use alloc::vec;
@@ -78,24 +77,11 @@ fn own<const NUMBER: u32>(
     }
 }
 
-/// What is read of a file of mappings; none where the descriptor is no such file.
-#[inline(always)]
-fn mappings<const NUMBER: u32>(call: &Call) -> Option<Answer> {
-    let [fd, base, length, ..] = call.args;
-    let asked = Asked::new::<NUMBER>(call);
-    read_mappings(fd as i32, asked.offset, || match asked.is_vector {
-        false => Ok(vec![span(base, length)?]),
-        true => spans(base, length),
-    })
-}
-
 /// read(2), pread64(2), readv(2), preadv(2), preadv2(2)
 pub fn read<const NUMBER: u32>(process: &Process, call: &mut Call) -> Answer {
     let [fd, _, length, ..] = call.args;
     let Some(held) = driven(process, fd) else {
-        return own::<NUMBER>(call, fuse_server::read)
-            .or_else(|| mappings::<NUMBER>(call))
-            .unwrap_or_else(|| unbuffered::read(call));
+        return own::<NUMBER>(call, fuse_server::read).unwrap_or_else(|| unbuffered::read(call));
     };
     let asked = Asked::new::<NUMBER>(call);
     asked.offset.map_or(Ok(()), |offset| area(offset, 0))?;

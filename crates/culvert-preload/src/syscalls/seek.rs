@@ -4,7 +4,6 @@ use super::arguments::driven;
 use crate::answer::{Answer, FORWARD};
 use crate::description::{Held, Object, report};
 use crate::process::Process;
-use crate::vfs::proc_files;
 use culvert::{Errno, Whence};
 use culvert_intercept::Call;
 
@@ -12,11 +11,8 @@ use culvert_intercept::Call;
 pub fn lseek(process: &Process, call: &mut Call) -> Answer {
     let [fd, offset, whence, ..] = call.args;
     let Some(held) = driven(process, fd) else {
-        if let Some(answer) = proc_files::seek_mappings(fd as i32, offset as i64, whence as u32) {
-            return answer;
-        }
         if (offset, whence as u32) == (0, 0) {
-            proc_files::renew(process, fd as i32);
+            crate::vfs::proc_files::renew(process, fd as i32);
         }
         return Err(FORWARD);
     };

@@ -1,6 +1,6 @@
 //! Files of proc(5) in which the kernel tells a program of itself: our mounts are added to the lists
-//! of mounts, each a file of ours. Files of mappings stay the kernel's, since what they say is asked
-//! for when it is read; what that is, see `proc_maps`.
+//! of mounts; of mappings see `proc_maps`. Each is a file in memory, so that where a description
+//! stands is the kernel's to know, in each process that has it.
 
 use super::own_file::is_this_process;
 use super::proc_maps::{self, device};
@@ -9,19 +9,18 @@ use crate::description::{Held, Object};
 use crate::descriptors::mount_tables;
 use crate::process::Process;
 use alloc::format;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ffi::CStr;
-use culvert::{Errno, Sink};
+use culvert::Errno;
 use culvert_drivers::binding::is_bound;
 use culvert_mounts::MountId;
-use culvert_run::files::{c_string, on_exec};
-use culvert_run::memory::{Span, UserSink};
-use culvert_sys::fd::{CWD, memfd_create};
-use culvert_sys::flags::OFlags;
+use culvert_run::files::on_exec;
+use culvert_run::task::process_number;
+use culvert_sys::BorrowedFd;
+use culvert_sys::fd::memfd_create;
+use culvert_sys::fs;
 use culvert_sys::raw::general::MFD_CLOEXEC;
 use culvert_sys::raw::general::O_CLOEXEC;
-use culvert_sys::{BorrowedFd, OwnedFd, fs};
 
 /// The mount's number, as in the first field of mountinfo and in statx.
 pub fn mount_number(mount: MountId) -> u64 {
@@ -153,8 +152,12 @@ pub fn open(process: &Process, path: &[u8], flags: u32) -> Option<Answer> {
                 .and_then(|it| memory_file(process, c"fdinfo", &it, flags)),
         );
     }
-    if proc_maps::is_rewritten(path) {
-        return open_mappings(process, path, flags);
+    if let Some(content) = proc_maps::content(path) {
+        let made = memory_file(process, c"maps", &content, flags);
+        if let Ok(fd) = made {
+            mount_tables::note(fd as i32, path, None);
+        }
+        return Some(made);
     }
     let table = table(path)?;
     if culvert_run::task::has_left() || process.mounts.is_empty() {
@@ -170,82 +173,6 @@ pub fn open(process: &Process, path: &[u8], flags: u32) -> Option<Answer> {
         mount_tables::note(fd as i32, path, kernel);
     }
     Some(made)
-}
-
-/// Opens the file of mappings at `path`: it is the kernel's, and what is read of it is ours.
-fn open_mappings(process: &Process, path: &[u8], flags: u32) -> Option<Answer> {
-    let opened = fs::openat(CWD, &c_string(path), OFlags::from_bits(flags), 0);
-    let fd = match opened {
-        Ok(fd) => fd,
-        Err(errno) => return Some(Err(errno)),
-    };
-    let close_on_exec = flags & O_CLOEXEC != 0;
-    let fd = process.table.opened_by_kernel(fd.into_raw(), close_on_exec);
-    if mount_tables::note_text(fd, path, Arc::default()) {
-        return Some(Ok(fd as usize));
-    }
-    // Nobody knows what this number stands for in the next call.
-    let _ = OwnedFd::from_raw(fd);
-    let content = proc_maps::content(path)?;
-    Some(memory_file(process, c"maps", &content, flags))
-}
-
-/// A read of a file of mappings at `offset`, or where the description stands, into `spans`. None:
-/// `fd` is no such file.
-pub fn read_mappings(
-    fd: i32,
-    offset: Option<i64>,
-    spans: impl FnOnce() -> Result<Vec<Span>, Errno>,
-) -> Option<Answer> {
-    // What a filter says of other calls than the program's own is not known.
-    if !mount_tables::is_table(fd) || culvert_run::task::is_confined() {
-        return None;
-    }
-    let (path, text) = mount_tables::text_of(fd)?;
-    let read = || {
-        let spans = spans()?;
-        offset.map_or(Ok(()), |offset| super::read::area(offset, 0))?;
-        if super::read::total(&spans) == 0 {
-            return Ok(0);
-        }
-        let mut text = text.lock();
-        let at = offset.map_or(text.at, |offset| offset as u64);
-        // As it is when somebody begins to read.
-        if at == 0 || !text.is_known {
-            text.content = proc_maps::content_of(fd, &path)?;
-            text.is_known = true;
-        }
-        let rest = text.content.get(at as usize..).unwrap_or_default();
-        let count = UserSink::new(&spans)
-            .put(rest)
-            .map_err(|error| error.errno())?;
-        if offset.is_none() {
-            text.at = at + count as u64;
-        }
-        Ok(count)
-    };
-    Some(read())
-}
-
-/// lseek(2) of a file of mappings (`seq_lseek`, fs/seq_file.c). None: `fd` is no such file.
-pub fn seek_mappings(fd: i32, offset: i64, whence: u32) -> Option<Answer> {
-    const SET: u32 = 0;
-    const CURRENT: u32 = 1;
-    if !mount_tables::is_table(fd) {
-        return None;
-    }
-    let (_, text) = mount_tables::text_of(fd)?;
-    let mut text = text.lock();
-    let to = match whence {
-        SET => Some(offset),
-        CURRENT => (text.at as i64).checked_add(offset),
-        _ => None,
-    };
-    let to = to.filter(|to| *to >= 0);
-    Some(to.ok_or(Errno::EINVAL).map(|to| {
-        text.at = to as u64;
-        to as usize
-    }))
 }
 
 /// What the list at `path` says, with our mounts in it.
@@ -374,8 +301,18 @@ fn memory_file(process: &Process, name: &CStr, content: &[u8], flags: u32) -> An
 
 /// lseek(2) of `fd` to its start: what is read there is as it is now.
 pub fn renew(process: &Process, fd: i32) {
-    let now = |path: Vec<u8>| content(process, &path);
-    if let Some(found) = mount_tables::path_of(fd).and_then(now) {
+    let Some((path, opener)) = mount_tables::path_of(fd) else {
+        return;
+    };
+    // What is known of the number is what it is in the parent of a child of vfork.
+    if culvert_run::task::vfork_child_with_table().is_some() {
+        return;
+    }
+    // What another process has opened says what that has mapped. Under a filter what was said
+    // before is better than the program's end.
+    let is_own = !culvert_run::task::is_confined() && opener == process_number();
+    let mappings = is_own.then(|| proc_maps::content(&path)).flatten();
+    if let Some(found) = mappings.or_else(|| content(process, &path)) {
         let _ = culvert_cache::bytes::set_length(fd, 0);
         let _ = write(fd, &found);
     }

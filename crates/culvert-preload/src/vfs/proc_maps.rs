@@ -9,11 +9,9 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
-use culvert::Errno;
 use culvert_intercept::maps;
 use culvert_intercept::originals::{self, Original};
 use culvert_run::files::c_string;
-use culvert_sys::{BorrowedFd, fs};
 
 /// How one of the files says it (proc_pid_maps(5), proc_pid_smaps(5), proc_pid_numa_maps(5)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,49 +45,20 @@ fn form(path: &[u8]) -> Option<Form> {
     }
 }
 
-/// Whether the file `path` is to say something else than the kernel does.
-pub fn is_rewritten(path: &[u8]) -> bool {
-    originals::are_any() && !culvert_run::task::has_left() && form(path).is_some()
-}
-
 /// What the file `path` says, where that is not what the kernel says.
 pub fn content(path: &[u8]) -> Option<Vec<u8>> {
-    if !is_rewritten(path) {
+    if !originals::are_any() || culvert_run::task::has_left() {
         return None;
     }
-    let text = culvert_run::read_file(&c_string(path)).ok()?;
-    said_of(path, &text)
-}
-
-/// The same, of the kernel's own file `fd` that was opened at `path`.
-pub fn content_of(fd: i32, path: &[u8]) -> Result<Vec<u8>, Errno> {
-    /// Most programs have less to say; the kernel gives a page at a time.
-    const USUAL: usize = 8192;
-    let mut text = Vec::with_capacity(USUAL);
-    loop {
-        let start = text.len();
-        text.resize(start + USUAL / 2, 0);
-        let got = fs::pread(BorrowedFd::number(fd), &mut text[start..], start as u64);
-        text.truncate(start + *got.as_ref().unwrap_or(&0));
-        match got {
-            Ok(0) => break,
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(said_of(path, &text).unwrap_or(text))
-}
-
-/// What is said in place of the kernel's `text` of the file `path`.
-fn said_of(path: &[u8], text: &[u8]) -> Option<Vec<u8>> {
     let form = form(path)?;
+    let text = culvert_run::read_file(&c_string(path)).ok()?;
     // The kernel takes long for each of these texts: programs look at their stacks by it (grep).
     let originals = match form {
         Form::NumaMaps => originals::originals(&culvert_run::read_file(c"/proc/self/maps").ok()?),
-        Form::Maps | Form::Smaps => originals::originals(text),
+        Form::Maps | Form::Smaps => originals::originals(&text),
     };
     let originals: Vec<&Original> = originals.iter().collect();
-    Some(rewritten(text, form, &originals))
+    Some(rewritten(&text, form, &originals))
 }
 
 /// `text` with the files of `originals` in place of what stands for them.

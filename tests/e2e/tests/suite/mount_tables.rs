@@ -1,4 +1,4 @@
-//! The tables of mounts, which are files of Culvert's own, and those of mappings, which are not.
+//! The tables of mounts and those of mappings, which are files of Culvert's own.
 
 use culvert_e2e::on_each_driver;
 
@@ -8,7 +8,7 @@ on_each_driver! {
         case.good(&format!("exec python3 {program}"));
     };
 
-    files_of_mappings_say_what_is_mapped_when_they_are_read |case| {
+    files_of_mappings_say_what_is_mapped |case| {
         let program = case.program("maps_files.py");
         case.good(&format!("exec python3 {program}"));
     };
