@@ -16,6 +16,7 @@ use crate::registry::{self, StandsFor};
 use crate::{Call, sites, thread, user, write};
 use alloc::ffi::CString;
 use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use culvert_sys::fd::AsFd;
 use culvert_sys::flags::Protection;
 use culvert_sys::plain::Packed;
@@ -44,6 +45,8 @@ pub struct Images {
     /// What is known before the index is looked at; empty once that was wrong.
     excerpt: AtomicRef<Excerpt<'static>>,
     index: OnceCell<Index>,
+    /// There was none before a fork, and none is looked for before the next ones.
+    is_missed: AtomicBool,
     /// Room behind an object that ld.so is mapping.
     reserved: Mutex<Reserved>,
 }
@@ -79,6 +82,7 @@ pub fn begin(
             slots_at: OnceCell::new(),
             excerpt: AtomicRef::new(),
             index: OnceCell::new(),
+            is_missed: AtomicBool::new(false),
             reserved: Mutex::new(Reserved::Nothing),
         })
     });
@@ -99,8 +103,12 @@ pub fn get() -> Option<&'static Images> {
 /// a program, nor does the next one.
 pub fn before_fork() {
     // Under filters of the program's each call of ours may be its end.
-    if let Some(images) = get().filter(|_| !thread::current().filters.is_some()) {
-        let _ = images.index();
+    let is_allowed = |_: &&Images| !thread::current().filters.is_some();
+    if let Some(images) = get().filter(is_allowed)
+        && !images.is_missed.load(Relaxed)
+        && images.index().is_none()
+    {
+        images.is_missed.store(true, Relaxed);
     }
 }
 
