@@ -127,7 +127,7 @@ impl Core {
     }
 
     /// Whether `name` in the directory `over` leads to `parts` on a branch.
-    fn is_at(&self, caller: &Caller<'_>, parts: &Parts, over: &Parts, name: &[u8]) -> bool {
+    pub fn is_at(&self, caller: &Caller<'_>, parts: &Parts, over: &Parts, name: &[u8]) -> bool {
         let mut both = parts.iter().zip(over).enumerate();
         both.find_map(|(index, both)| match both {
             (Some(part), Some(over)) => {

@@ -55,8 +55,12 @@ impl Core {
             way.push((here, parts, name));
             here = above;
         };
-        while let Some((dir, mut parts, name)) = way.pop() {
-            self.fill_from(caller, dir, &mut parts, (&over, &name), look.looked_at);
+        while let Some((next, mut parts, name)) = way.pop() {
+            if !self.is_at(caller, &parts, &over, &name) {
+                // Others have moved it: what has its name by now is another directory.
+                return self.directory(caller, dir);
+            }
+            self.fill_from(caller, next, &mut parts, (&over, &name), look.looked_at);
             over = parts;
         }
         Ok(over)

@@ -273,6 +273,60 @@ fn a_directory_that_others_have_moved_is_not_mixed_with_the_next_of_its_name() {
     assert_eq!(union.path_of(dir).unwrap(), b"moved");
 }
 
+/// As the one before, where what the lookup of a call has found is believed by its change.
+#[test]
+fn a_change_in_a_directory_that_others_have_moved_is_none_in_the_next_of_its_name() {
+    type Change = fn(&dyn FileSystem, Node, Node);
+    let changes: [Change; 4] = [
+        |union, dir, _| union.unlink(&me(), dir, b"f").unwrap(),
+        |union, dir, _| {
+            let flags = RenameFlags::default();
+            union
+                .rename(&me(), (dir, b"f"), (dir, b"g"), flags)
+                .unwrap();
+        },
+        |union, _, file| {
+            let change = SetAttributes {
+                permissions: Some(0o600),
+                ..SetAttributes::default()
+            };
+            union.set_attributes(&me(), file, &change).unwrap();
+        },
+        |union, _, file| {
+            let change = SetAttributes {
+                size: Some(0),
+                ..SetAttributes::default()
+            };
+            union.set_attributes(&me(), file, &change).unwrap();
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let scratch = Scratch::new();
+        scratch.write("a/d/f", "mine");
+        let mount = scratch.prepare(&["a=NC", "b"], &[]).unwrap();
+        let (one, other) = (scratch.open_again(&mount), scratch.open_again(&mount));
+        let dir = find(&*one, "d").unwrap().node;
+        rename(&*other, "d", "e").unwrap();
+        other.mkdir(&me(), other.root(), b"d", 0o755).unwrap();
+        assert_eq!(scratch.on(&["a", "b"], "d"), [1]);
+        scratch.write("b/d/f", "precious");
+        let modes = scratch.sh("stat -c '%a %h' b/d/f");
+
+        // A path from the working directory.
+        let found = one.reach(&me(), dir, b"f").unwrap().unwrap().entry.unwrap();
+        let file = found.attributes.node;
+        change(&*one, dir, file);
+        let text = fs::read_to_string(scratch.0.join("b/d/f")).unwrap();
+        assert_eq!(text, "precious", "{number}");
+        assert_eq!(scratch.sh("stat -c '%a %h' b/d/f; ls b/d"), modes + "f\n");
+        let want = ["", "g 666 4\n", "f 600 4\n", "f 666 0\n"][number];
+        assert_eq!(
+            scratch.sh("cd a/e; stat -c '%n %a %s' * 2> /dev/null || :"),
+            want
+        );
+    }
+}
+
 #[test]
 fn where_a_file_lies_is_told() {
     let scratch = Scratch::new();
