@@ -296,6 +296,26 @@ mod tests {
         assert!(names.change().is_now(b"any", after));
     }
 
+    /// Who has seen the dead one's turn, and is late, does not take it from the next one of its slot.
+    #[test]
+    fn a_slot_that_is_used_again_is_another_turn() {
+        let file = File::new("again");
+        let names = file.names();
+        let word = &names.page().turn;
+        let changing = names.change();
+        let slot = word.load(SeqCst) & 0xff_ffff;
+        drop(changing);
+        for again in [0, 1 << 29] {
+            // Its process was killed, and somebody waits.
+            let left = slot | (1 << 31) | again;
+            word.store(left, SeqCst);
+            let changing = names.change();
+            assert_eq!(word.load(SeqCst), left ^ (1 << 29));
+            drop(changing);
+            assert_eq!(word.load(SeqCst), 0);
+        }
+    }
+
     #[test]
     fn a_change_of_the_name_or_of_a_directory_is_seen() {
         let file = File::new("stamps");

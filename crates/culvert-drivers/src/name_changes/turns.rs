@@ -20,8 +20,11 @@ use culvert_sys::{fs, process, sync};
 const WAITERS: u32 = 1 << 31;
 /// Somebody has slept on the word in vain: who comes fresh does not overtake.
 const STARVING: u32 = 1 << 30;
+/// Another one each time that a slot's next process takes what an earlier one has left: who has found
+/// the earlier one dead finds another word.
+const AGAIN: u32 = 1 << 29;
 /// Whose turn it is: 0, or a slot.
-const OWNER: u32 = STARVING - 1;
+const OWNER: u32 = AGAIN - 1;
 /// Slots are 1 to this: as many as there can be processes (`PID_MAX_LIMIT`, include/linux/threads.h).
 const SLOTS: u32 = 1 << 22;
 /// How long a waiter sleeps before it asks whether the owner still lives, nanoseconds.
@@ -120,7 +123,8 @@ impl Turns {
             let is_left = owner == turn.slot;
             if is_left || owner == 0 && (slept || now & STARVING == 0) {
                 // Others may be asleep: only the first of them is woken, and each wakes the next.
-                let mine = turn.slot | WAITERS;
+                let again = if is_left { !now & AGAIN } else { 0 };
+                let mine = turn.slot | WAITERS | again;
                 if word.compare_exchange(now, mine, Acquire, Relaxed).is_ok() {
                     turn.waited = true;
                     turn.inherited = is_left;
