@@ -25,6 +25,15 @@ struct Table {
     next: u64,
 }
 
+impl Table {
+    fn close_oldest(&mut self) -> bool {
+        let idle = self.clients.iter().filter(|(_, client)| !client.busy);
+        let oldest = idle.min_by_key(|(_, client)| client.seen);
+        let oldest = oldest.map(|(number, _)| *number);
+        oldest.is_some_and(|number| self.clients.remove(&number).is_some())
+    }
+}
+
 impl Clients {
     /// A table for `most` of them.
     pub fn new(most: usize) -> Self {
@@ -45,11 +54,8 @@ impl Clients {
     /// table is full, who has not asked for longest goes; where all are being served, nobody comes.
     pub fn admit(&self, socket: OwnedFd, now: Instant) -> Option<(u64, Arc<OwnedFd>)> {
         let mut table = self.lock();
-        if table.clients.len() >= self.most {
-            let idle = table.clients.iter().filter(|(_, client)| !client.busy);
-            let oldest = idle.min_by_key(|(_, client)| client.seen);
-            let oldest = oldest.map(|(number, _)| *number)?;
-            table.clients.remove(&oldest);
+        if table.clients.len() >= self.most && !table.close_oldest() {
+            return None;
         }
         let (number, socket) = (table.next, Arc::new(socket));
         table.next += 1;
@@ -60,6 +66,11 @@ impl Clients {
         };
         table.clients.insert(number, client);
         Some((number, socket))
+    }
+
+    /// Sends away who has not asked for longest; whether there is one who is not being served.
+    pub fn close_oldest(&self) -> bool {
+        self.lock().close_oldest()
     }
 
     /// A worker takes client `number` in hand; none where it is gone.
@@ -116,6 +127,9 @@ mod tests {
         // Both are in hand now: there is no room.
         assert!(clients.take(one).is_some() && clients.take(three).is_some());
         assert!(clients.admit(socket(), at(4)).is_none());
+        assert!(!clients.close_oldest());
+        clients.answered(one, at(5));
+        assert!(clients.close_oldest() && clients.take(one).is_none());
     }
 
     #[test]

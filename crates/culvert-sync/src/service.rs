@@ -24,6 +24,9 @@ const ROUND: Timespec = Timespec {
     tv_nsec: 0,
 };
 
+/// How long the listener rests when no descriptor is left for who has connected.
+const REST: Duration = Duration::from_millis(10);
+
 /// How a service works.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -110,6 +113,7 @@ impl Service {
     /// Serves until it is stopped, or has had no client for as long as the settings say.
     /// `is_needed`: whether somebody may come yet, who is not there now.
     pub fn run(self, is_needed: impl Fn() -> bool) -> io::Result<()> {
+        more_descriptors();
         let (shared, files) = (&self.shared, &self.files);
         std::thread::scope(|scope| {
             for _ in 0..self.settings.workers.max(1) {
@@ -141,12 +145,16 @@ impl Service {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
+            let mut admitted = true;
             for event in &events {
                 match event.data.u64() {
                     STOP => return Ok(()),
-                    LISTENER => self.admit(),
+                    LISTENER => admitted = self.admit(),
                     client => shared.queue.push(client),
                 }
+            }
+            if !admitted {
+                std::thread::sleep(REST);
             }
             let now = Instant::now();
             if now.saturating_duration_since(looked).as_secs() < ROUND.tv_sec as u64 {
@@ -163,15 +171,23 @@ impl Service {
         }
     }
 
-    /// Takes in who has connected: none but this user.
-    fn admit(&self) {
+    /// Takes in who has connected: none but this user. Whether no descriptor was wanting: where one
+    /// is, an idle client makes room.
+    fn admit(&self) -> bool {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let Ok(socket) = accept_with(&self.listener.socket, flags) else {
-            return;
+        let accept = || accept_with(&self.listener.socket, flags);
+        let is_wanting = |errno| matches!(errno, Errno::MFILE | Errno::NFILE);
+        let accepted = match accept() {
+            Err(errno) if is_wanting(errno) && self.shared.clients.close_oldest() => accept(),
+            accepted => accepted,
+        };
+        let socket = match accepted {
+            Ok(socket) => socket,
+            Err(errno) => return !is_wanting(errno),
         };
         let peer = rustix::net::sockopt::socket_peercred(&socket);
         if !peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid()) {
-            return;
+            return true;
         }
         if let Some((number, socket)) = self.shared.clients.admit(socket, Instant::now()) {
             let (data, flags) = (epoll::EventData::new_u64(number), awaited());
@@ -179,7 +195,19 @@ impl Service {
                 self.shared.clients.remove(number);
             }
         }
+        true
     }
+}
+
+/// Raises the limit of descriptors as far as it may be: each client and each file has one.
+fn more_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let most = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    let _ = setrlimit(Resource::Nofile, most);
 }
 
 /// One request, and then none until the answer has gone.
@@ -420,6 +448,15 @@ mod tests {
             let asked = writers[2].ask(place.file(), Ask::Release);
             assert_eq!(asked, Some(Answer::Done));
         });
+    }
+
+    #[test]
+    fn what_is_no_socket_is_not_removed() {
+        let place = Place::new("kept");
+        std::fs::write(place.socket(), "data").unwrap();
+        let refused = Listener::new(&place.socket()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(place.socket()).unwrap(), b"data");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// How many connections may wait for the listener.
@@ -23,8 +24,10 @@ impl Listener {
     /// Makes the socket at `path`, in the place of one that a dead service has left.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`] where there is a service.
+    /// [`io::ErrorKind::AddrInUse`] where there is a service, [`io::ErrorKind::AlreadyExists`] where
+    /// something else is than a socket of this user's.
     pub fn new(path: &Path) -> io::Result<Self> {
+        may_be_replaced(path)?;
         let mut beside = OsString::from(path);
         beside.push(".lock");
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -59,6 +62,22 @@ impl Listener {
         };
         connect().is_ok()
     }
+}
+
+/// Whether nothing is lost with what is at `path`.
+fn may_be_replaced(path: &Path) -> io::Result<()> {
+    let found = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    let why = match found.file_type().is_socket() {
+        false => "something is there that is no socket",
+        true if found.uid() != rustix::process::geteuid().as_raw() => {
+            "another user's socket is there"
+        }
+        true => return Ok(()),
+    };
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, why))
 }
 
 impl Drop for Listener {
