@@ -90,6 +90,8 @@ pub struct State {
     pub lock: Option<(u32, KeptFd)>,
     /// The service's turn, as far as this process knows.
     turn: Option<append::Turn>,
+    /// When the service refused to hold the file, nanoseconds; 0: it has not.
+    refused: u64,
     file: Option<FileId>,
     /// What a service that holds the file has locked, and in which process it was opened.
     owner: Option<(u32, KeptFd)>,
@@ -112,6 +114,7 @@ impl State {
             writer: None,
             lock: None,
             turn: None,
+            refused: 0,
             file: None,
             owner: None,
         }

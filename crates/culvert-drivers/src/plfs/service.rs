@@ -6,7 +6,8 @@
 use super::setup::forks;
 use crate::{Keeper, KeptFd, OwnedFd};
 use alloc::vec::Vec;
-use culvert::{Errno, sync::Mutex};
+use culvert::Errno;
+use culvert::sync::{Mutex, MutexGuard};
 use culvert_sync_wire::{ANSWER, Answer, Request};
 use culvert_sys::raw::general::O_CLOEXEC;
 use culvert_sys::raw::net::{AF_UNIX, MSG_NOSIGNAL, SOCK_SEQPACKET};
@@ -33,6 +34,13 @@ pub struct Service {
     link: Mutex<Link>,
 }
 
+/// The connection of a service, as long as this lives. Who takes it waits for answers to others: so
+/// nobody takes it while he has a lock that the service may wait for.
+pub struct Connection<'a> {
+    service: &'a Service,
+    link: MutexGuard<'a, Link>,
+}
+
 #[derive(Default)]
 struct Link {
     /// With the process that made it, as [`forks`] counts them.
@@ -52,9 +60,34 @@ impl Service {
         })
     }
 
+    /// The connection, which no other thread uses meanwhile.
+    pub fn connection(&self) -> Connection<'_> {
+        Connection {
+            service: self,
+            link: self.link.lock(),
+        }
+    }
+
+    /// A connection to a service of this user, or root.
+    fn connect(&self) -> Result<OwnedFd, Errno> {
+        let socket = net::socket(AF_UNIX, SOCK_SEQPACKET | O_CLOEXEC, 0)?;
+        // Before connect(2), which waits too.
+        for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
+            net::set_socket_option(&socket, option, &[PATIENCE, 0])?;
+        }
+        net::connect(&socket, &self.address)?;
+        let [_, uid, _]: [u32; 3] = net::socket_option(&socket, SO_PEERCRED)?;
+        match uid == 0 || uid == process::geteuid() {
+            true => Ok(socket),
+            false => Err(Errno::EACCES),
+        }
+    }
+}
+
+impl Connection<'_> {
     /// What the service says to `request`, at `now` (nanoseconds); none: it does not.
-    pub fn ask(&self, keeper: Keeper, now: u64, request: &Request<'_>) -> Option<Answer> {
-        let mut link = self.link.lock();
+    pub fn ask(&mut self, keeper: Keeper, now: u64, request: &Request<'_>) -> Option<Answer> {
+        let link = &mut *self.link;
         // After a fork the parent's is the parent's.
         if link
             .socket
@@ -69,7 +102,7 @@ impl Service {
                 Some((_, socket)) => exchange(socket, request),
                 // The clock may have been set back.
                 None if (1..=PAUSE).contains(&link.again.saturating_sub(now)) => return None,
-                None => self.connect().and_then(|socket| {
+                None => self.service.connect().and_then(|socket| {
                     let (_, socket) = link.socket.insert((forks(), keeper.keep(socket)));
                     exchange(socket, request)
                 }),
@@ -88,21 +121,6 @@ impl Service {
             }
         }
         None
-    }
-
-    /// A connection to a service of this user, or root.
-    fn connect(&self) -> Result<OwnedFd, Errno> {
-        let socket = net::socket(AF_UNIX, SOCK_SEQPACKET | O_CLOEXEC, 0)?;
-        // Before connect(2), which waits too.
-        for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
-            net::set_socket_option(&socket, option, &[PATIENCE, 0])?;
-        }
-        net::connect(&socket, &self.address)?;
-        let [_, uid, _]: [u32; 3] = net::socket_option(&socket, SO_PEERCRED)?;
-        match uid == 0 || uid == process::geteuid() {
-            true => Ok(socket),
-            false => Err(Errno::EACCES),
-        }
     }
 }
 

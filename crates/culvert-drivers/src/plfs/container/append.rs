@@ -9,7 +9,7 @@
 
 use super::{Container, State};
 use crate::passthrough::kernel;
-use crate::plfs::service::Service;
+use crate::plfs::service::{Connection, Service};
 use crate::plfs::setup::forks;
 use crate::plfs::{host, layout};
 use culvert::{Errno, Result};
@@ -19,6 +19,9 @@ use culvert_sys::raw::general as linux;
 
 /// How often a position is asked for: a turn may end at any time. Then locks do.
 const TRIES: usize = 4;
+
+/// For how long a service that refuses to hold a file is not asked again, nanoseconds.
+const REFUSED: u64 = 1_000_000_000;
 
 /// What this process knows of the service's turn with a file.
 #[derive(Clone, Copy)]
@@ -120,24 +123,43 @@ impl Container {
         let file = self.file_id(state)?;
         let turn = match state.turn {
             Some(turn) => turn,
+            None if self.is_refused(state) => return Ok(Outcome::None),
             None => match self.ask(service, file, Ask::Hold(&host::path_of(self.dir.fd())?)) {
                 Some(Answer::Held(number)) => *state.turn.insert(Turn {
                     number,
                     told: false,
                 }),
+                Some(Answer::Refused(_)) => {
+                    state.refused = self.setup.nanoseconds();
+                    return Ok(Outcome::None);
+                }
                 _ => return Ok(Outcome::None),
             },
         };
+        // Before `meta`: another thread's answer may have to wait until nobody has that, here or in
+        // another process.
+        let connection = service.connection();
         host::lock(fd, false, true)?;
-        let done = self.append_in(service, state, turn, bytes);
+        let done = self.append_in(connection, state, turn, bytes);
         host::unlock(fd);
+        if state.turn.is_none() && matches!(done, Err(_) | Ok(Outcome::Done(..))) {
+            // The next turn begins where the file ends.
+            self.ask(service, file, Ask::Release);
+        }
         done
+    }
+
+    /// Whether the service has refused to hold the file, a moment ago.
+    fn is_refused(&self, state: &State) -> bool {
+        // The clock may have been set back.
+        let since = || self.setup.nanoseconds().checked_sub(state.refused);
+        state.refused > 0 && since().is_some_and(|since| since < REFUSED)
     }
 
     /// The same in `turn`, while nobody appends without a service.
     fn append_in(
         &self,
-        service: &Service,
+        mut connection: Connection<'_>,
         state: &mut State,
         turn: Turn,
         bytes: &[u8],
@@ -158,13 +180,14 @@ impl Container {
             size,
         };
         let file = self.file_id(state)?;
-        match self.ask(service, file, ask) {
+        let request = Request { file, ask };
+        let answer = connection.ask(self.setup.keeper, self.setup.nanoseconds(), &request);
+        drop(connection);
+        match answer {
             Some(Answer::Position(at)) => {
                 state.turn = Some(Turn { told: true, ..turn });
                 let written = self.write_in(state, at, bytes);
                 if written.as_ref().ok() != Some(&bytes.len()) {
-                    // The next turn begins where the file ends.
-                    self.ask(service, file, Ask::Release);
                     state.turn = None;
                 }
                 Ok(Outcome::Done(at, written?))
@@ -231,7 +254,8 @@ impl Container {
 
     fn ask(&self, service: &Service, file: FileId, ask: Ask<'_>) -> Option<Answer> {
         let request = Request { file, ask };
-        service.ask(self.setup.keeper, self.setup.nanoseconds(), &request)
+        let mut connection = service.connection();
+        connection.ask(self.setup.keeper, self.setup.nanoseconds(), &request)
     }
 
     /// How the service knows it.
