@@ -94,6 +94,7 @@ fn inherited(descriptor: RawFd) -> Result<Vec<Mount>, Failure> {
         FD_CLOEXEC as usize,
     );
     carried
+        .ok()
         .and_then(|carried| culvert::mount::decode(&carried.mounts).ok())
         .ok_or_else(|| Failure::new("what is mounted cannot be read"))
 }

@@ -76,6 +76,12 @@ impl<'a> State<'a> {
         };
         (header.magic == MAGIC && rest.is_empty()).then_some(state)
     }
+
+    /// Whether `content`, which is not read, is so for a moment only: while the run gets a further
+    /// mount the first byte is another, and the size that was told may be the one of before.
+    pub fn is_changing(content: &[u8]) -> bool {
+        content.get(1..MAGIC.len()) == Some(&MAGIC[1..])
+    }
 }
 
 /// All of the file that is open in `fd`, whose offset stays, and which has `size` bytes.
@@ -144,6 +150,11 @@ mod tests {
         let mut other = written;
         other[7] += 1;
         assert_eq!(State::decode(&other), None, "of another version");
+        assert!(!State::is_changing(&other) && !State::is_changing(b"c"));
+        let mut changing = STATE.encode();
+        changing[0] = 0;
+        assert_eq!(State::decode(&changing), None);
+        assert!(State::is_changing(&changing) && State::is_changing(&STATE.encode()[..9]));
     }
 
     struct Place(PathBuf);

@@ -7,7 +7,7 @@
 //! too. It gives nothing away: names of mounts and their sources.
 
 use super::Environment;
-use crate::exec::static_tls;
+use crate::{exec::static_tls, notice};
 use alloc::{format, vec::Vec};
 use culvert_run::state::{self, State};
 use culvert_run::{files::c_string, stat_descriptor};
@@ -25,16 +25,39 @@ pub struct Carried {
     pub mounts: Vec<u8>,
 }
 
+/// Why it is not read.
+pub enum Unread {
+    /// There is none.
+    Nothing,
+    /// It is being changed, and does not become whole.
+    Changing,
+}
+
+/// How often it is read while it is being changed, and the time in between, nanoseconds: a change
+/// takes a fifth of a second.
+const TRIES: usize = 200;
+const PAUSE: u64 = 10_000_000;
+
 impl Carried {
-    /// Reads it from the descriptor `fd`, whose offset stays. None: it says nothing.
-    pub fn read(fd: i32) -> Option<Self> {
-        let size = stat_descriptor(fd).ok()?.st_size;
-        let content = state::read(fd, usize::try_from(size).ok()?).ok()?;
-        let state = State::decode(&content)?;
-        state.command.starts_with(b"/").then(|| Self {
-            command: state.command.into(),
-            mounts: state.mounts.into(),
-        })
+    /// Reads it from the descriptor `fd`, whose offset stays.
+    pub fn read(fd: i32) -> Result<Self, Unread> {
+        for _ in 0..TRIES {
+            let size = stat_descriptor(fd).map_err(|_| Unread::Nothing)?.st_size;
+            let size = usize::try_from(size).map_err(|_| Unread::Nothing)?;
+            let content = state::read(fd, size).map_err(|_| Unread::Nothing)?;
+            match State::decode(&content) {
+                Some(state) if state.command.starts_with(b"/") => {
+                    return Ok(Self {
+                        command: state.command.into(),
+                        mounts: state.mounts.into(),
+                    });
+                }
+                None if State::is_changing(&content) => {}
+                _ => return Err(Unread::Nothing),
+            }
+            let _ = culvert_sys::process::nanosleep(PAUSE);
+        }
+        Err(Unread::Changing)
     }
 }
 
@@ -47,7 +70,15 @@ pub(super) fn start_again(lock: i32, flags: u8, environment: &Environment) -> Op
     if found.st_mode & S_IFMT != S_IFREG || found.st_uid == user {
         return None;
     }
-    let carried = Carried::read(lock)?;
+    let carried = match Carried::read(lock) {
+        Ok(carried) => carried,
+        Err(Unread::Nothing) => return None,
+        Err(Unread::Changing) => {
+            let own = culvert_run::read_link(c"/proc/self/exe");
+            let program = own.as_deref().unwrap_or(b"this program");
+            notice::end_without_mounts(program, "what its run has mounted is being changed");
+        }
+    };
     let started = static_tls::as_started().ok()?;
     let command = c_string(&carried.command);
     let (lock, flags) = (c_string(format!("{lock}")), c_string(format!("{flags}")));
