@@ -9,14 +9,14 @@
 use super::{
     GUARDIAN,
     shared::{self, Entry},
-    start::Job,
+    start::{Job, Restarts},
 };
 use crate::{
     failure::{reason, shown},
     own_path::own_path,
     run_directory::{self, RunDirectory},
 };
-use culvert::mount::{decode, encode};
+use culvert::mount::{Mount, decode, encode};
 use culvert_preload::fuse_server::TARGET;
 use culvert_run::{files::c_string, state::State};
 use culvert_slots::{Area, Session};
@@ -45,37 +45,54 @@ const READ: Duration = Duration::from_millis(200);
 /// Where the environment of a guardian says how its server becomes one.
 const SERVER: &str = "CULVERT_SERVER";
 
-/// Starts the server of `job` again, by a guardian that knows that it has died soon `hasty` times in
-/// a row; the reason why not.
-pub fn start(job: &Job, hasty: u32) -> Result<(), String> {
+/// Starts the server of `job` again, by a guardian that knows of these `restarts`; the reason why
+/// not.
+pub fn start(job: &Job, restarts: Restarts) -> Result<(), String> {
     let failed = |error: io::Error| reason(&error);
     // Nobody joins or ends it meanwhile.
     let entry = match job.entry.as_deref() {
         None => None,
         Some(path) => Some(Entry::at(path).ok_or("no run uses it any more")?),
     };
+    if let Some(entry) = &entry
+        && !entry.names(&job.mount)
+    {
+        // A run that has begun since has found the server gone.
+        let other = entry.served();
+        let other = other.ok_or("another run has started it, and it does not serve any more")?;
+        return move_runs(&job.mount, &other);
+    }
     let place = run_directory::create().map_err(|failure| failure.to_string())?;
     let again = Job {
         mount: place.path.clone(),
-        restart: Some(hasty),
+        restart: Some(restarts),
         ..job.clone()
     };
     let started = prepare(job, &place)
         .map_err(failed)
-        .and_then(|()| launch(job, &again, &place))
-        .and_then(|()| match &entry {
-            Some(entry) => entry.move_on(&job.mount, &place.path).map_err(failed),
-            None => Ok(()),
-        });
+        .and_then(|()| launch(job, &again, &place));
     // The guardian has it from here on.
     drop(OwnedFd::from_raw(place.lock));
-    started?;
-    for run in shared::users(&job.mount) {
-        if let Err(error) = add_mount(&run, &job.mount, &place.path) {
-            return Err(format!("{}: {}", shown(&run), reason(&error)));
+    started.inspect_err(|_| {
+        let directory = c_string(place.path.as_os_str().as_bytes());
+        culvert_launch::run_directory::remove(culvert_sys::fd::CWD, &directory);
+    })?;
+    if let Some(entry) = &entry {
+        entry.move_on(&job.mount, &place.path).map_err(failed)?;
+    }
+    move_runs(&job.mount, &place.path)
+}
+
+/// The runs that use the mount in `old` use the one in `new`, too: as many as can be.
+fn move_runs(old: &Path, new: &Path) -> Result<(), String> {
+    let mut moved = Ok(());
+    for run in shared::users(old) {
+        let added = shared::uses(new, &run).and_then(|()| add_mount(&run, old, new));
+        if let Err(error) = added {
+            moved = Err(format!("{}: {}", shown(&run), reason(&error)));
         }
     }
-    Ok(())
+    moved
 }
 
 /// Makes what the server needs in its directory, as the last one had it.
@@ -128,7 +145,8 @@ fn launch(job: &Job, again: &Job, place: &RunDirectory) -> Result<(), String> {
     let opened = trust::directory(&directory, trust::user()).ok();
     let area = opened.and_then(|opened| Area::open(&opened).ok());
     match told.trim_end() {
-        "" if area.is_some_and(|area| area.session() == Session::Ready) => Ok(()),
+        // It may have died since, which its guardian sees to.
+        "" if area.is_some_and(|area| area.session() != Session::Starting) => Ok(()),
         "" => Err("its guardian was killed".into()),
         why => Err(why.to_owned()),
     }
@@ -146,7 +164,8 @@ fn in_directory(variable: OsString, old: &Path, place: &RunDirectory) -> Option<
     Some(OsString::from_vec(new))
 }
 
-/// The run in directory `run` has a further mount: the one whose slots lie in `old`, from `new`.
+/// The run in directory `run` has further mounts: those whose slots lie in `old`, at whatever targets,
+/// from `new`.
 fn add_mount(run: &Path, old: &Path, new: &Path) -> io::Result<()> {
     let directory = match File::open(run) {
         // It has ended meanwhile.
@@ -159,17 +178,17 @@ fn add_mount(run: &Path, old: &Path, new: &Path) -> io::Result<()> {
     let mut mounts =
         decode(&fs::read(&at)?).map_err(|error| io::Error::other(error.to_string()))?;
     let slots = |path: &Path| ("slots".to_owned(), path.as_os_str().as_bytes().to_vec());
-    let Some(mut mount) = mounts
-        .iter()
-        .find(|mount| mount.options.contains(&slots(old)))
-        .cloned()
-    else {
+    let of_old = |mount: &&Mount| mount.options.contains(&slots(old));
+    let mut further: Vec<Mount> = mounts.iter().filter(of_old).cloned().collect();
+    if further.is_empty() {
         return Err(io::ErrorKind::NotFound.into());
-    };
-    for option in mount.options.iter_mut().filter(|(name, _)| name == "slots") {
-        *option = slots(new);
     }
-    mounts.push(mount);
+    for option in further.iter_mut().flat_map(|mount| &mut mount.options) {
+        if option.0 == "slots" {
+            *option = slots(new);
+        }
+    }
+    mounts.append(&mut further);
     let mounts = encode(&mounts);
     fs::write(&made, &mounts)?;
     fs::set_permissions(&made, Permissions::from_mode(fs::metadata(&at)?.mode()))?;
@@ -196,7 +215,6 @@ fn inherited(lock: &Path, mounts: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use culvert::mount::Mount;
 
     #[test]
     fn the_variable_of_a_server_is_that_of_the_next_one() {
@@ -214,17 +232,19 @@ mod tests {
     fn a_run_gets_a_further_mount_at_the_same_target() {
         let run = std::env::temp_dir().join(format!("culvert-again-{}", std::process::id()));
         fs::create_dir_all(&run).unwrap();
-        let mount = |slots: &str| Mount {
+        let at = |target: &str, slots: &str| Mount {
             driver: "fuse".into(),
             source: b"x".to_vec(),
-            target: b"/mnt".to_vec(),
+            target: target.into(),
             options: vec![
                 ("slots".into(), slots.as_bytes().to_vec()),
                 ("ro".into(), Vec::new()),
             ],
             branches: Vec::new(),
         };
-        let mounts = encode(&[mount("/other"), mount("/old")]);
+        let mount = |slots: &str| at("/mnt", slots);
+        let before = [mount("/other"), mount("/old"), at("/second", "/old")];
+        let mounts = encode(&before);
         fs::write(run.join(MOUNTS), &mounts).unwrap();
         let state = State {
             directory: (1, 2),
@@ -235,7 +255,8 @@ mod tests {
         fs::write(run.join(LOCK), state.encode()).unwrap();
         add_mount(&run, Path::new("/old"), Path::new("/new")).unwrap();
         let found = decode(&fs::read(run.join(MOUNTS)).unwrap()).unwrap();
-        assert_eq!(found, [mount("/other"), mount("/old"), mount("/new")]);
+        assert_eq!(found[..3], before);
+        assert_eq!(found[3..], [mount("/new"), at("/second", "/new")]);
         let content = fs::read(run.join(LOCK)).unwrap();
         let mounts = &encode(&found)[..];
         assert_eq!(State::decode(&content), Some(State { mounts, ..state }));

@@ -10,7 +10,7 @@ use super::{
     left::{self, caller},
     lines::Lines,
     shared::{self, JOINED, User},
-    start::Job,
+    start::{Job, Restarts},
     terminal::{self, Question},
 };
 use crate::failure::{Failure, reason, shown};
@@ -47,6 +47,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// again.
 const SOON: Duration = Duration::from_secs(10);
 const HASTY: u32 = 5;
+/// How often a server is started again in all: what is left of each that has died stays until its
+/// runs end.
+const MOST: u32 = 32;
 
 unsafe extern "C" {
     /// fork(2) of the C library, which keeps its own books right.
@@ -247,8 +250,8 @@ impl<'a> Guardian<'a> {
                     let what = format!("culvert: {} of {}", self.name(), shown(&self.job.target));
                     let ends = format!("{what} {how}; its files cannot be used any more");
                     let _ = writeln!(io::stderr(), "{}", self.told(&ends));
-                    if let Some(hasty) = self.job.restart {
-                        let told = match start_again(self.job, hasty, ready) {
+                    if let Some(restarts) = self.job.restart {
+                        let told = match start_again(self.job, restarts, ready) {
                             Ok(()) => "was started again, for programs that start now".into(),
                             Err(why) => format!("was not started again: {why}"),
                         };
@@ -356,14 +359,16 @@ impl<'a> Guardian<'a> {
 }
 
 /// Starts the server of `job` again, which was ready at `ready`, unless it dies again and again.
-fn start_again(job: &Job, hasty: u32, ready: Instant) -> Result<(), String> {
+fn start_again(job: &Job, before: Restarts, ready: Instant) -> Result<(), String> {
     let hasty = match ready.elapsed() < SOON {
-        true => hasty + 1,
+        true => before.hasty + 1,
         false => 0,
     };
-    match hasty > HASTY {
-        true => Err(format!("it has died soon {hasty} times")),
-        false => again::start(job, hasty),
+    let all = before.all + 1;
+    match () {
+        () if hasty > HASTY => Err(format!("it has died soon {hasty} times")),
+        () if all > MOST => Err(format!("it was started again {MOST} times before")),
+        () => again::start(job, Restarts { hasty, all }),
     }
 }
 

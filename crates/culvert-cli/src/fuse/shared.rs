@@ -190,9 +190,20 @@ impl Entry {
 
     /// The directory of the mount, if it is `identity` and serves.
     pub fn serving(&self, identity: &Identity) -> Option<PathBuf> {
-        let (directory, of) = self.content()?;
+        let (_, of) = self.content()?;
+        self.served().filter(|_| of == identity.0)
+    }
+
+    /// The directory of the mount, if it serves.
+    pub fn served(&self) -> Option<PathBuf> {
+        let (directory, _) = self.content()?;
         let opened = trusted(&directory, trust::user()).ok()?;
-        (of == identity.0 && is_guarded(&opened) && serves(&opened)).then_some(directory)
+        (is_guarded(&opened) && serves(&opened)).then_some(directory)
+    }
+
+    /// Whether it names `directory`.
+    pub fn names(&self, directory: &Path) -> bool {
+        self.content().is_some_and(|(named, _)| named == directory)
     }
 
     /// Ends the server of the mount, if its guardian was killed: of two, one would not know what the

@@ -34,6 +34,15 @@ const START_TIMEOUT: u64 = 30;
 /// What a server has said of its mount that its clients must know.
 const OF_CLIENTS: [&str; 4] = ["default_permissions", "max_read", "ro", "rw"];
 
+/// How often a server was started again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Restarts {
+    /// In a row, each time soon after its start.
+    pub hasty: u32,
+    /// In all.
+    pub all: u32,
+}
+
 /// What a guardian is told on its command line.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -47,8 +56,8 @@ pub struct Job {
     pub target: OsString,
     /// How long the server may take to answer INIT.
     pub start_timeout: Duration,
-    /// It is started again when it dies: how often it has died soon before.
-    pub restart: Option<u32>,
+    /// It is started again when it dies: how often it was before.
+    pub restart: Option<Restarts>,
     /// The server and its arguments.
     pub command: Vec<OsString>,
 }
@@ -63,7 +72,9 @@ impl Job {
             self.target.clone(),
             self.start_timeout.as_millis().to_string().into(),
             self.restart
-                .map_or_else(String::new, |hasty| hasty.to_string())
+                .map_or_else(String::new, |Restarts { hasty, all }| {
+                    format!("{hasty} {all}")
+                })
                 .into(),
         ];
         own.into_iter().chain(self.command.clone()).collect()
@@ -82,7 +93,10 @@ impl Job {
             mount: mount.into(),
             target,
             start_timeout: Duration::from_millis(time.to_str()?.parse().ok()?),
-            restart: restart.to_str()?.parse().ok(),
+            restart: restart.to_str()?.split_once(' ').and_then(|(hasty, all)| {
+                let (hasty, all) = (hasty.parse().ok()?, all.parse().ok()?);
+                Some(Restarts { hasty, all })
+            }),
             command,
         })
     }
@@ -197,7 +211,7 @@ fn prepare(
         mount: place.path.clone(),
         target: path(&mount.target).into(),
         start_timeout: own.start_timeout,
-        restart: own.restart.then_some(0),
+        restart: own.restart.then(Restarts::default),
         command: words,
     })
 }
@@ -426,7 +440,7 @@ mod tests {
             mount: "/mount".into(),
             target: "/mnt".into(),
             start_timeout: Duration::from_secs(3),
-            restart: Some(2),
+            restart: Some(Restarts { hasty: 2, all: 7 }),
             command: vec!["a".into(), "b".into()],
         };
         let back = Job::parse(job.words()).unwrap();

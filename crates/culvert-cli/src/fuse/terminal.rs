@@ -95,6 +95,8 @@ impl Drop for Question {
             signal_group(self.run, SIGCONT);
         }
         let _ = setsid();
+        // Who has asked just before is stopped, and gets EIO now.
+        signal_group(self.server, SIGCONT);
     }
 }
 
