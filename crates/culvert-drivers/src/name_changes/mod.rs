@@ -296,7 +296,7 @@ mod tests {
         assert!(names.change().is_now(b"any", after));
     }
 
-    /// Who has seen the dead one's turn, and is late, does not take it from the next one of its slot.
+    /// Who has seen the dead one's turn, and is late, does not take it from its slot's next one.
     #[test]
     fn a_slot_that_is_used_again_is_another_turn() {
         let file = File::new("again");

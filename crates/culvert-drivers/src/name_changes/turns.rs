@@ -20,8 +20,8 @@ use culvert_sys::{fs, process, sync};
 const WAITERS: u32 = 1 << 31;
 /// Somebody has slept on the word in vain: who comes fresh does not overtake.
 const STARVING: u32 = 1 << 30;
-/// Another one each time that a slot's next process takes what an earlier one has left: who has found
-/// the earlier one dead finds another word.
+/// Another one each time that a slot's next process takes what an earlier one has left: who has
+/// found the earlier one dead finds another word.
 const AGAIN: u32 = 1 << 29;
 /// Whose turn it is: 0, or a slot.
 const OWNER: u32 = AGAIN - 1;
