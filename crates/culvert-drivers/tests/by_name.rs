@@ -33,6 +33,16 @@ const ALLOWED: &[(&str, &str)] = &[
     ("culvert-cli/src/arguments/mod.rs", "the command plfs"),
     ("culvert-cli/src/words.rs", "the command plfs"),
     (
+        "culvert-cli/src/sync.rs",
+        "the synchronisation service is that of plfs",
+    ),
+    ("culvert-cli/src/config.rs", "the name of libfuse's package"),
+    (
+        "culvert-fuse/src/mounting.rs",
+        "the kernel's types of FUSE mounts",
+    ),
+    ("culvert-fuse/src/threads.rs", "the name of threads"),
+    (
         "culvert-preload/src/fuse_server/mounting.rs",
         "the kernel's types of FUSE mounts",
     ),

@@ -2,7 +2,7 @@
 //! libc.
 
 use alloc::vec::Vec;
-use culvert_sys::{Errno, OwnedFd, fd::CWD, flags::OFlags, fs, memory};
+use culvert_sys::{Errno, OwnedFd, PAGE64, fd::CWD, flags::OFlags, fs, memory};
 
 /// A line of `/proc/self/maps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,22 +144,27 @@ impl MapsFile {
     }
 
     /// Appends `mapping`, what lies before it down to the beginning of its file, and what lies
-    /// behind it, as far as there are no gaps and no other files.
+    /// behind it, as far as there are no other files between and before it no gaps of more than a
+    /// page, which lld leaves between segments.
     fn neighbours(&self, mapping: &Mapping, all: &mut Vec<Mapping>) {
         const MOST: usize = 16;
         let same = |other: &Mapping| other.file == mapping.file;
         all.push(*mapping);
         let mut first = *mapping;
         for _ in 0..MOST {
-            match self.query(first.start.wrapping_sub(1), 0) {
-                Ok(before) if same(&before) && first.offset != 0 => first = before,
+            if first.offset == 0 {
+                break;
+            }
+            let at = |gap| self.query(first.start.wrapping_sub(1 + gap), 0);
+            match at(0).or_else(|_| at(PAGE64)) {
+                Ok(before) if same(&before) => first = before,
                 _ => break,
             }
             all.push(first);
         }
         let mut last = *mapping;
         for _ in 0..MOST {
-            match self.query(last.end, 0) {
+            match self.query(last.end, COVERING_OR_NEXT) {
                 Ok(behind) if same(&behind) && behind.offset != 0 => last = behind,
                 _ => break,
             }

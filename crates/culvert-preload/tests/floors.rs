@@ -16,6 +16,7 @@ const FLOORS: [(&str, &[&str]); 4] = [
             "internal",
             "holders node_locks",
             "records",
+            "state",
             "joining",
         ],
     ),

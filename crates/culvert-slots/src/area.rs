@@ -158,7 +158,8 @@ const TABLE: usize = size_of::<Slot>() * SLOTS;
 const WORDS: usize = 1 << 18;
 const WORDS_AT: usize = HEADER + TABLE.next_multiple_of(PAGE);
 const OPENS_AT: usize = WORDS_AT + size_of::<[AtomicU64; WORDS]>();
-const PAYLOADS: usize = OPENS_AT + size_of::<Entries>();
+/// Where the payloads begin.
+pub(crate) const PAYLOADS: usize = OPENS_AT + size_of::<Entries>();
 const CACHE_AT: usize = PAYLOADS + SLOTS * LARGEST;
 /// The most pages that clients may cache: 64 MiB.
 const MOST_CACHED: usize = 1 << 14;

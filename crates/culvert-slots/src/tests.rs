@@ -318,7 +318,7 @@ fn a_payload_without_memory_is_an_error() {
         .open(place.0.join("area"));
     let area = area.unwrap();
     let size = area.metadata().unwrap().len();
-    area.set_len(size - (SLOTS * LARGEST) as u64).unwrap();
+    area.set_len(crate::area::PAYLOADS as u64).unwrap();
     let send = || client.send(caller(), FORGET, 1, &[0; 8]);
     assert_eq!(send(), Err(Errno::ENOSPC));
     assert_eq!(ask(&client, &mut 1), Err(Errno::ENOSPC));

@@ -94,6 +94,7 @@ fn a_path_below_a_layer_costs_few_calls() {
     let log = ["BASE/source", "layer=log,log.file=BASE/log,log.data=no"];
     let owners = ["BASE/source", "layer=bind,bind.xattr-none"];
     let union = [UNION, "type=union,category.create=ff"];
+    let mut wrong = Vec::new();
     for (name, [sources, options], operation, want) in [
         ("stat", layer, "os.stat(path)", "statx statx"),
         (
@@ -151,7 +152,7 @@ fn a_path_below_a_layer_costs_few_calls() {
             "union-chmod",
             union,
             "os.chmod(path, 0o600)",
-            "statx statx statx statx fchmodat2 statx",
+            "statx statx statx statx statx fchmodat2 statx",
         ),
         (
             "union-open",
@@ -188,9 +189,12 @@ mark()"
         if let Some(calls) = traced_on(&name, sources, options, &script) {
             // Old kernels and the tracer's older tables have no name for fchmodat2.
             let calls = calls.join(" ").replace("syscall_0x1c4", "fchmodat2");
-            assert_eq!(calls, want, "{name}");
+            if calls != want {
+                wrong.push(format!("{name}: {calls}, not {want}"));
+            }
         }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// What a program asks that inherited the descriptor, or got it through a socket, is the layer's
