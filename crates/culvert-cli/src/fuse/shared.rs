@@ -72,6 +72,9 @@ impl Identity {
         let mut parts = vec![
             mount.driver.as_bytes().to_vec(),
             name.unwrap_or_default().to_vec(),
+            // The command of a host of ours does not say what it serves.
+            mount.source.clone(),
+            encode(&mount.branches),
         ];
         parts.extend(command.iter().map(|word| word.as_bytes().to_vec()));
         // The order of options, too: servers take the last of two.
@@ -395,7 +398,8 @@ mod tests {
     }
 
     fn identity(mount: &Mount, name: Option<&[u8]>) -> Option<Vec<u8>> {
-        let command = ["/bin/x".into(), mount.source.clone()].map(|word| path(&word).into());
+        // As of a host of ours, which does not name the source.
+        let command = ["/bin/x", "run-host"].map(OsString::from);
         Identity::of(mount, name, &command, &Inherited::default()).map(|identity| identity.0)
     }
 
@@ -415,6 +419,12 @@ mod tests {
         ] {
             assert_ne!(identity(&one, None), identity(&other, None), "{other:?}");
         }
+        let branched = |source| Mount {
+            branches: vec![mount(source, &[])],
+            ..one.clone()
+        };
+        let other = branched("/two");
+        assert_ne!(identity(&branched("/one"), None), identity(&other, None));
         assert_ne!(identity(&one, None), identity(&one, Some(b"name")));
         assert!(identity(&mount("", &[]), None).is_none());
         assert!(identity(&mount("", &[]), Some(b"name")).is_some());

@@ -70,6 +70,28 @@ print(os.pread(fd, 10, 0).decode(), end=\"\")'";
     place.prints("type=passthrough,source={}/source", script, "hello\n");
 }
 
+/// Beside each other, in runs of one user.
+#[test]
+fn hosts_of_other_sources_are_others() {
+    let (place, other) = (Place::new("one-source"), Place::new("other-source"));
+    fs::write(other.base.join("source/file"), "other\n").expect("ours");
+    let culvert = world().culvert.display();
+    let run = |place: &Place| {
+        format!(
+            "{culvert} run --mount type=passthrough,source={base}/source,target={base}/target,\
+             place=host -- bash -c",
+            base = place.base.display()
+        )
+    };
+    let (first, second) = (place.base.display(), other.base.display());
+    let done = shell(&format!(
+        "{} 'cat {first}/target/file; {} \"cat {second}/target/file\"; cat {first}/target/file'",
+        run(&place),
+        run(&other),
+    ));
+    assert_eq!(done.text(), "hello\nother\nhello\n", "{}", done.report());
+}
+
 #[test]
 fn every_driver_and_layer_runs_in_a_host() {
     let place = Place::new("drivers");
