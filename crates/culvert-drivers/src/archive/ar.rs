@@ -85,11 +85,7 @@ impl<'t> Scanner<'t> {
 
     fn damage(&mut self, what: String) -> Result<()> {
         self.state = State::Ended;
-        if self.tolerant {
-            self.tree.warnings.add(b"", what);
-            return Ok(());
-        }
-        Err(Error::because(Errno::EIO, what))
+        self.tree.damaged(what, self.tolerant)
     }
 
     /// Waits for `left` bytes of a member of `size`.

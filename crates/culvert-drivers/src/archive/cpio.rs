@@ -7,7 +7,7 @@ use super::scan::{Scan, Want};
 use super::tree::{TARGET_MAX, Tree};
 use super::warning::printable;
 use alloc::{collections::BTreeMap, format, string::String, vec, vec::Vec};
-use culvert::{Errno, Error, FileKind, Result, Timespec};
+use culvert::{FileKind, Result, Timespec};
 
 /// Longest name with its NUL that is read; programs use `PATH_MAX`.
 const NAME_MOST: usize = 16 << 10;
@@ -195,11 +195,7 @@ impl<'t> Scanner<'t> {
 
     fn damage(&mut self, what: String) -> Result<()> {
         self.state = State::Ended;
-        if self.tolerant {
-            self.tree.warnings.add(b"", what);
-            return Ok(());
-        }
-        Err(Error::because(Errno::EIO, what))
+        self.tree.damaged(what, self.tolerant)
     }
 
     fn data(&mut self, form: Form, size: u64) {

@@ -6,10 +6,11 @@
 mod append;
 mod hostdir;
 
+use super::forks::forks;
 use super::host;
 use super::index::{Found, Index, Numbered};
 use super::layout::{self, Record};
-use super::setup::{Setup, forks};
+use super::setup::Setup;
 use super::writer::Writer;
 use super::{cut, meta};
 use crate::archive::warning::printable;

@@ -5,7 +5,7 @@ use super::layout::ACCESS;
 use super::object::{Object, access_of};
 use super::setup::{self, Setup, is_reserved};
 use super::table::{Handle, Opened, Table, collect};
-use super::{host, meta};
+use super::{forks, host, meta};
 use crate::passthrough::attributes::{Target, attributes, change};
 use crate::passthrough::kernel;
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
@@ -434,7 +434,7 @@ impl PathFileSystem for PlfsFs {
     }
 
     fn forked(&self, shared_descriptors: bool) {
-        setup::forked();
+        forks::forked();
         if shared_descriptors {
             return;
         }

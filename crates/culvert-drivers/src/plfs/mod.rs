@@ -13,6 +13,7 @@ mod changes;
 mod container;
 mod cut;
 mod filesystem;
+mod forks;
 mod host;
 pub mod index;
 pub mod layout;

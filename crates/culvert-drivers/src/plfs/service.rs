@@ -1,9 +1,9 @@
 //! The connection to the synchronisation service, which says where this process appends.
 //!
 //! Nothing depends on it: where there is no service, or it does not answer, appends exclude each
-//! other by locks, as without one ([`super::container`]).
+//! other by locks, as without one (`container.rs`).
 
-use super::setup::forks;
+use super::forks::forks;
 use crate::{Keeper, KeptFd, OwnedFd};
 use alloc::vec::Vec;
 use culvert::Errno;

@@ -100,20 +100,6 @@ pub fn is_reserved(path: &[u8]) -> bool {
     path.split(|&byte| byte == b'/').any(own)
 }
 
-/// How often this process, or an ancestor, was made by fork: what was opened before belongs to the
-/// parent.
-static FORKS: AtomicU32 = AtomicU32::new(0);
-
-/// See [`FORKS`].
-pub fn forks() -> u32 {
-    FORKS.load(SeqCst)
-}
-
-/// This process is the child.
-pub fn forked() {
-    FORKS.fetch_add(1, SeqCst);
-}
-
 /// Numbers for names of what is being made.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 

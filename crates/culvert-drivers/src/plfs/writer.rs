@@ -5,8 +5,9 @@
 //! are. With `index=lazy` records wait, as in PLFS itself, which saves a system call for each write
 //! and loses them with the process.
 
+use super::forks::forks;
 use super::layout::{self, Meta, Record};
-use super::setup::{Setup, forks};
+use super::setup::Setup;
 use super::{host, meta};
 use crate::KeptFd;
 use alloc::{format, vec::Vec};

@@ -141,11 +141,7 @@ impl<'t> Scanner<'t> {
 
     fn damage(&mut self, what: String) -> Result<()> {
         self.state = ScanState::Ended;
-        if self.tolerant {
-            self.tree.warnings.add(b"", what);
-            return Ok(());
-        }
-        Err(Error::because(Errno::EIO, what))
+        self.tree.damaged(what, self.tolerant)
     }
 
     fn warn(&mut self, member: &[u8], text: impl Into<Cow<'static, str>>) {

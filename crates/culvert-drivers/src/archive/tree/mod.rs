@@ -8,7 +8,7 @@ mod seal;
 use super::bytes::put_string;
 use super::format::{self, EntryRecord, NONE, NodeRecord};
 use super::warning::Warnings;
-use alloc::{vec, vec::Vec};
+use alloc::{string::String, vec, vec::Vec};
 use culvert::{Errno, Error, FileKind, Result, Timespec};
 
 /// Longest name of a directory entry, bytes (`NAME_MAX`).
@@ -120,6 +120,16 @@ impl Tree {
             put_string(&mut self.xattrs, value);
         }
         at
+    }
+
+    /// The archive is damaged, and nothing behind that can be read: `EIO`, for who is `tolerant` a
+    /// warning.
+    pub fn damaged(&mut self, what: String, tolerant: bool) -> Result<()> {
+        if tolerant {
+            self.warnings.add(b"", what);
+            return Ok(());
+        }
+        Err(Error::because(Errno::EIO, what))
     }
 
     /// How many members there are so far.

@@ -9,8 +9,8 @@
 
 use super::{Container, State};
 use crate::passthrough::kernel;
+use crate::plfs::forks::forks;
 use crate::plfs::service::{Connection, Service};
-use crate::plfs::setup::forks;
 use crate::plfs::{host, layout};
 use culvert::{Errno, Result};
 use culvert_sync_wire::{Answer, Ask, FileId, Request};
