@@ -8,6 +8,7 @@ use crate::held::Held;
 use crate::identity::Identity;
 use crate::processor::{LOOK, cycles, processor};
 use crate::server::{has_reply, is_release};
+use crate::steps::{Step, at};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -20,6 +21,10 @@ use culvert_sys::{AsFd, BorrowedFd, Errno, OwnedFd, fs, process};
 /// How long a wait goes on before what should have ended it is looked at again: whether the server
 /// lives, and whether somebody has taken the bell's byte and not the request. Nanoseconds.
 pub(crate) const TICK: u32 = 900_000_000;
+
+/// How many such waits the guardian has for slots of the dead that say what is open; then whoever
+/// finds no slot frees these, too.
+const PATIENCE: u32 = 10;
 
 /// How many requests go without such looks after one that they were in vain for, at first and at
 /// most.
@@ -79,7 +84,9 @@ impl Drop for Claim<'_> {
             return;
         }
         slot.word.store(self.word.0, Release);
+        at(Step::Emptied);
         let freed = slot.owner.compare_exchange(own, nobody, SeqCst, Relaxed);
+        at(Step::Freed);
         if freed.is_ok() {
             tell_free(self.area.header());
         }
@@ -213,9 +220,11 @@ impl<H: Held> Client<H> {
                 }
                 let claimed = slot.owner.compare_exchange(0, own.0, SeqCst, Relaxed);
                 claimed.is_ok().then(|| {
+                    at(Step::Owned);
                     self.first.store(index as u32, Relaxed);
                     let word = Word(slot.word.load(Relaxed)).next();
                     slot.word.store(word.0, Relaxed);
+                    at(Step::Claimed);
                     let area = &self.area;
                     Claim {
                         area,
@@ -230,6 +239,7 @@ impl<H: Held> Client<H> {
     /// A free slot; waits for one.
     fn claim(&self, own: Identity) -> Result<Claim<'_>, Errno> {
         let header = self.area.header();
+        let mut ticks = 0;
         loop {
             if let Some(claim) = self.try_claim(own) {
                 return Ok(claim);
@@ -252,9 +262,11 @@ impl<H: Held> Client<H> {
                 return Err(Errno::EINTR);
             }
             if waited == Err(Errno::ETIMEDOUT) && own.judges() {
-                let interrupts = self.area.free_of_the_dead(|owner| owner.is_gone());
-                if interrupts > 0 {
-                    self.ring_times(interrupts);
+                ticks += 1;
+                let spares = ticks < PATIENCE;
+                let rings = self.area.free_of_the_dead(spares, Identity::is_gone);
+                if rings > 0 {
+                    self.ring_times(rings);
                 }
             }
         }
@@ -306,6 +318,7 @@ impl<H: Held> Client<H> {
         self.post(&claim, opcode, node, length, caller.pid);
         if let Some(handle) = handle {
             note_closed(self.area.opens(), claim.own, node, handle);
+            at(Step::Closed);
         }
         if !self.look(&claim) {
             match self.wait(&claim, handle.is_none()) {
@@ -317,6 +330,7 @@ impl<H: Held> Client<H> {
             }
         }
         self.replied.store(cycles(), Relaxed);
+        at(Step::Seen);
         let slot = claim.slot();
         match slot.error.load(Relaxed) {
             0 => take(
@@ -344,8 +358,11 @@ impl<H: Held> Client<H> {
         let pause = cycles().wrapping_sub(self.replied.load(Relaxed));
         slot.pause
             .store(u32::try_from(pause).unwrap_or(u32::MAX), Relaxed);
+        at(Step::Filled);
         slot.word.store(claim.word.to(State::Posted).0, Release);
+        at(Step::Posted);
         mark(&self.area.header().posted, claim.index);
+        at(Step::Marked);
     }
 
     /// Looks for the reply for a moment, where the server looks for the request: whether it is there.
@@ -389,6 +406,7 @@ impl<H: Held> Client<H> {
     fn wait(&self, claim: &Claim<'_>, may_be_taken_back: bool) -> Result<(), Errno> {
         let slot = claim.slot();
         let mut interrupted = false;
+        at(Step::Rung);
         loop {
             let seen = Word(slot.word.load(Acquire));
             if seen.count() != claim.word.count() {
@@ -408,6 +426,7 @@ impl<H: Held> Client<H> {
                 }
             }
             slot.sleeps.store(1, SeqCst);
+            at(Step::Sleeps);
             let waited = match interrupted || !self.is_interrupted() {
                 true => shared_wait_outside(&slot.word, seen.0, TICK),
                 false => Err(Errno::EINTR),
@@ -466,11 +485,13 @@ impl<H: Held> Client<H> {
     /// second here frees it.
     fn leave(&self, claim: Claim<'_>, opcode: u32) {
         let slot = claim.slot();
-        slot.owner.store(Identity::ORPHAN.0, SeqCst);
+        let count = claim.word.count();
+        slot.owner.store(Identity::orphan(count).0, SeqCst);
+        at(Step::Left);
         let word = Word(slot.word.load(SeqCst));
         let is_over = matches!(word.state(), Some(State::Free | State::Done));
-        if is_over && word.count() == claim.word.count() {
-            self.area.free_orphan(claim.index);
+        if is_over && word.count() == count {
+            self.area.free_orphan(claim.index, count);
         } else if has_reply(opcode) {
             let mut pending = self.pending.lock();
             pending.retain(|(index, word)| self.is_pending(*index, *word).is_some());
@@ -540,11 +561,13 @@ impl<H: Held> Channel for Client<H> {
         self.area.payload(claim.index, body.len()).write(0, body);
         self.post(&claim, opcode, node, body.len(), caller.pid);
         self.ring();
+        at(Step::Rung);
         if is_release(opcode) {
             let handle = body
                 .first_chunk()
                 .map_or(0, |word| u64::from_ne_bytes(*word));
             note_closed(self.area.opens(), own, node, handle);
+            at(Step::Closed);
         }
         self.leave(claim, opcode);
         Ok(())
@@ -604,20 +627,55 @@ impl<H: Held> Channel for Client<H> {
     }
 }
 
+impl Slot {
+    /// `owner` does not want its reply any more, and who claims the slot next, and is killed at once,
+    /// has not asked for it.
+    pub(crate) fn empty(&self, owner: Identity) {
+        // In this order: a word with its count is one owner's.
+        let word = Word(self.word.load(SeqCst));
+        if word.state() == Some(State::Done) && self.owner.load(SeqCst) == owner.0 {
+            let free = word.to(State::Free).0;
+            let _ = self.word.compare_exchange(word.0, free, SeqCst, SeqCst);
+        }
+    }
+}
+
 impl Area {
     /// Frees slots whose owner `is_gone`, but for those that the server has in hand, which are freed
-    /// when their reply comes, and of which an INTERRUPT is asked for: how many, each of which wants
-    /// a byte of the bell.
-    pub(crate) fn free_of_the_dead(&self, is_gone: impl Fn(Identity) -> bool) -> usize {
-        let mut interrupts = 0;
+    /// when their reply comes, and of which an INTERRUPT is asked for; what needs no reply is carried
+    /// out: how many, each of which wants a byte of the bell. With `spares` all that says, or may say
+    /// soon, what is open or was closed is left to the guardian.
+    pub(crate) fn free_of_the_dead(
+        &self,
+        spares: bool,
+        is_gone: impl Fn(Identity) -> bool,
+    ) -> usize {
+        let mut rings = 0;
+        self.free_orphans();
         for index in 0..SLOTS {
             let slot = self.slot(index);
             let owner = slot.owner.load(SeqCst);
             if owner == 0 || !is_gone(Identity(owner)) {
                 continue;
             }
+            let opcode = slot.opcode.load(Relaxed);
+            let is_carried_out = is_release(opcode) || !has_reply(opcode);
+            let word = Word(slot.word.load(SeqCst));
+            // Of what nobody has asked for yet there is only the claim.
+            let taken_back = word.state() == Some(State::Posted) && !is_carried_out && {
+                let free = word.to(State::Free).0;
+                let taken_back = slot.word.compare_exchange(word.0, free, SeqCst, SeqCst);
+                taken_back.is_ok()
+            };
+            let is_asked = matches!(
+                word.state(),
+                Some(State::Posted | State::Taken | State::Done)
+            );
+            if spares && is_asked && !taken_back {
+                continue;
+            }
             // From here on no client's: whoever is second finds another owner.
-            let orphan = Identity::ORPHAN.0;
+            let orphan = Identity::orphan(word.count()).0;
             if slot
                 .owner
                 .compare_exchange(owner, orphan, SeqCst, Relaxed)
@@ -625,32 +683,49 @@ impl Area {
             {
                 continue;
             }
-            let word = Word(slot.word.load(SeqCst));
-            if word.state() == Some(State::Posted) {
-                let free = word.to(State::Free).0;
-                let _ = slot.word.compare_exchange(word.0, free, SeqCst, SeqCst);
-            }
             match Word(slot.word.load(SeqCst)).state() {
                 Some(State::Taken) => {
                     slot.interrupt.store(word.count(), Release);
                     mark(&self.header().interrupts, index);
-                    interrupts += 1;
+                    rings += 1;
                 }
-                _ => self.free_orphan(index),
+                Some(State::Posted) => {
+                    mark(&self.header().posted, index);
+                    rings += 1;
+                }
+                _ => self.free_orphan(index, word.count()),
             }
         }
-        interrupts
+        rings
     }
 
-    /// Frees a slot that nobody waits for, unless another has done so.
-    pub(crate) fn free_orphan(&self, index: usize) {
-        let (orphan, nobody) = (Identity::ORPHAN.0, Identity::NOBODY.0);
-        let owner = &self.slot(index).owner;
-        if owner
-            .compare_exchange(orphan, nobody, SeqCst, Relaxed)
-            .is_ok()
-        {
+    /// Frees a slot whose request `count` is over, if nobody waits for that, and nobody has freed it.
+    pub(crate) fn free_orphan(&self, index: usize, count: u32) {
+        let (orphan, nobody) = (Identity::orphan(count), Identity::NOBODY);
+        let slot = self.slot(index);
+        if slot.owner.load(SeqCst) != orphan.0 {
+            return;
+        }
+        slot.empty(orphan);
+        let freed = slot
+            .owner
+            .compare_exchange(orphan.0, nobody.0, SeqCst, Relaxed);
+        if freed.is_ok() {
             tell_free(self.header());
+        }
+    }
+
+    /// Frees slots whose requests are over, and that nobody waits for. Who frees them else is killed
+    /// before that now and then.
+    pub fn free_orphans(&self) {
+        for index in 0..SLOTS {
+            let slot = self.slot(index);
+            let owner = Identity(slot.owner.load(SeqCst));
+            let word = Word(slot.word.load(SeqCst));
+            let is_over = !matches!(word.state(), Some(State::Posted | State::Taken));
+            if owner == Identity::orphan(word.count()) && is_over {
+                self.free_orphan(index, word.count());
+            }
         }
     }
 
@@ -680,9 +755,9 @@ impl Area {
     /// The slots of the process that has told the guardian `identity` are freed, if it is gone, which
     /// is known of no process of another PID namespace. `bell` is rung for INTERRUPTs.
     pub fn died(&self, identity: u64, bell: impl AsFd) {
-        let interrupts = self.free_of_the_dead(|owner| owner.0 == identity && owner.is_gone());
-        if interrupts > 0 {
-            let _ = fs::write(bell, &[0; SLOTS][..interrupts]);
+        let rings = self.free_of_the_dead(false, |owner| owner.0 == identity && owner.is_gone());
+        if rings > 0 {
+            let _ = fs::write(bell, &[0; SLOTS][..rings]);
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::channel::OpenFile;
 use crate::identity::Identity;
+use crate::steps::{Step, at};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 /// How many files are written down; what is more stays open at the server when its process is killed.
@@ -38,6 +39,7 @@ impl Entry {
 
     pub fn clear(&self, owner: Identity) {
         self.what.store(0, Release);
+        at(Step::Clearing);
         let _ = self
             .owner
             .compare_exchange(owner.0, Identity::NOBODY.0, SeqCst, Relaxed);
@@ -60,13 +62,15 @@ pub(crate) fn note_open(opens: &Entries, own: Identity, file: &OpenFile) {
         let claimed = owner.compare_exchange(0, own.0, SeqCst, Relaxed);
         claimed.is_ok()
     };
-    if let Some(at) = places(file.node, file.handle).find(claims) {
-        let entry = &opens[at];
+    if let Some(place) = places(file.node, file.handle).find(claims) {
+        let entry = &opens[place];
+        at(Step::Noting);
         entry.node.store(file.node, Relaxed);
         entry.handle.store(file.handle, Relaxed);
         let kind = if file.is_directory { DIRECTORY } else { 0 };
         let what = THERE | kind | u64::from(file.flags);
         entry.what.store(what, Release);
+        at(Step::Noted);
     }
 }
 

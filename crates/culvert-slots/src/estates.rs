@@ -38,7 +38,7 @@ impl<H: Held> Client<H> {
                 Word(slot.word.load(SeqCst)).state(),
                 Some(State::Posted | State::Taken)
             );
-            asked && (owner == Identity::ORPHAN || owner == own || owner.is_gone())
+            asked && (owner.is_orphan() || owner == own || owner.is_gone())
         })
     }
 
@@ -68,22 +68,22 @@ impl<H: Held> Client<H> {
             }
             let heir = match is_asked && !stays {
                 true => own,
-                false => Identity::ORPHAN,
+                false => Identity::orphan(word.count()),
             };
             let taken_over = slot.owner.compare_exchange(dead.0, heir.0, SeqCst, SeqCst);
             if taken_over.is_err() {
                 continue;
             }
-            if heir == Identity::ORPHAN {
+            if heir.is_orphan() {
                 // It is carried out, as after `send`; whoever comes second frees it.
-                let word = Word(slot.word.load(SeqCst));
-                match word.state() {
+                let now = Word(slot.word.load(SeqCst));
+                match now.state() {
                     Some(State::Posted) => {
                         mark(&area.header().posted, index);
                         self.ring();
                     }
                     Some(State::Taken) => {}
-                    _ => area.free_orphan(index),
+                    _ => area.free_orphan(index, word.count()),
                 }
                 continue;
             }
@@ -138,7 +138,9 @@ impl<H: Held> Client<H> {
 
     /// A slot that is the caller's is nobody's.
     fn give_up(&self, index: usize, own: Identity) {
-        let owner = &self.area().slot(index).owner;
+        let slot = self.area().slot(index);
+        slot.empty(own);
+        let owner = &slot.owner;
         let given = owner.compare_exchange(own.0, Identity::NOBODY.0, SeqCst, Relaxed);
         if given.is_ok() {
             tell_free(self.area().header());

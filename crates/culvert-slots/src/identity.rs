@@ -11,6 +11,9 @@ const NUMBER: u32 = 22;
 /// The process lives in another PID namespace than the server: its number says nothing here.
 const ELSEWHERE: u64 = 1 << 63;
 
+/// The upper half of an orphan's.
+const ORPHANS: u64 = 0x7fff_ffff;
+
 /// A process, as an owner of slots is written down. 0: nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(pub u64);
@@ -18,8 +21,16 @@ pub(crate) struct Identity(pub u64);
 impl Identity {
     /// Nobody.
     pub const NOBODY: Self = Self(0);
-    /// Whoever is to free the slot when its reply comes: the one that waited for it is gone.
-    pub const ORPHAN: Self = Self(ELSEWHERE - 1);
+    /// Whoever is to free the slot when the reply to its request `count` comes: the one that waited
+    /// for it is gone. No process began so late.
+    pub const fn orphan(count: u32) -> Self {
+        Self(ORPHANS << 32 | count as u64)
+    }
+
+    /// Whether it is such a one.
+    pub const fn is_orphan(self) -> bool {
+        self.0 >> 32 == ORPHANS
+    }
 
     /// This process, in an area of the PID namespace `home`.
     pub fn own(home: u64) -> Self {
@@ -36,13 +47,13 @@ impl Identity {
 
     /// Whether it is a process whose number means something here, and that is there.
     pub fn is_here(self) -> bool {
-        self.0 & ELSEWHERE == 0 && self.number() != 0 && self != Self::ORPHAN && !self.is_gone()
+        self.0 & ELSEWHERE == 0 && self.number() != 0 && !self.is_orphan() && !self.is_gone()
     }
 
     /// Whether it is known to be gone. Of another namespace nothing is known; and who is in another
     /// one itself must not ask.
     pub fn is_gone(self) -> bool {
-        if self.0 & ELSEWHERE != 0 || self == Self::ORPHAN || self == Self::NOBODY {
+        if self.0 & ELSEWHERE != 0 || self.is_orphan() || self == Self::NOBODY {
             return false;
         }
         let number = self.number();
@@ -137,6 +148,6 @@ mod tests {
         // Another process with its number.
         let later = Identity(Identity::own(home).0 + (1 << NUMBER));
         assert!(later.is_gone());
-        assert!(!Identity::NOBODY.is_gone() && !Identity::ORPHAN.is_gone());
+        assert!(!Identity::NOBODY.is_gone() && !Identity::orphan(7).is_gone());
     }
 }

@@ -33,6 +33,7 @@ mod held;
 mod identity;
 mod processor;
 mod server;
+mod steps;
 #[cfg(test)]
 mod tests;
 

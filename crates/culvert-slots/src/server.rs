@@ -173,9 +173,7 @@ impl Reply<'_> {
         let _ = server.in_hand[index].compare_exchange(replying, 0, SeqCst, Relaxed);
         match replied {
             Ok(_) => {
-                if slot.owner.load(SeqCst) == Identity::ORPHAN.0 {
-                    server.area.free_orphan(index);
-                }
+                server.area.free_orphan(index, word.count());
                 // Who goes to sleep says so first, and looks at the word again then.
                 if slot.sleeps.load(SeqCst) != 0 {
                     shared_wake(&slot.word);
@@ -233,7 +231,7 @@ impl Server {
     pub fn is_crowded(&self) -> bool {
         let is_waited_for = |(index, word): (usize, &AtomicU32)| {
             word.load(Relaxed) != 0
-                && self.area.slot(index).owner.load(Relaxed) != Identity::ORPHAN.0
+                && !Identity(self.area.slot(index).owner.load(Relaxed)).is_orphan()
         };
         let in_hand = self.in_hand.iter().enumerate().map(is_waited_for);
         in_hand.filter(|is| *is).count() + self.posted() > 1
@@ -248,7 +246,7 @@ impl Server {
             while marked != 0 {
                 let slot = self.area.slot(at * 64 + marked.trailing_zeros() as usize);
                 let waits = has_reply(slot.opcode.load(Relaxed))
-                    && slot.owner.load(Relaxed) != Identity::ORPHAN.0;
+                    && !Identity(slot.owner.load(Relaxed)).is_orphan();
                 count += usize::from(waits);
                 marked &= marked - 1;
             }
@@ -432,7 +430,7 @@ impl Server {
         let free = taken.to(State::Free).0;
         let _ = slot.word.compare_exchange(taken.0, free, SeqCst, Relaxed);
         let _ = self.in_hand[index].compare_exchange(taken.0, 0, SeqCst, Relaxed);
-        self.area.free_orphan(index);
+        self.area.free_orphan(index, taken.count());
     }
 
     /// The right to answer request `number`. `ENOENT`: it is not in hand.

@@ -50,6 +50,7 @@ impl Heirs {
     /// thread of its own waits for what the server has in hand, where there is anything.
     pub fn died(&self, identity: u64) {
         let work = &self.0;
+        work.client.area().free_orphans();
         if !work.client.has_left(identity) {
             left::end_process(work.client.area(), identity, true);
             return;
