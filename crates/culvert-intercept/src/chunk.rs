@@ -13,7 +13,7 @@ use culvert_sys::plain::{Packed, Plain};
 
 /// The beginning of a chunk. Records, changes, traps and stubs follow, in this order.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
     /// Bytes of the whole chunk.
     size: u32,
@@ -204,6 +204,7 @@ fn put(bytes: &mut [u8], offset: usize, new: &[u8]) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     address: usize,
+    header: Header,
     /// How far above its link-time addresses the object is mapped.
     pub bias: u64,
 }
@@ -215,11 +216,15 @@ impl Chunk {
     /// # Safety
     /// The bytes can be read, and never change.
     pub unsafe fn at(address: usize, room: usize, bias: u64) -> Option<Self> {
-        let chunk = Self { address, bias };
         if room < size_of::<Header>() {
             return None;
         }
-        let header = chunk.header();
+        let header = crate::user::read::<Header>(address).ok()?;
+        let chunk = Self {
+            address,
+            header,
+            bias,
+        };
         let parts = chunk.stubs_at();
         (parts <= header.size as usize && header.size as usize <= room).then_some(chunk)
     }
@@ -229,23 +234,18 @@ impl Chunk {
         self.address
     }
 
-    fn header(&self) -> &'static Header {
-        // SAFETY: the promise of `at`.
-        unsafe { &*(self.address as *const Header) }
-    }
-
     fn changes_at(&self) -> usize {
-        let records = self.header().records as usize * SiteRecord::SIZE;
+        let records = self.header.records as usize * SiteRecord::SIZE;
         size_of::<Header>() + records.next_multiple_of(8)
     }
 
     fn stubs_at(&self) -> usize {
-        let traps = self.header().traps as usize * size_of::<Trap>();
+        let traps = self.header.traps as usize * size_of::<Trap>();
         self.traps_at() + traps
     }
 
     fn traps_at(&self) -> usize {
-        self.changes_at() + self.header().changes as usize * size_of::<Change>()
+        self.changes_at() + self.header.changes as usize * size_of::<Change>()
     }
 
     /// `count` values from `offset` on.
@@ -257,24 +257,24 @@ impl Chunk {
 
     /// The records.
     pub fn records(&self) -> &'static [SiteRecord] {
-        self.part(size_of::<Header>(), self.header().records)
+        self.part(size_of::<Header>(), self.header.records)
     }
 
     /// What is changed in the code, by address.
     pub fn changes(&self) -> &'static [Change] {
-        self.part(self.changes_at(), self.header().changes)
+        self.part(self.changes_at(), self.header.changes)
     }
 
     /// The record of the site at `address` that is `ud2` now.
     pub fn trap(&self, address: usize) -> Option<&'static SiteRecord> {
         let address = (address as u64).wrapping_sub(self.bias);
-        let traps: &[Trap] = self.part(self.traps_at(), self.header().traps);
+        let traps: &[Trap] = self.part(self.traps_at(), self.header.traps);
         let trap = traps.iter().find(|trap| trap.address == address)?;
         self.records().get(trap.record as usize)
     }
 
     /// Whether `address` lies in it.
     pub fn holds(&self, address: usize) -> bool {
-        (self.address..self.address + self.header().size as usize).contains(&address)
+        (self.address..self.address + self.header.size as usize).contains(&address)
     }
 }

@@ -49,6 +49,7 @@ pub(crate) mod interest;
 mod labels;
 pub(crate) mod mapped;
 pub mod maps;
+mod object;
 pub mod originals;
 pub mod patch;
 mod quiesce;

@@ -251,6 +251,11 @@ pub fn shared_between(start: u64, end: u64) -> Result<Vec<(Mapping, Vec<u8>)>, E
     })
 }
 
+/// All mappings, and the files' paths (without a NUL) as the kernel tells them.
+pub fn with_paths() -> Result<Vec<(Mapping, Vec<u8>)>, Errno> {
+    lines(|mapping, path| Some((mapping, Vec::from(path))))
+}
+
 /// What `each` makes of the mappings and the paths of their files.
 fn lines<T>(mut each: impl FnMut(Mapping, &[u8]) -> Option<T>) -> Result<Vec<T>, Errno> {
     const AT_ONCE: usize = 1 << 15; // the kernel gives at most a page or what it has ready

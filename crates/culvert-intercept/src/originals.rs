@@ -35,8 +35,8 @@ pub fn originals(text: &[u8]) -> Vec<Original> {
             end: code.end,
             mapped_inode: code.file.image,
             offset: code.offset,
-            device: code.file.device,
-            inode: code.file.inode,
+            device: code.file.key.device(),
+            inode: code.file.key.inode(),
             path,
         })
     });

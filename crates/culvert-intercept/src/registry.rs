@@ -2,6 +2,7 @@
 
 use crate::SiteRecord;
 use crate::chunk::{Change, Chunk};
+use crate::object::{Key, Layout};
 use crate::sites::REGION;
 use crate::user;
 use alloc::boxed::Box;
@@ -36,12 +37,10 @@ fn present() -> impl Iterator<Item = &'static Entry> {
 pub struct StandsFor {
     /// The inode of the image.
     pub image: u64,
-    /// The file's device, as `st_dev` has it.
-    pub device: u64,
-    /// The file's inode.
-    pub inode: u64,
-    /// Where the code begins in the file, and in the image.
-    pub offset: u64,
+    /// The file.
+    pub key: Key,
+    /// How its image lies.
+    pub layout: Layout,
     /// How many bytes of the object from its beginning on were mapped from the image; 0 where the
     /// code alone was.
     pub whole: u64,
@@ -75,12 +74,11 @@ pub struct OfImage {
     pub file: StandsFor,
 }
 
-/// All that is mapped from images.
-pub fn of_images() -> impl Iterator<Item = OfImage> {
-    present().filter_map(|entry| {
-        let (file, bias) = (entry.image?, entry.chunk.bias);
+impl Entry {
+    fn of_image(&self) -> Option<OfImage> {
+        let (file, bias) = (self.image?, self.chunk.bias);
         let (start, end, offset) = match file.whole {
-            0 => (entry.code.0, entry.code.1, file.offset),
+            0 => (self.code.0, self.code.1, file.layout.code_offset),
             whole => (bias, bias + whole, 0),
         };
         Some(OfImage {
@@ -90,7 +88,39 @@ pub fn of_images() -> impl Iterator<Item = OfImage> {
             bias,
             file,
         })
-    })
+    }
+}
+
+/// All that is mapped from images.
+pub fn of_images() -> impl Iterator<Item = OfImage> {
+    present().filter_map(Entry::of_image)
+}
+
+/// The image, of this inode if one is given, that is mapped at `address`, or whose chunk is. Safe in
+/// signal handlers.
+pub(crate) fn image_at(address: u64, inode: Option<u64>) -> Option<OfImage> {
+    let holds = |one: &OfImage| {
+        let layout = &one.file.layout;
+        let chunk = one.bias + layout.chunk_offset..one.bias + layout.extent();
+        (one.start..one.end).contains(&address) || chunk.contains(&address)
+    };
+    let is_it = |one: &OfImage| inode.is_none_or(|inode| one.file.image == inode) && holds(one);
+    entries().filter_map(Entry::of_image).find(is_it)
+}
+
+/// What `found` was mapped from is mapped from the file `inode` now.
+pub(crate) fn mapped_anew(found: &OfImage, inode: u64) {
+    let same = |entry: &&Entry| entry.image == Some(found.file) && entry.chunk.bias == found.bias;
+    let Some(entry) = entries().find(same) else {
+        return;
+    };
+    let image = StandsFor {
+        image: inode,
+        ..found.file
+    };
+    if !entry.gone.swap(true, AcqRel) {
+        add(entry.code, entry.chunk, Some(image));
+    }
 }
 
 /// The chunks of images, also of objects that are not mapped any more.

@@ -6,11 +6,15 @@
  * loop LIBRARY F   opens and closes LIBRARY 300 times; its probe() opens F
  * load LIBRARY F   maps LIBRARY as ld.so does, but for a flag, or twice in turn; its probe() opens F
  * wait LIBRARY F   says "ready", waits for a line, then opens LIBRARY, forks and executes
+ * libc F           what libc's toascii() makes of 127, and what F says
+ * stay F LIBRARY   for each line that it reads: itself, a child of fork, and one of exec say that;
+ *                  and what probe() of LIBRARY, if that is given, says of F
  * traced           a breakpoint that a debugger has put into ld.so stays
  * busy             calls libc's random() for a quarter of a second
  * attack FILE      what a process that may write nothing can do to FILE
  */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -152,6 +156,43 @@ static int waiting(const char *library, const char *file) {
     return WEXITSTATUS(status);
 }
 
+/* What libc's own code makes of 127, and what is in the file. */
+static int libc(const char *path) {
+    int (*volatile function)(int) = toascii;
+    char text[16] = "";
+    int file = open(path, O_RDONLY);
+    if (file < 0 || read(file, text, sizeof text - 1) < 0) fail(path);
+    close(file);
+    printf("%d %s", function(127), text);
+    fflush(stdout);
+    return 0;
+}
+
+static int stay(const char *self, const char *path, const char *library) {
+    char line[16];
+    int (*probe)(const char *) = NULL;
+    if (library) {
+        void *opened = dlopen(library, RTLD_NOW);
+        if (!opened) fail(library);
+        probe = (int (*)(const char *))dlsym(opened, "probe");
+    }
+    while (fgets(line, sizeof line, stdin)) {
+        int status;
+        if (probe) printf("%d ", probe(path));
+        libc(path);
+        for (int execs = 0; execs < 2; execs++) {
+            pid_t child = fork();
+            if (!child) {
+                if (!execs) _exit(libc(path));
+                execl(self, self, "libc", path, NULL);
+                _exit(9);
+            }
+            if (waitpid(child, &status, 0) != child || status) fail("a child");
+        }
+    }
+    return 0;
+}
+
 /* The end of the code of ld.so in process pid. */
 static unsigned long end_of_loader(pid_t pid) {
     char path[64], line[4096];
@@ -243,6 +284,8 @@ int main(int count, char **words) {
     if (!strcmp(what, "load")) return load(words[2], words[3]);
     if (!strcmp(what, "wait")) return waiting(words[2], words[3]);
     if (!strcmp(what, "nothing")) return 0;
+    if (!strcmp(what, "libc")) return libc(words[2]);
+    if (!strcmp(what, "stay")) return stay(words[0], words[2], words[3]);
     if (!strcmp(what, "traced")) return traced(words[0]);
     if (!strcmp(what, "busy")) {
         clock_t end = clock() + CLOCKS_PER_SEC / 4;

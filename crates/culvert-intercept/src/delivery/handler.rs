@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{
     config::config,
-    labels, registry,
+    images, labels, registry,
     signal::{
-        ASYNCHRONOUS, NEEDED, SIGILL,
+        ASYNCHRONOUS, NEEDED, SIGBUS, SIGILL,
         actions::{self, Disposition},
         bit,
         information::Information,
@@ -98,7 +98,7 @@ extern "C" fn on_signal(
 }
 
 /// A fault that is the engine's own business: in a user copy, at a `ud2` site, at a GS base that is
-/// not ours.
+/// not ours, in an image that was cut.
 fn fix_up(signal: usize, information: &Information, context: &mut Context) -> bool {
     if signal == SIGILL {
         // A site too short for a jump: go where its stub would have gone.
@@ -123,7 +123,7 @@ fn fix_up(signal: usize, information: &Information, context: &mut Context) -> bo
         context.rip = labels::foreign();
         return true;
     }
-    false
+    signal == SIGBUS && images::mend(information.address())
 }
 
 /// The block of the thread that was interrupted; `None` when it has none.

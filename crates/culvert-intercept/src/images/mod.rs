@@ -7,6 +7,7 @@
 
 mod index;
 mod layout;
+mod mend;
 mod started;
 mod store;
 
@@ -23,10 +24,11 @@ use culvert_sys::plain::Packed;
 use culvert_sys::sync::{AtomicRef, Mutex, OnceCell};
 use culvert_sys::{BorrowedFd, Errno, PAGE, PAGE64, fs, memory, nr, syscall};
 use index::{Index, Known};
-use layout::{Header, Layout};
+use layout::Header;
 
 pub use index::{Excerpt, Kind, is_full};
-pub use layout::{Key, first_page};
+pub use layout::{Key, Layout, first_page};
+pub(crate) use mend::mend;
 pub use started::Started;
 use store::Opened;
 pub use store::{Store, rehearse};
@@ -180,7 +182,7 @@ impl Images {
             if let Reserved::Chunk {
                 chunk, stands_for, ..
             } = self.take_reserved()
-                && stands_for.inode == key.inode()
+                && stands_for.key == key
                 && let Ok(header) = user::read::<Header>(chunk.address() - Header::SIZE)
             {
                 let (key, layout) = header.of();
@@ -307,7 +309,7 @@ impl Images {
         self.map_slots(layout.slots)?;
         // From the image at once: then it takes no mapping more than natively.
         let image = (layout.is_linear() && rights == PROT_READ)
-            .then(|| self.store.open(known.name()))
+            .then(|| self.store.open(known))
             .transpose()?;
         let (rights, from) = match &image {
             Some(image) => (PROT_READ | PROT_EXEC, (image.file.as_fd(), 0)),
@@ -389,7 +391,7 @@ impl Images {
         } = reserved
             && chunk.bias == bias
         {
-            if stands_for.inode != key.inode() {
+            if stands_for.key != *key {
                 return Err(Errno::ESTALE);
             }
             let mapped = || self.map_code(&self.open(known, &stands_for)?, layout, address, rights);
@@ -410,7 +412,7 @@ impl Images {
             return Ok(());
         }
         let is_reserved = reserved == Reserved::Room(room.clone());
-        let image = self.store.open(known.name()).inspect_err(|_| {
+        let image = self.store.open(known).inspect_err(|_| {
             if is_reserved {
                 // Mapped here, and nobody knows of it.
                 let _ = unmap(room.start, room.end - room.start);
@@ -424,7 +426,7 @@ impl Images {
 
     /// Opens the image to which what an object has left belongs.
     fn open(&self, known: &Known, left: &StandsFor) -> Result<Opened, Errno> {
-        let image = self.store.open(known.name())?;
+        let image = self.store.open(known)?;
         match image.inode == left.image {
             true => Ok(image),
             // What was left belongs to an image that is gone.
@@ -454,9 +456,7 @@ impl Images {
             let header: Result<Header, _> = user::read(chunk.address() - Header::SIZE);
             header.is_ok_and(|found| found.is_of(&key, &layout))
         };
-        let is_of_file = move |(_, one): &(Chunk, StandsFor)| {
-            (one.device, one.inode) == (key.device(), key.inode())
-        };
+        let is_of_file = move |(_, one): &(Chunk, StandsFor)| one.key == key;
         let left = registry::chunks_of_images().filter(is_of_file);
         left.filter(is_whole).take(TRIED)
     }
@@ -480,7 +480,7 @@ impl Images {
     /// As [`Self::replace`].
     unsafe fn replace_by(&self, key: &Key, known: &Known, bias: u64) -> Result<Kind, Errno> {
         let layout = &known.layout;
-        let image = self.store.open(known.name())?;
+        let image = self.store.open(known)?;
         let stubs = Stubs::map(self, key, layout, bias, &image, false)?;
         let code = bias + layout.code_address;
         let code_length = layout.code_length as usize;
@@ -522,9 +522,8 @@ impl StandsFor {
     fn new(key: &Key, layout: &Layout, image: &Opened, whole: u64) -> Self {
         Self {
             image: image.inode,
-            device: key.device(),
-            inode: key.inode(),
-            offset: layout.code_offset,
+            key: *key,
+            layout: *layout,
             whole,
         }
     }

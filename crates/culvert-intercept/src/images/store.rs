@@ -4,7 +4,7 @@
 //! It is the user's alone, and so are its files (mode 0400). Whoever can write here as this user
 //! could change what the user's runs execute, as he could change the runs themselves.
 
-use super::index::{self, Kind, Writer, publish};
+use super::index::{self, Kind, Known, Writer, publish};
 use super::layout::{self, Key, Layout, Planned, Reason};
 use crate::elf::Image;
 use crate::functions::Functions;
@@ -43,16 +43,16 @@ pub(super) struct Opened {
 }
 
 /// A mapped file.
-struct Bytes(Mapping);
+pub(super) struct Bytes(Mapping);
 
 impl Bytes {
-    fn of(file: BorrowedFd<'_>, size: u64) -> Option<Self> {
+    pub(super) fn of(file: BorrowedFd<'_>, size: u64) -> Option<Self> {
         Mapping::new(Of::Private(file, 0), size as usize, Protection::READ)
             .ok()
             .map(Self)
     }
 
-    fn get(&self) -> &[u8] {
+    pub(super) fn get(&self) -> &[u8] {
         // SAFETY: mapped above. Whoever shortens a library while it is loaded ends the program in
         // any case.
         unsafe { core::slice::from_raw_parts(self.0.start(), self.0.len()) }
@@ -62,19 +62,24 @@ impl Bytes {
 impl Store {
     /// Opens an image that is to be believed: a file of root's or the user's own, with one name,
     /// that nobody may write.
-    pub(super) fn open(&self, name: &[u8]) -> Result<Opened, Errno> {
-        let path = CString::new([self.directory, b"/", name].concat());
+    /// ENOENT where there is none, and for one that was cut, which is removed.
+    pub(super) fn open(&self, known: &Known) -> Result<Opened, Errno> {
+        let path = CString::new([self.directory, b"/", known.name()].concat());
         let path = path.map_err(|_| Errno::EINVAL)?;
         let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = fs::openat(CWD, &path, flags, 0)?;
         let found = trust::kept(file.raw()).map_err(trust::Why::errno)?;
-        match found.st_mode & 0o222 == 0 && found.st_nlink == 1 {
-            true => Ok(Opened {
-                file,
-                inode: found.st_ino,
-            }),
-            false => Err(Errno::EACCES),
+        if found.st_mode & 0o222 != 0 || found.st_nlink != 1 {
+            return Err(Errno::EACCES);
         }
+        if found.st_size as u64 != known.layout.extent() {
+            let _ = fs::unlink(&path);
+            return Err(Errno::ENOENT);
+        }
+        Ok(Opened {
+            file,
+            inode: found.st_ino,
+        })
     }
 
     /// Makes the image of the object that is open in `file`, if it can have one, and remembers what
@@ -152,7 +157,7 @@ impl Store {
     }
 
     /// The sites that are to be rewritten.
-    fn sites(&self, image: &Image<'_>, file: &[u8]) -> Vec<(sites::Site, Interest)> {
+    pub(super) fn sites(&self, image: &Image<'_>, file: &[u8]) -> Vec<(sites::Site, Interest)> {
         let all = |_: u64, _: u64, _: i32| Some(());
         let key = cache::Key::of(image);
         let cached = key
@@ -293,7 +298,7 @@ fn remember(
 }
 
 /// Writes an image.
-fn fill(to: BorrowedFd<'_>, bytes: &[u8], planned: &Planned) -> Result<(), Errno> {
+pub(super) fn fill(to: BorrowedFd<'_>, bytes: &[u8], planned: &Planned) -> Result<(), Errno> {
     let put = |bytes: &[u8], offset: u64| match fs::pwrite(to, bytes, offset)? {
         written if written == bytes.len() => Ok(()),
         _ => Err(Errno::ENOSPC),

@@ -8,3 +8,23 @@ run() { $CULVERT run -v $W/a:$W/b -- "$@"; }
 image() { find /dev/shm -name libp.so -path '*/images/*'; }
 # A file is believed to be settled two seconds after its change.
 settle() { sleep 2.3; }
+# A program that goes on, and what it says when it is told to.
+start() {
+    rm -f $W/in $W/out
+    mkfifo $W/in
+    "$@" < $W/in > $W/out &
+    stays=$!
+    exec 3> $W/in
+    lines=0
+    tell
+}
+tell() {
+    lines=$((lines + 3))
+    echo go >&3
+    until [ $(wc -l < $W/out) -ge $lines ]; do sleep 0.01; done
+    tail -n 3 $W/out
+}
+stop() {
+    exec 3>&-
+    wait $stays || echo status $?
+}

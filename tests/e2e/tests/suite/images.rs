@@ -50,6 +50,20 @@ as_each_user! {
         script!("images/a_changed_library_is_another.sh"),
         "1000\n1000\n2000\n3000\n3000\nno\n3000\n");
 
+    an_updated_libc_is_used_at_once |case| says(case,
+        script!("images/an_updated_libc_is_used_at_once.sh"),
+        "127 file\n\
+         private code: libc 0 kB, ld.so 0 kB\n\
+         -- by a rename, while one goes on\n\
+         127 file\n127 file\n127 file\n63 file\n127 file\n127 file\n63 file\n63 file\n\
+         private code: libc 0 kB, ld.so 0 kB\n\
+         127 file\n127 file\n63 file\n\
+         -- in place, while one goes on\n31 file\n31 file\n31 file\n\
+         private code: libc 0 kB, ld.so 0 kB\n31 file\n\
+         -- in place, cut first\n15 file\n15 file\n\
+         private code: libc 0 kB, ld.so 0 kB\n\
+         -- again and again, while others start\n15 file\n95 file\n");
+
     a_program_that_was_started_before_may_be_another |case| says(case,
         script!("images/a_program_that_was_started_before_may_be_another.sh"),
         "file\nfile\nfile\na script\nfile\nfile\nfile\nfile\n126\n127\n");
@@ -57,6 +71,9 @@ as_each_user! {
     a_removed_store_harms_nobody |case| says(case,
         script!("images/a_removed_store_harms_nobody.sh"),
         "1000\nready\n1000\nfile\n1000\n1000\n1000\nready\n1000\nfile\n1000\n1000\n");
+
+    an_image_that_is_cut_is_mended |case| says(case,
+        script!("images/an_image_that_is_cut_is_mended.sh"), &mended());
 
     a_full_store_is_left |case| says(case,
         script!("images/a_full_store_is_left.sh"),
@@ -89,6 +106,20 @@ as_each_user! {
     an_image_is_an_object |case| says(case,
         script!("images/an_image_is_an_object.sh"),
         "1000\n400\n700\n");
+}
+
+/// What a program that goes on says, and others beside it.
+fn mended() -> String {
+    const SHARED: &str = "private code: libc 0 kB, ld.so 0 kB\n";
+    const STAYS: &str = "1000 127 file\n127 file\n127 file\n";
+    const ONE: &str = "1000\n";
+    let mut all = SHARED.to_owned();
+    for what in ["cut 0", "cut 4096", "cut 400k", "cut -4096", "rm"] {
+        all += &format!("{STAYS}-- {what}\n{STAYS}{ONE}{STAYS}{ONE}{SHARED}");
+    }
+    all += &format!("-- unreadable\n{STAYS}{ONE}{STAYS}");
+    all += &format!("-- full\n{STAYS}{ONE}{STAYS}{ONE}{SHARED}");
+    all + &format!("-- as small as can be\n{ONE}{STAYS}{ONE}")
 }
 
 #[test]
