@@ -245,8 +245,16 @@ impl Process {
         let mut buffer = vec![0u8; 4096];
         let length = culvert_sys::fs::getcwd(&mut buffer);
         buffer.truncate(length.unwrap_or(0).saturating_sub(1));
+        let mut tree = None;
         let name = match self.run.parse(&buffer) {
-            None if inherited => self.run.shown_working_directory(),
+            None if inherited => {
+                tree = crate::backing::inherited_working_directory(&buffer);
+                // Nor does one stand for a node then.
+                match tree.is_some() && self.has_only_trees() {
+                    true => None,
+                    false => self.run.shown_working_directory(),
+                }
+            }
             name => name,
         };
         if let Some(name) = name {
@@ -259,10 +267,20 @@ impl Process {
                 node: name.node,
             }));
         }
-        if inherited && let Some(mount) = crate::backing::inherited_working_directory(&buffer) {
+        if let Some(mount) = tree {
             return Some(Here::Backed(mount));
         }
         (buffer.first() == Some(&b'/')).then_some(Here::Place(Place::Host(buffer)))
+    }
+
+    /// Whether each mount is known to be a tree of the kernel's: then all descriptors are the
+    /// kernel's, and so is each directory.
+    fn has_only_trees(&self) -> bool {
+        let is_tree = |mount| {
+            let driver = self.mounts.driver_if_open(mount);
+            driver.is_some_and(|driver| driver.backing().is_some())
+        };
+        self.mounts.ids().all(is_tree)
     }
 
     /// The working directory has changed to `here`; `None`: to one that the kernel took from the
@@ -318,9 +336,11 @@ impl Process {
     /// A vfork child is about to be made: what it opened for all would be known in memory that it
     /// shares, but open only in its own table of descriptors.
     pub fn before_vfork(&self) {
-        self.run.prepare_internal();
         for mount in self.mounts.ids() {
             let _ = culvert_cache::looked_at::file_system(mount);
+        }
+        if self.table.end() != 0 || !self.has_only_trees() {
+            self.run.prepare_internal();
         }
         crate::descriptors::handed::before_vfork();
         // Nor does a child find out what became of a file.

@@ -67,8 +67,9 @@ impl DescriptorTable {
 /// For every description of this process: whether its companions go through the exec that comes.
 pub fn companions_before_exec() {
     let table = super::table();
-    // Who has no description has no companions, and need not ask whether anybody has.
-    if table.is_own() && table.end() == 0 || !crate::watch::tells() {
+    // Who has no description has no companions, and need not ask whether anybody has: to ask maps
+    // the run's words. What else has this table may have descriptions of its own.
+    if !table.is_shared() && table.end() == 0 || !crate::watch::tells() {
         return;
     }
     table.each(|_, description| description.companions_go(false));

@@ -12,14 +12,14 @@
 use super::arguments::At;
 use crate::answer::Answer;
 use crate::process::Process;
-use crate::vfs::backed::{Backed, Name, through_proc};
+use crate::vfs::backed::{Backed, Name, open_beneath, through_proc};
 use crate::vfs::native::stat_at;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::{BackingLinks, Errno};
 use culvert_intercept::Call;
 use culvert_mounts::resolver::{LastStep, Restrictions, last_slash};
 use culvert_run::memory::{self, Path};
-use culvert_sys::raw::general::{AT_FDCWD, S_IFLNK, S_IFMT};
+use culvert_sys::raw::general::{AT_FDCWD, O_NOFOLLOW, O_PATH, S_IFLNK, S_IFMT};
 use culvert_sys::{nr, syscall};
 
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
@@ -68,6 +68,9 @@ pub fn perform(process: &Process, call: &Call, at: At, place: &Backed<'_>) -> Op
     let path = place.path();
     if path.is_empty() {
         return Some(on_root(process, call, at, place));
+    }
+    if !place.is_name_left_to_kernel() && last_slash(path.bytes()).is_some() && looks(call) {
+        return look(call, at, place.base, path);
     }
     let name = Name::of(place)?;
     if place.is_name_left_to_kernel() {
@@ -154,6 +157,56 @@ fn follow(call: &Call, at: At, name: &Name<'_>) -> Option<Answer> {
         },
         _ => (!name.is_link()).then(run),
     }
+}
+
+/// Whether `call` asks what there is, and a descriptor that is open on that can be asked instead.
+#[inline]
+fn looks(call: &Call) -> bool {
+    matches!(
+        call.number,
+        nr::STAT
+            | nr::LSTAT
+            | nr::NEWFSTATAT
+            | nr::STATX
+            | nr::ACCESS
+            | nr::FACCESSAT
+            | nr::FACCESSAT2
+    )
+}
+
+/// Such a call on a path of several names, below `base`: what there is is opened without leaving the
+/// tree, and asked. None: the path must be walked by the resolver.
+///
+/// To open its directory, to ask by its name and to close that is as many calls, but the directory
+/// is asked for the name twice where links count, and what is missing costs three calls in place of
+/// one. `O_PATH`: nothing happens to what is opened, and the close drops no record lock.
+fn look(call: &Call, at: At, base: i32, path: Path<'_>) -> Option<Answer> {
+    const AT_EMPTY_PATH: usize = 0x1000;
+    let stay = if at.last == LastStep::Follow {
+        0
+    } else {
+        O_NOFOLLOW
+    };
+    let found = match open_beneath(base, path, O_PATH | stay)? {
+        Ok(found) => found,
+        Err(errno) => return Some(Err(errno)),
+    };
+    let [_, b, c, d, e, _] = call.args;
+    let (fd, empty) = (found.raw() as usize, c"".as_ptr() as usize);
+    let (number, args) = match call.number {
+        nr::STAT | nr::LSTAT => (nr::FSTAT, [fd, b, 0, 0, 0]),
+        nr::NEWFSTATAT => (nr::FSTAT, [fd, c, 0, 0, 0]),
+        nr::STATX => (call.number, [fd, empty, c | AT_EMPTY_PATH, d, e]),
+        nr::ACCESS if b == 0 => return Some(Ok(0)),
+        nr::FACCESSAT | nr::FACCESSAT2 if c == 0 => return Some(Ok(0)),
+        nr::ACCESS => (nr::FACCESSAT2, [fd, empty, b, AT_EMPTY_PATH, 0]),
+        nr::FACCESSAT => (nr::FACCESSAT2, [fd, empty, c, AT_EMPTY_PATH, 0]),
+        _ => (call.number, [fd, empty, c, d | AT_EMPTY_PATH, 0]),
+    };
+    // SAFETY: the program's own call, what its path leads to in place of that.
+    let answer = unsafe { syscall::call(number, args) };
+    // Before Linux 5.8 no descriptor can be asked for its permissions.
+    (answer != Err(Errno::ENOSYS)).then_some(answer)
 }
 
 /// The program's call with `directory` and `name` in place of its path; a link at the end is

@@ -10,10 +10,11 @@ use core::ffi::CStr;
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Backing, BackingLinks, Errno};
-use culvert_mounts::{MountId, resolver::LastStep, resolver::last_slash};
+use culvert_mounts::MountId;
+use culvert_mounts::resolver::{LastStep, Restrictions, last_slash};
 use culvert_run::files::{kernel_flags, on_exec};
 use culvert_run::{files::c_string, memory::Path};
-use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::raw::general::{AT_FDCWD, O_DIRECTORY, O_PATH};
 use culvert_sys::{BorrowedFd, OwnedFd, fs, own_descriptors};
 
 /// Something in the backing tree of a mount.
@@ -277,8 +278,6 @@ impl<'n> Name<'n> {
 /// Opens the directory at `path` without leaving `base`. None: only a walk can tell. An error is
 /// the path's own.
 fn open_parent(base: i32, path: &[u8]) -> Option<Result<OwnedFd, Errno>> {
-    const O_PATH_DIRECTORY: u64 = 0o10200000;
-    const RESOLVE_BENEATH: u64 = 8;
     let mut room = MaybeUninit::<[u8; 4096]>::uninit();
     if path.len() >= 4096 {
         return None;
@@ -290,8 +289,14 @@ fn open_parent(base: i32, path: &[u8]) -> Option<Result<OwnedFd, Errno>> {
         start.add(path.len()).write(0);
         CStr::from_ptr(start.cast())
     };
-    match open_restricted(base, Path::of(path), O_PATH_DIRECTORY, 0, RESOLVE_BENEATH) {
-        Ok(parent) => Some(Ok(parent)),
+    open_beneath(base, Path::of(path), O_PATH | O_DIRECTORY)
+}
+
+/// Opens what is at `path` without leaving `base`, with the flags of an open that does nothing. None:
+/// only a walk can tell. An error is the path's own.
+pub fn open_beneath(base: i32, path: Path<'_>, flags: u32) -> Option<Result<OwnedFd, Errno>> {
+    match open_restricted(base, path, flags.into(), 0, Restrictions::BENEATH) {
+        Ok(opened) => Some(Ok(opened)),
         Err(errno @ (Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ENAMETOOLONG)) => {
             Some(Err(errno))
         }
