@@ -61,6 +61,9 @@ const RECOVER: &str = "run-recover";
 extern "C" fn start(_count: c_int, _arguments: *const *const c_char) -> c_int {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
+    if fuse::adapter::fusermount::is_called(&name) {
+        return told(fuse::adapter::fusermount::run(words));
+    }
     let asked = match arguments::mount_helper::is_called(&name) {
         true => arguments::mount_helper::parse(words),
         false => arguments::parse(words),
@@ -70,15 +73,16 @@ extern "C" fn start(_count: c_int, _arguments: *const *const c_char) -> c_int {
         true => outcome.map_err(|failure| failure.status(arguments::mount_helper::FAILED)),
         false => outcome,
     };
-    let status = match outcome {
-        Ok(status) => status,
-        Err(failure) => {
-            // Nobody to tell is no reason for another failure.
-            let _ = writeln!(std::io::stderr(), "{failure}");
-            failure.status
-        }
-    };
-    c_int::from(status)
+    told(outcome)
+}
+
+/// The status of `outcome`, whose failure is told.
+fn told(outcome: Result<u8, Failure>) -> c_int {
+    c_int::from(outcome.unwrap_or_else(|failure| {
+        // Nobody to tell is no reason for another failure.
+        let _ = writeln!(std::io::stderr(), "{failure}");
+        failure.status
+    }))
 }
 
 /// Refuses to be a set-user-ID program: files, programs and the environment are taken as the
@@ -104,6 +108,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::RunPager(directory) => pager::serve(&directory),
         Command::WriteLog(job) => logs::write(&job),
         Command::Host(place) => host::host(&place),
+        Command::Adapt(place, command) => fuse::adapter::adapt(&place, &command),
         Command::Guard(job, lock) => fuse::guard(&job, lock),
         Command::Log(wanted) => logs::read(&wanted),
         Command::Plfs(wanted) => plfs::plfs(&wanted),

@@ -28,8 +28,8 @@ pub enum Kind {
     Preloaded,
     /// As a script, by this interpreter.
     Script(PathBuf),
-    /// Not intercepted, because, and what to do about it.
-    Not(String, &'static str),
+    /// Not intercepted, because.
+    Not(Why),
 }
 
 /// Why a program is not intercepted.
@@ -41,6 +41,8 @@ pub struct Refusal {
     pub name: String,
     /// Why, in a clause about "it".
     pub reason: String,
+    /// The same, where the file says it.
+    pub why: Option<Why>,
     /// What the user can do.
     pub remedy: &'static str,
 }
@@ -57,14 +59,24 @@ pub type Verdict = Result<(PathBuf, Kind), Refusal>;
 
 /// The verdict on the program `path`; for a script, on its interpreter.
 pub fn of_program(path: &Path) -> Verdict {
+    follow(path, of_file)
+}
+
+/// The same for a program that gets no rights which its caller lacks (`PR_SET_NO_NEW_PRIVS`,
+/// prctl(2)).
+pub fn without_rights(path: &Path) -> Verdict {
+    follow(path, |file| loaded(file, |_| None))
+}
+
+fn follow(path: &Path, of_file: impl Fn(&Path) -> Kind) -> Verdict {
     let mut current = path.to_path_buf();
     for _ in 0..SCRIPT_DEPTH {
-        let (reason, remedy) = match of_file(&current) {
+        let why = match of_file(&current) {
             Kind::Script(interpreter) => {
                 current = interpreter;
                 continue;
             }
-            Kind::Not(reason, remedy) => (reason, remedy),
+            Kind::Not(why) => why,
             kind => return Ok((current, kind)),
         };
         let name = if current == path {
@@ -75,13 +87,15 @@ pub fn of_program(path: &Path) -> Verdict {
         return Err(Refusal {
             file: current,
             name,
-            reason,
-            remedy,
+            reason: why.reason().into(),
+            why: Some(why),
+            remedy: why.remedy(),
         });
     }
     Err(Refusal {
         name: shown(path),
         reason: "interpreters nest too deep".into(),
+        why: None,
         remedy: "let its first line name a program",
         file: current,
     })
@@ -90,7 +104,12 @@ pub fn of_program(path: &Path) -> Verdict {
 /// How the one file `path` is started: `culvert_preload::exec` decides by the same rules at every
 /// later exec.
 pub fn of_file(path: &Path) -> Kind {
-    let not = |why: Why| Kind::Not(why.reason().into(), why.remedy());
+    loaded(path, privileged)
+}
+
+/// The same, where `rights` says what gets rights that its caller lacks.
+fn loaded(path: &Path, rights: impl Fn(&File) -> Option<Why>) -> Kind {
+    let not = Kind::Not;
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) => {
@@ -117,7 +136,7 @@ pub fn of_file(path: &Path) -> Kind {
         Format::Other => return not(Why::UnknownFormat),
         Format::Elf { loader, .. } => loader,
     };
-    if let Some(why) = privileged(&file) {
+    if let Some(why) = rights(&file) {
         return not(why);
     }
     // A dynamic loader may be started by hand, as ldd(1) does; it loads our library then, too.

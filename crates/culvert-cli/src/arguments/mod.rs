@@ -48,6 +48,8 @@ pub enum Command {
     Guard(fuse::Job, i32),
     /// The host of the mount in this directory.
     Host(PathBuf),
+    /// Hands the requests of a mount directory to a server that is not intercepted.
+    Adapt(PathBuf, Vec<OsString>),
     /// `culvert log`.
     Log(logs::Read),
     /// `culvert plfs`.
@@ -250,6 +252,14 @@ where
                 Some(Arg::Value(directory)) => Ok(Command::Host(directory.into())),
                 _ => Err(Failure::new("no mount directory given")),
             },
+            Some(fuse::ADAPTER) => {
+                let words = parser.raw_args().map_err(|error| bad(&error, ""))?;
+                let mut words = words.collect::<Vec<_>>().into_iter();
+                match words.next() {
+                    Some(place) => Ok(Command::Adapt(place.into(), words.collect())),
+                    None => Err(Failure::new("no mount directory given")),
+                }
+            }
             Some(crate::shared_object::PROGRAM) => {
                 let words = parser.raw_args().map_err(|error| bad(&error, ""))?;
                 Ok(Command::Program(words.collect()))

@@ -81,7 +81,7 @@ pub fn doctor(command: &[OsString], json: bool) -> Result<u8, Failure> {
     let mut checks = machine::checks();
     checks.push(code::rewritten_code());
     checks.extend(kernel::checks());
-    checks.push(servers::servers());
+    checks.extend(servers::servers());
     let bad = checks.iter().any(|check| check.verdict == Verdict::Bad)
         || program
             .as_ref()

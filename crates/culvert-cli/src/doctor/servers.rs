@@ -1,7 +1,7 @@
 //! Which FUSE servers there are here, and whether `culvert run` can serve their files.
 
 use super::{Check, good, limited};
-use crate::{program, verdict};
+use crate::{fuse::Way, program, verdict};
 use std::ffi::OsStr;
 
 /// Those of docs/drivers/fuse-servers.md.
@@ -34,26 +34,31 @@ const KNOWN: &[&str] = &[
     "unionfs",
 ];
 
-/// Of each server that is installed, whether it is intercepted.
-pub fn servers() -> Check {
-    const NAME: &str = "FUSE servers";
-    let (mut taken, mut not) = (Vec::new(), Vec::new());
-    for name in KNOWN {
-        let Ok(found) = program::find(OsStr::new(name)) else {
-            continue;
-        };
-        match verdict::of_program(&found) {
-            Ok(_) => taken.push(*name),
-            Err(refusal) => not.push(format!("{name} is not: {}", refusal.reason)),
-        }
-    }
-    let found = match (taken.is_empty(), not.is_empty()) {
-        (true, true) => return good(NAME, "none is installed that is known here"),
-        (true, false) => "none is intercepted".to_owned(),
-        _ => format!("intercepted: {}", taken.join(", ")),
-    };
-    match not.is_empty() {
-        true => good(NAME, found),
-        false => limited(NAME, found, &not.join("; ")),
+/// The way of each server that is installed.
+pub fn servers() -> Vec<Check> {
+    const NAME: &str = "FUSE server";
+    let found = KNOWN.iter().filter_map(|name| {
+        let found = program::find(OsStr::new(name)).ok()?;
+        Some(match Way::of(&found, None) {
+            Ok((Way::Slots, _)) => good(NAME, format!("{name}: intercepted")),
+            Ok((Way::WithoutRights, _)) => good(
+                NAME,
+                format!("{name}: intercepted, without its set-user-ID rights"),
+            ),
+            Ok((Way::Adapter, _)) => {
+                let why = verdict::of_program(&found).err();
+                let why = why.map_or_else(String::new, |why| format!(": {}", why.reason));
+                good(NAME, format!("{name}: by an adapter{why}"))
+            }
+            Err(refusal) => {
+                let what = format!("{name}: not served in a run: {}", refusal.reason);
+                limited(NAME, what, refusal.remedy)
+            }
+        })
+    });
+    let found: Vec<_> = found.collect();
+    match found.is_empty() {
+        true => vec![good("FUSE servers", "none is installed that is known here")],
+        false => found,
     }
 }

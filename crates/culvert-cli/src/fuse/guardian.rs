@@ -4,7 +4,7 @@
 //! Each of its threads sleeps until something happens.
 
 use super::{
-    DEVICE, DEVICE_PATH, HOST, again,
+    ADAPTER, DEVICE, DEVICE_PATH, HOST, adapter, again, dup2,
     ending::{PATIENCE, signal_children, until_gone},
     heirs::Heirs,
     left::{self, caller},
@@ -12,8 +12,12 @@ use super::{
     shared::{self, JOINED, User},
     start::{Job, Restarts},
     terminal::{self, Question},
+    way::Way,
 };
-use crate::failure::{Failure, reason, shown};
+use crate::{
+    failure::{Failure, reason, shown},
+    own_path::own_path,
+};
 use culvert_run::files::c_string;
 use culvert_slots::{Area, BELL, Client, GUARD, LARGEST, open_fifo};
 use culvert_sys::raw::general::{SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP};
@@ -54,8 +58,6 @@ const MOST: u32 = 32;
 unsafe extern "C" {
     /// fork(2) of the C library, which keeps its own books right.
     safe fn fork() -> i32;
-    /// dup2(2).
-    safe fn dup2(from: i32, to: i32) -> i32;
 }
 
 /// What happens.
@@ -397,8 +399,19 @@ fn spawn(job: &Job, lines: &Lines) -> Result<(i32, Receiver<()>), String> {
         format!("cannot start {name}: {}", reason(&error))
     };
     let (from, into) = io::pipe().map_err(failed)?;
-    let mut command = Command::new(&job.command[0]);
-    command.args(&job.command[1..]).stdin(Stdio::null());
+    let mut command = match job.way {
+        Way::Adapter => {
+            let mut command = Command::new(own_path().map_err(failed)?);
+            command.arg(ADAPTER).arg(&job.mount).args(&job.command);
+            command
+        }
+        Way::Slots | Way::WithoutRights => {
+            let mut command = Command::new(&job.command[0]);
+            command.args(&job.command[1..]);
+            command
+        }
+    };
+    command.stdin(Stdio::null());
     // What is sent to the group of a run is not for the server of others.
     command.process_group(0);
     command
@@ -415,11 +428,12 @@ fn spawn(job: &Job, lines: &Lines) -> Result<(i32, Receiver<()>), String> {
         }
     }
     let wants = |word: &OsString| word.to_string_lossy().contains(DEVICE_PATH);
-    let device = match job.command.iter().any(wants) {
+    let device = match job.way != Way::Adapter && job.command.iter().any(wants) {
         true => Some(device(job)?),
         false => None,
     };
     let guardian = std::process::id();
+    let without_rights = job.way == Way::WithoutRights;
     // SAFETY: system calls, which use nothing that another thread may hold.
     unsafe {
         command.pre_exec(move || {
@@ -432,6 +446,10 @@ fn spawn(job: &Job, lines: &Lines) -> Result<(i32, Receiver<()>), String> {
                 && dup2(device.raw(), DEVICE) < 0
             {
                 return Err(io::Error::last_os_error());
+            }
+            if without_rights {
+                let given_up = adapter::give_up_new_rights();
+                given_up.map_err(|errno| io::Error::from_raw_os_error(errno.raw()))?;
             }
             match std::os::unix::process::parent_id() == guardian {
                 true => Ok(()),

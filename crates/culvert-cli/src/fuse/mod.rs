@@ -8,6 +8,7 @@
 //! programs, and is there as long as a run uses it: several runs of a user on the same mount have
 //! one server ([`shared`]).
 
+pub mod adapter;
 mod again;
 pub mod command;
 mod ending;
@@ -21,12 +22,14 @@ mod shared;
 mod start;
 mod surroundings;
 mod terminal;
+mod way;
 
 pub use culvert_drivers::fuse::is_served;
 pub use guardian::guard;
 pub use listed::{Listed, listed};
 pub use place::Place;
 pub use start::{Job, start};
+pub use way::Way;
 
 /// The word with which the command becomes a guardian.
 pub const GUARDIAN: &str = "run-fuse";
@@ -40,3 +43,11 @@ const DEVICE_PATH: &str = "/dev/fd/100";
 
 /// The word with which the command becomes a host.
 pub const HOST: &str = "run-host";
+
+/// The word with which the command becomes an adapter.
+pub const ADAPTER: &str = "run-adapter";
+
+unsafe extern "C" {
+    /// dup2(2).
+    safe fn dup2(from: i32, to: i32) -> i32;
+}

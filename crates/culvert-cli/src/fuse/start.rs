@@ -3,6 +3,7 @@
 use super::{
     DEVICE_PATH, GUARDIAN, HOST, command, is_served,
     shared::{self, Entry, Identity},
+    way::{Asked, WAY, Way},
 };
 use crate::{
     failure::{Failure, path, reason, shown},
@@ -12,7 +13,7 @@ use crate::{
     prepare,
     program::{self, Environment},
     run_directory::{self, RunDirectory},
-    verdict::{self, Kind},
+    verdict::Kind,
 };
 use culvert::mount::{Mount, Options, parse_options};
 use culvert_drivers::fuse as driver;
@@ -58,6 +59,8 @@ pub struct Job {
     pub start_timeout: Duration,
     /// It is started again when it dies: how often it was before.
     pub restart: Option<Restarts>,
+    /// How the server comes to its requests.
+    pub way: Way,
     /// The server and its arguments.
     pub command: Vec<OsString>,
 }
@@ -76,17 +79,18 @@ impl Job {
                     format!("{hasty} {all}")
                 })
                 .into(),
+            self.way.word().into(),
         ];
         own.into_iter().chain(self.command.clone()).collect()
     }
 
     /// The job that `words` tell.
     pub fn parse(mut words: Vec<OsString>) -> Option<Self> {
-        if words.len() < 7 {
+        if words.len() < 8 {
             return None;
         }
-        let command = words.split_off(6);
-        let [run, entry, mount, target, time, restart] = words.try_into().ok()?;
+        let command = words.split_off(7);
+        let [run, entry, mount, target, time, restart, way] = words.try_into().ok()?;
         Some(Self {
             run: run.into(),
             entry: (!entry.is_empty()).then(|| entry.into()),
@@ -97,6 +101,7 @@ impl Job {
                 let (hasty, all) = (hasty.parse().ok()?, all.parse().ok()?);
                 Some(Restarts { hasty, all })
             }),
+            way: Way::parse(way.to_str()?)?,
             command,
         })
     }
@@ -129,6 +134,7 @@ fn start_or_join(
     let (own, options) = split(mount)?;
     // Whatever its target is.
     let words = command(mount, &own, &options, Path::new("%m"))?;
+    let (way, kind) = way(mount, &own, &words)?;
     let identity = Identity::of(mount, own.name.as_deref(), &words, inherited);
     // Until it is ready others wait here.
     let entry = identity.as_ref().map(Entry::of).transpose()?;
@@ -144,12 +150,13 @@ fn start_or_join(
     let entry_path = entry.as_ref().map(|entry| entry.path.clone());
     let job = prepare(&place, mount, directory, inherited, (&own, &options)).map(|job| Job {
         entry: entry_path,
+        way,
         ..job
     });
     let started = job.and_then(|job| {
-        let environment = match is_served(&mount.driver) {
-            true => entered(&job, &place, enter)?,
-            // A host is in no run.
+        let environment = match is_served(&mount.driver) && way != Way::Adapter {
+            true => enter(&place, FUSE_SERVER | OUTSIDE, kind == Kind::Preloaded)?,
+            // A host is in no run, nor is who is not intercepted.
             false => std::env::vars_os()
                 .filter(|(name, _)| name != "CULVERT_RUN")
                 .collect(),
@@ -212,6 +219,7 @@ fn prepare(
         target: path(&mount.target).into(),
         start_timeout: own.start_timeout,
         restart: own.restart.then(Restarts::default),
+        way: Way::Slots,
         command: words,
     })
 }
@@ -236,6 +244,7 @@ struct Own {
     start_timeout: Duration,
     /// It is started again when it dies.
     restart: bool,
+    way: Option<Asked>,
 }
 
 /// Those, and the options of the server.
@@ -263,15 +272,24 @@ fn split(mount: &Mount) -> Result<(Own, Options), Failure> {
         )
         .advice("leave it out"));
     }
+    let way = Asked::of(mount)?;
+    if way.is_some() && !is_served(&mount.driver) {
+        return Err(
+            Failure::new("option way is for FUSE servers: a host has the slots")
+                .advice("leave it out"),
+        );
+    }
     let own = Own {
         restart: restart.is_some(),
+        way,
         command: mount.option("command").map(<[u8]>::to_vec),
         name: mount.option("name").map(<[u8]>::to_vec),
         start_timeout: timeout
             .transpose()?
             .unwrap_or(Duration::from_secs(START_TIMEOUT)),
     };
-    let is_own = |name: &str| matches!(name, "command" | "name" | "restart" | "start-timeout");
+    let is_own =
+        |name: &str| matches!(name, "command" | "name" | "restart" | "start-timeout" | WAY);
     let options = mount.options.iter().filter(|(name, _)| !is_own(name));
     Ok((own, options.cloned().collect()))
 }
@@ -302,7 +320,6 @@ fn command(
         return Ok(vec![own.into(), HOST.into()]);
     }
     if let Some(line) = &own.command {
-        check(line)?;
         // Its clients see to that.
         let is_of_clients = |name: &str| matches!(name, "ro" | "rw");
         let options = options.iter().filter(|(name, _)| !is_of_clients(name));
@@ -311,26 +328,25 @@ fn command(
     command::words(mount, options, target, command::By::Run)
 }
 
-/// How the server `program` is intercepted.
-fn kind(program: &Path) -> Result<Kind, Failure> {
-    match verdict::of_program(program) {
-        Ok((_, kind)) => Ok(kind),
-        Err(refusal) => Err(Failure::new(refusal.message()).advice(refusal.remedy)),
+/// How the server of `mount`, whose command is `words`, comes to its requests.
+fn way(mount: &Mount, own: &Own, words: &[OsString]) -> Result<(Way, Kind), Failure> {
+    if !is_served(&mount.driver) {
+        return Ok((Way::Slots, Kind::Glibc));
     }
-}
-
-/// Refuses a command `line` whose program, its first word, cannot be intercepted.
-fn check(line: &[u8]) -> Result<(), Failure> {
+    let of = |program: &Path| {
+        Way::of(program, own.way)
+            .map_err(|refusal| Failure::new(refusal.message()).advice(refusal.remedy))
+    };
+    let started = of(Path::new(&words[0]))?;
+    let Some(line) = &own.command else {
+        return Ok(started);
+    };
+    // The shell starts the first word of the line, if it is a program's name.
     let first = line.split(u8::is_ascii_whitespace).next();
-    let found = program::find(OsStr::from_bytes(first.unwrap_or_default()));
-    // What is no program's name the shell knows.
-    found.map_or(Ok(()), |found| kind(&found).map(drop))
-}
-
-/// The environment of a server that is intercepted.
-fn entered(job: &Job, place: &RunDirectory, enter: Enter<'_>) -> Result<Environment, Failure> {
-    let preloaded = kind(Path::new(&job.command[0]))? == Kind::Preloaded;
-    enter(place, FUSE_SERVER | OUTSIDE, preloaded)
+    match program::find(OsStr::from_bytes(first.unwrap_or_default())) {
+        Ok(found) => Ok((of(&found)?.0, started.1)),
+        Err(_) => Ok(started),
+    }
 }
 
 /// Starts the guardian, and with it the server; returns when INIT is answered.
@@ -441,6 +457,7 @@ mod tests {
             target: "/mnt".into(),
             start_timeout: Duration::from_secs(3),
             restart: Some(Restarts { hasty: 2, all: 7 }),
+            way: Way::Adapter,
             command: vec!["a".into(), "b".into()],
         };
         let back = Job::parse(job.words()).unwrap();

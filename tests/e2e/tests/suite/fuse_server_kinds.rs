@@ -6,14 +6,14 @@ use crate::{
     mapped::suites::FSX,
     suites::{PJDFSTEST, results},
 };
-use culvert_e2e::{installed, suite, world};
-use std::{fs, os::unix::fs::chown, process::Command, time::Duration};
+use culvert_e2e::{installed, not_tested, suite, world};
+use std::{fs, os::unix::fs::chown, path::Path, process::Command, time::Duration};
 
 /// The ordinary user (setpriv in `user.sh`).
 const NOBODY: u32 = 65534;
 
 /// Runs `work` as that user, in a directory of his, if `needs` are installed.
-fn serves(name: &str, needs: &[&str], work: &str) {
+pub fn serves(name: &str, needs: &[&str], work: &str) {
     // The user's /dev is made by root.
     if !world().is_root() || !needs.iter().all(|program| installed(program)) {
         return;
@@ -46,7 +46,9 @@ macro_rules! servers {
 servers! {
     archivemount "archivemount.sh" ["archivemount"];
     avfsd "avfsd.sh" ["avfsd"];
+    borg_mount "borg.sh" ["borg"];
     encfs "encfs.sh" ["encfs"];
+    exfat_fuse "exfat.sh" ["mount.exfat-fuse", "mkfs.exfat"];
     fuse2fs_writes_an_ext4_image_that_e2fsck_passes "fuse2fs.sh" ["fuse2fs", "mkfs.ext4", "debugfs"];
     fuse_overlayfs "fuse-overlayfs.sh" ["fuse-overlayfs"];
     fuse_zip "fuse-zip.sh" ["fuse-zip", "zip", "unzip"];
@@ -54,9 +56,68 @@ servers! {
     gocryptfs_by_the_descriptor_of_the_device "gocryptfs.sh" ["gocryptfs"];
     lowntfs_3g "lowntfs-3g.sh" ["lowntfs-3g", "mkntfs"];
     mergerfs "mergerfs.sh" ["mergerfs"];
+    mp3fs "mp3fs.sh" ["mp3fs", "flac"];
+    ntfs_3g "ntfs-3g.sh" ["ntfs-3g", "mkntfs"];
+    rclone "rclone.sh" ["rclone"];
     squashfuse "squashfuse.sh" ["squashfuse", "mksquashfs"];
     sshfs "sshfs.sh" ["sshfs"];
     unionfs "unionfs.sh" ["unionfs"];
+}
+
+/// Where scripts/prerequisites puts what Debian has not.
+const MORE: &str = "/usr/local/lib/culvert-tests/bin";
+
+/// Servers of which PyPI and crates.io have what is needed.
+#[test]
+fn ratarmount_s3fs_and_examples_of_fuser() {
+    let scripts: [(&str, &[&str], &[&str], &str); 3] = [
+        (
+            "ratarmount",
+            &["ratarmount"],
+            &[],
+            script!(part "fuse_servers/ratarmount.sh"),
+        ),
+        (
+            "s3fs",
+            &["moto_server"],
+            &["s3fs", "curl"],
+            script!(part "fuse_servers/s3fs.sh"),
+        ),
+        (
+            "fuser",
+            &["hello", "simple"],
+            &["setfattr"],
+            script!(part "fuse_servers/fuser.sh"),
+        ),
+    ];
+    for (name, more, needs, work) in scripts {
+        let missing = more
+            .iter()
+            .find(|name| !Path::new(MORE).join(name).exists());
+        match missing {
+            Some(missing) => not_tested(format_args!("{name}: {MORE}/{missing} is missing")),
+            None => serves(name, needs, work),
+        }
+    }
+}
+
+#[test]
+fn pyfuse3() {
+    if !Path::new("/usr/lib/python3/dist-packages/trio").exists() {
+        return not_tested("pyfuse3: python3-pyfuse3 and python3-trio are missing");
+    }
+    let script = script!(part "fuse_servers/pyfuse3.sh");
+    with_our_own_named("pyfuse3", "pyfuse3_server.py", script);
+}
+
+#[test]
+fn examples_of_libfuse() {
+    const EXAMPLES: &str = "/usr/src/culvert/fuse3/example";
+    if !Path::new(EXAMPLES).exists() || !Path::new("/usr/include/fuse3").exists() {
+        return not_tested("libfuse's examples: libfuse3-dev and its source are missing");
+    }
+    let script = script!(part "fuse_servers/examples.sh", examples = EXAMPLES);
+    serves("examples", &["cc", "pkg-config"], &script);
 }
 
 /// What fails in a run that does not behind the kernel, and why.
@@ -106,9 +167,13 @@ fn fsx_with_mappings_on_a_server() {
     serves("fsx", &["bindfs"], &work);
 }
 
-/// The work of `script` with tests/e2e/programs/passthrough_server.py.
+/// The work of `script` with tests/e2e/programs/passthrough_server.py, or another.
 fn with_our_own(name: &str, script: &str) {
-    let server = world().program("passthrough_server.py");
+    with_our_own_named(name, "passthrough_server.py", script);
+}
+
+fn with_our_own_named(name: &str, server: &str, script: &str) {
+    let server = world().program(server);
     let server = server.display().to_string();
     let work = culvert_e2e::filled(script, &[("server", server)]);
     serves(name, &["python3"], &work);

@@ -24,6 +24,7 @@ mod descriptor_arguments;
 mod dropped;
 mod durability;
 mod fault;
+mod fuse_adapter;
 mod fuse_runs;
 mod fuse_server_kinds;
 mod fuse_servers;
