@@ -116,11 +116,30 @@ pub fn hosts(place: &Place) -> Vec<Figure> {
             ));
         }
         if mount == "cold" {
+            figures.extend(by_the_adapter(&both));
             figures.extend(requests(&both));
             figures.extend(idle(&both));
         }
     }
     figures
+}
+
+/// Cold attributes where the server is not intercepted, but has its requests from a process beside it.
+fn by_the_adapter(both: &Both<'_>) -> Vec<Figure> {
+    let work = format!("{} fstat DIR 4000", both.place.program("hosts"));
+    let kernel = work.replace("DIR", &both.target);
+    let ours = both
+        .run(&work, "")
+        .replace("type=fuse.bindfs,", "type=fuse.bindfs,way=adapter,");
+    let [kernel, ours] = in_turn(7, [&|| numbers(&kernel)[0], &|| numbers(&ours)[0]]);
+    vec![Figure::new(
+        GROUP,
+        "cold attributes by the adapter",
+        Some(kernel),
+        ours,
+        "µs",
+        Judged::Speed(0.75),
+    )]
 }
 
 /// How many requests the server sees for the same programs, as it says itself.
