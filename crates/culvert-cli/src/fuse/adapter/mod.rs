@@ -23,11 +23,10 @@ use super::{
 };
 use crate::{
     failure::{Failure, reason, shown},
-    kernel_mount::signals,
     own_path::own_path,
 };
 use culvert_run::files::c_string;
-use culvert_sys::raw::general::{SIG_UNBLOCK, SIGTERM};
+use culvert_sys::raw::general::{SIG_BLOCK, SIG_UNBLOCK, SIGPIPE, SIGTERM};
 use culvert_sys::{OwnedFd, process, trust};
 use device::{Device, End};
 use rustix::process::{WaitOptions, WaitStatus, wait};
@@ -45,6 +44,9 @@ use std::{
     thread,
 };
 
+/// SIGTERM, as a set.
+const TERMINATION: u64 = 1 << (SIGTERM - 1);
+
 /// What happens.
 enum Event {
     /// The device has ended, for a reason.
@@ -61,7 +63,9 @@ enum Event {
 /// process does not end as the server did.
 pub fn adapt(place: &Path, command: &[OsString]) -> Result<u8, Failure> {
     let _ = process::set_name(c"culvert-adapter");
-    signals::prepare();
+    // Before any thread is made: one of them waits for it.
+    let _ = process::sigprocmask(SIG_BLOCK, TERMINATION);
+    let _ = process::set_ignored(SIGPIPE, true);
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let cannot = |why: String| Failure::new(format!("the slots cannot be used: {why}"));
     let opened = trust::directory(&c_string(place.as_os_str().as_bytes()), trust::user());
@@ -73,7 +77,7 @@ pub fn adapt(place: &Path, command: &[OsString]) -> Result<u8, Failure> {
     let server = Arc::new(AtomicU32::new(0));
     let asked = server.clone();
     thread::spawn(move || {
-        signals::until_terminated();
+        while process::sigwait(TERMINATION).is_err() {}
         match process::pidfd_open(asked.load(SeqCst)) {
             Ok(server) => drop(process::pidfd_send_signal(&server, SIGTERM)),
             // It may be any of them.
