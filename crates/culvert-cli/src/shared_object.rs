@@ -33,13 +33,28 @@ fn regular_file(path: &Path) -> Option<Vec<u8>> {
     (is_regular && file.read_to_end(&mut bytes).is_ok()).then_some(bytes)
 }
 
-/// Whether the file at `path` is a shared object with a `main`, and no driver of
-/// `culvert/driver.h`.
+/// What a file is to a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A driver of `culvert/driver.h`.
+    Driver,
+    /// A shared object with a `main`: a FUSE server.
+    Server,
+    /// Neither.
+    Other,
+}
+
+/// What the file at `path` is.
+pub fn kind(path: impl AsRef<Path>) -> Kind {
+    match regular_file(path.as_ref()) {
+        Some(bytes) if elf::defines(&bytes, b"culvert_driver") => Kind::Driver,
+        Some(bytes) if elf::defines(&bytes, b"main") => Kind::Server,
+        _ => Kind::Other,
+    }
+}
+
 fn is_program(path: &Path) -> bool {
-    let Some(bytes) = regular_file(path) else {
-        return false;
-    };
-    elf::defines(&bytes, b"main") && !elf::defines(&bytes, b"culvert_driver")
+    kind(path) == Kind::Server
 }
 
 /// The type of the server that library `driver` is; none: it is none.

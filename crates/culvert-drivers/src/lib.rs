@@ -26,6 +26,7 @@ pub mod layers;
 pub mod log;
 pub mod memory;
 mod name_changes;
+pub mod object;
 pub mod passthrough;
 pub mod plfs;
 mod proof;
@@ -84,8 +85,8 @@ pub struct Environment<'a> {
     /// How many nodes may have a descriptor at a time; none: all. What the front end knows besides
     /// is opened again when it is needed.
     pub open_nodes: Option<usize>,
-    /// Opens a mount whose type is the path of a library ([`culvert::mount::is_library`]); none:
-    /// nothing is loaded into this process.
+    /// Opens a mount whose type is the path of a library ([`culvert::mount::is_library`]), with the
+    /// libc of this process; none: the library is one that needs none ([`object`]).
     pub library: Option<OpenLibrary>,
 }
 

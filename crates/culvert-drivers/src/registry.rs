@@ -4,7 +4,7 @@ use crate::archive::{host, warning::printable};
 use crate::words::alternatives;
 use crate::{
     Declared, Environment, InUse, Prepared, Progress, Source, Warnings, archive, bind, fuse,
-    memory, passthrough, plfs, sdcard, union,
+    memory, object, passthrough, plfs, sdcard, union,
 };
 use alloc::{boxed::Box, format, string::String};
 use culvert::{
@@ -248,12 +248,7 @@ pub(crate) fn prepare(
 ) -> Result<Prepared> {
     if is_library(&mount.driver) {
         // Its options are its own to judge.
-        return Ok(Prepared {
-            mount: mount.clone(),
-            warnings: Warnings::default(),
-            summary: "a library".into(),
-            index: None,
-        });
+        return object::prepare(mount, environment);
     }
     let driver = driver_of(mount)?;
     let (mut mount, mut warnings) = (mount.clone(), Warnings::default());
@@ -275,8 +270,10 @@ pub(crate) fn prepare(
 /// [`crate::open`] for a mount without layers.
 pub(crate) fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     if is_library(&mount.driver) {
-        let refused = || Error::because(Errno::ENODEV, "a library runs in a host (place=host)");
-        return environment.library.ok_or_else(refused)?(mount);
+        return match environment.library {
+            Some(load) => load(mount),
+            None => object::open(mount, environment),
+        };
     }
     (driver_of(mount)?.open)(mount, environment)
 }

@@ -1,15 +1,15 @@
 //! Drivers of others: a shared library that defines `culvert_driver` as `culvert/driver.h` has it, in
-//! the directory `include` of this crate. It runs in a host, or behind a kernel mount, never in a
-//! program's own process.
+//! the directory `include` of this crate, loaded with the libc of this process: a host, or the server
+//! of a kernel mount. What its functions become is `culvert_drivers::object`, and so are libraries
+//! that need no libc and run in programs.
 #![warn(missing_docs)]
 
-mod abi;
-mod driver;
 mod load;
 
 use culvert::mount::Mount;
 use culvert::path::PathAdapter;
 use culvert::{Errno, Error, FileSystem, Result};
+use culvert_drivers::object::Library;
 use std::{
     ffi::{CString, OsStr, OsString},
     os::unix::ffi::OsStrExt,
@@ -25,7 +25,7 @@ pub fn open(mount: &Mount) -> Result<Box<dyn FileSystem>> {
     let path = Path::new(OsStr::from_bytes(mount.driver.as_bytes()));
     let within = |error: culvert::Error| error.within(&path.display().to_string());
     let functions = load::load(path, culvert_sys::process::geteuid() == 0).map_err(within)?;
-    let library = driver::Library::begin(functions, mount).map_err(within)?;
+    let library = Library::begin(functions, mount).map_err(within)?;
     Ok(Box::new(PathAdapter::new(library)))
 }
 

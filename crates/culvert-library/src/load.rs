@@ -1,7 +1,8 @@
 //! A shared library, loaded as the file that was looked at.
 
-use crate::abi::{Driver, VERSION};
+use culvert::library::abi::Driver;
 use culvert::{Errno, Error, Result};
+use culvert_drivers::object::{self, check_closed, check_head};
 use std::{
     convert::Infallible,
     ffi::{CStr, CString, c_char, c_int, c_void},
@@ -32,8 +33,6 @@ type Main = unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_ch
 const O_NONBLOCK: i32 = 0o4000;
 /// What a library defines.
 const SYMBOL: &CStr = c"culvert_driver";
-/// Version, size and flags.
-const HEAD: usize = 16;
 
 fn refused(why: impl Into<String>) -> Error {
     Error::because(Errno::ENOEXEC, why.into())
@@ -129,47 +128,13 @@ fn named(path: &Path, found: &Metadata) -> Option<CString> {
     CString::new(bytes).ok().filter(|_| same && literal)
 }
 
-/// A library that others may change would do what they like with root's rights. Whatever the group:
-/// of a file with an access list its bits are the mask, the most that the list gives (acl(5)).
-fn check_closed(uid: u32, mode: u32) -> Result<()> {
-    match (uid, mode & 0o022 != 0) {
-        (0, false) => Ok(()),
-        (0, true) => Err(Error::because(
-            Errno::EPERM,
-            "others than root may write it; chmod go-w makes it one that root loads",
-        )),
-        _ => Err(Error::because(
-            Errno::EPERM,
-            format!(
-                "it belongs to user {uid}, and root loads none but root's own; chown it, or run as that user"
-            ),
-        )),
-    }
-}
-
 /// The functions that stand at `place`.
 fn table(place: *const u8) -> Result<Driver> {
     // SAFETY: the library has defined the structure, which begins so in every version.
     let [version, size] = unsafe { place.cast::<[u32; 2]>().read_unaligned() };
-    if version != VERSION {
-        return Err(refused(format!(
-            "made for version {version} of culvert/driver.h, and this is version {VERSION}; compile it anew"
-        )));
-    }
-    let size = size as usize;
-    if size < HEAD || !size.is_multiple_of(size_of::<usize>()) {
-        return Err(refused(format!("culvert_driver.size is {size}")));
-    }
-    let mut driver = Driver::NONE;
-    let length = size.min(size_of::<Driver>());
-    // SAFETY: as many bytes as the library has, and as there is room; what lies behind is missing.
-    // Each function is a pointer or null, which is none.
-    unsafe {
-        std::ptr::from_mut(&mut driver)
-            .cast::<u8>()
-            .copy_from_nonoverlapping(place, length);
-    }
-    Ok(driver)
+    check_head(version, size)?;
+    // SAFETY: as many bytes as the library says that it has; each function is a pointer or null.
+    Ok(unsafe { object::table(place, size as usize) })
 }
 
 /// What dlerror(3) says, without the name `place` of the library.
@@ -191,6 +156,8 @@ fn last_error(place: &CStr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use culvert::library::abi::VERSION;
+    use culvert_drivers::object::HEAD;
 
     #[test]
     fn root_loads_what_is_roots_alone() {

@@ -9,6 +9,7 @@
 //! | a driver | [`FileSystem`], [`File`] | `docs/writing-a-driver.md` |
 //! | a driver that wraps another | [`Layer`], [`FileLayer`], [`DataLayer`] | [`layer`] |
 //! | a simple one, by paths | [`path::PathFileSystem`] | [`path`] |
+//! | a library of one's own | the same, and [`export_driver!`] | [`library`] |
 //! | the proof that it is right | a test that calls the kit | `testing` (feature) |
 //!
 //! The crate is `no_std`: a driver that is too can be called inside any process without that
@@ -38,12 +39,19 @@ mod filesystem;
 mod flags;
 mod io;
 pub mod layer;
+pub mod library;
 mod lock;
 pub mod mount;
 mod operation;
 pub mod path;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+
+/// System calls, safe and by their own names, for drivers that live in programs: no libc is there.
+/// Descriptors are owned or borrowed, errors are [`Errno`].
+pub mod sys {
+    pub use culvert_sys::{clock, fd, flags, fs, memory, process};
+}
 
 pub use attributes::{Attributes, FileKind, SetAttributes, StatFs, Timespec};
 pub use backing::{Backing, BackingLinks};

@@ -5,6 +5,7 @@ mod code;
 pub mod json;
 mod kernel;
 mod libraries;
+mod library;
 mod machine;
 mod program;
 mod servers;
@@ -74,6 +75,19 @@ fn bad(name: &'static str, found: impl Into<String>, consequence: &str) -> Check
 pub fn doctor(command: &[OsString], json: bool) -> Result<u8, Failure> {
     // One that is not trusted is ignored by what is started here, too; this says so.
     crate::inherited::inherited()?;
+    if let Some(library) = command
+        .first()
+        .map_or(Ok(None), |name| library::examine(name))?
+    {
+        let report = json::Value::Object(vec![("library", library.to_json())]);
+        let text = if json {
+            format!("{report}\n")
+        } else {
+            library.to_string()
+        };
+        crate::print(&text)?;
+        return Ok(0);
+    }
     let program = match command.first() {
         Some(name) => Some(program::examine(name)?),
         None => None,

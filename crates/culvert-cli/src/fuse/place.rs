@@ -1,8 +1,10 @@
 //! Where the driver of a mount runs: option `place` of every mount.
 
 use super::is_served;
-use crate::failure::Failure;
+use crate::failure::{Failure, shown};
 use culvert::mount::{Mount, is_library};
+use culvert_drivers::object::{self, Fit};
+use std::path::Path;
 
 /// Where a driver runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,12 @@ impl Place {
         let is_server = is_served(&mount.driver);
         let is_library = is_library(&mount.driver);
         let asked = match mount.option(PLACE) {
-            None if is_server || is_library => Ok(Self::Host),
+            None if is_server => Ok(Self::Host),
+            None if is_library => Ok(match object::fit(mount.driver.as_bytes()) {
+                Ok(Fit::Process) => Self::Process,
+                // Where it cannot be read, who loads it says why.
+                Ok(Fit::Host(_)) | Err(_) => Self::Host,
+            }),
             None => Ok(Self::Process),
             Some(b"host") => Ok(Self::Host),
             Some(b"process") if is_server => Err(Failure::new(format!(
@@ -30,10 +37,15 @@ impl Place {
                 mount.driver
             ))
             .advice("leave the option out")),
-            Some(b"process") if is_library => Err(Failure::new(
-                "place=process: a library is not loaded into programs",
-            )
-            .advice("leave the option out: it runs in a host")),
+            Some(b"process") if is_library => match object::fit(mount.driver.as_bytes()) {
+                Ok(Fit::Host(why)) => Err(Failure::new(format!(
+                    "place=process: {} is not loaded into programs: {why}",
+                    shown(Path::new(&mount.driver))
+                ))
+                .advice("leave the option out: it runs in a host")),
+                // Where it cannot be read, who loads it says why.
+                Ok(Fit::Process) | Err(_) => Ok(Self::Process),
+            },
             Some(b"process") => Ok(Self::Process),
             Some(other) => {
                 let other = String::from_utf8_lossy(other).escape_debug().to_string();
@@ -80,7 +92,8 @@ mod tests {
         assert_eq!(taken("memory", Some("process")), Ok((Place::Process, 0)));
         assert_eq!(taken("memory", Some("host")), Ok((Place::Host, 0)));
         assert_eq!(taken("/a/b.so", None), Ok((Place::Host, 0)));
-        assert!(taken("/a/b.so", Some("process")).is_err());
+        // Who loads it says that it is not there.
+        assert_eq!(taken("/a/b.so", Some("process")), Ok((Place::Process, 0)));
         assert_eq!(taken("fuse.sshfs", None), Ok((Place::Host, 0)));
         assert!(
             taken("fuse", Some("process"))

@@ -244,21 +244,28 @@ impl PathFileSystem for ByPath {
         })
     }
 
-    fn get_xattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
+    fn get_xattr(&self, _: &Caller<'_>, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
         self.at(path, |node| self.0.get_xattr(PROCESS, node, name))
     }
 
-    fn list_xattr(&self, path: &[u8]) -> Result<Vec<u8>> {
+    fn list_xattr(&self, _: &Caller<'_>, path: &[u8]) -> Result<Vec<u8>> {
         self.at(path, |node| self.0.list_xattr(PROCESS, node))
     }
 
-    fn set_xattr(&self, path: &[u8], name: &[u8], value: &[u8], flags: u32) -> Result<()> {
+    fn set_xattr(
+        &self,
+        _: &Caller<'_>,
+        path: &[u8],
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+    ) -> Result<()> {
         self.at(path, |node| {
             self.0.set_xattr(PROCESS, node, name, value, flags)
         })
     }
 
-    fn remove_xattr(&self, path: &[u8], name: &[u8]) -> Result<()> {
+    fn remove_xattr(&self, _: &Caller<'_>, path: &[u8], name: &[u8]) -> Result<()> {
         self.at(path, |node| self.0.remove_xattr(PROCESS, node, name))
     }
 }

@@ -417,19 +417,26 @@ impl PathFileSystem for PlfsFs {
         self.move_to(from, to, flags)
     }
 
-    fn get_xattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
+    fn get_xattr(&self, _: &Caller<'_>, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
         super::xattrs::get(&self.object(path)?, name)
     }
 
-    fn list_xattr(&self, path: &[u8]) -> Result<Vec<u8>> {
+    fn list_xattr(&self, _: &Caller<'_>, path: &[u8]) -> Result<Vec<u8>> {
         super::xattrs::list(&self.object(path)?)
     }
 
-    fn set_xattr(&self, path: &[u8], name: &[u8], value: &[u8], flags: u32) -> Result<()> {
+    fn set_xattr(
+        &self,
+        _: &Caller<'_>,
+        path: &[u8],
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+    ) -> Result<()> {
         super::xattrs::set(&self.object(path)?, name, value, flags)
     }
 
-    fn remove_xattr(&self, path: &[u8], name: &[u8]) -> Result<()> {
+    fn remove_xattr(&self, _: &Caller<'_>, path: &[u8], name: &[u8]) -> Result<()> {
         super::xattrs::remove(&self.object(path)?, name)
     }
 

@@ -6,7 +6,8 @@
  *     cc -shared -fPIC -o libmine.so mine.c
  *
  * The library defines one symbol, culvert_driver. It runs in a process of its own, a host, which all
- * programs of the run ask. All functions are optional; what is missing is refused as a file system
+ * programs of the run ask; or in each program itself, where it says CULVERT_STATELESS and needs no
+ * libc (culvert/freestanding.h), which is faster. All functions are optional; what is missing is refused as a file system
  * refuses that has no such thing (EROFS, ENOSYS, EPERM or EOPNOTSUPP).
  *
  * Results. Each function returns 0, or an errno, which is positive and below 512.
@@ -47,6 +48,32 @@ extern "C" {
 #define CULVERT_ONE_AT_A_TIME 4
 /* The size in the attributes says nothing: each read asks the driver. */
 #define CULVERT_NO_CACHE 8
+/* What one call leaves in memory does not matter to another one, but for what init and open put
+ * into *state and *file: each process of a run may have a state of its own. */
+#define CULVERT_STATELESS 16
+/* The first argument of all functions but init and finalize is a const struct culvert_caller *, whose
+ * first member is the state. */
+#define CULVERT_CALLERS 32
+/* For capabilities alone: nothing can be changed; there are no extended attributes, no hard links;
+ * modes and owners decide, though access is there. */
+#define CULVERT_READ_ONLY 64
+#define CULVERT_NO_XATTRS 128
+#define CULVERT_NO_LINKS 256
+#define CULVERT_NO_ACCESS 512
+
+/* On whose behalf a function is called. What concerns an open file is done for user, group and pid
+ * 0, without groups: nobody says who. */
+struct culvert_caller {
+    void *state;
+    uid_t uid;
+    gid_t gid;
+    /* Supplementary groups. In a host there are none: FUSE does not tell. */
+    const gid_t *groups;
+    size_t group_count;
+    pid_t pid;
+    /* Already applied to modes. */
+    mode_t umask;
+};
 
 /* What is mounted. */
 struct culvert_mount {
@@ -59,6 +86,9 @@ struct culvert_mount {
     size_t option_count;
     /* Nothing may be changed. */
     int read_only;
+    /* Where init may say in words why it fails. */
+    char *reason;
+    size_t reason_size;
 };
 
 /* A name in a directory, without "." and "..". */
@@ -80,11 +110,13 @@ struct culvert_driver {
     /* CULVERT_IMMUTABLE and the others, or 0. */
     uint64_t flags;
 
-    /* The mount begins. */
+    /* The mount begins. In programs: in each at its first use of the mount, and before that once in
+     * the command, so that what is wrong is told at once. */
     int (*init)(const struct culvert_mount *mount, void **state);
     /* It ends: files that are still open were closed, and no call follows. Called once, when the run
      * is over or the kernel mount is gone; not when a program ends or executes another one, not when
-     * the host is killed, and not when a signal ends a kernel mount that is in use. */
+     * the host is killed, and not when a signal ends a kernel mount that is in use. In programs it is
+     * not called. */
     void (*finalize)(void *state);
 
     /* flags: as of open(2). With O_CREAT the file does not exist (EEXIST where it does), and mode has
@@ -100,7 +132,8 @@ struct culvert_driver {
     int (*ftruncate)(void *state, void *file, off_t size);
     int (*fgetattr)(void *state, void *file, struct stat *attributes);
 
-    /* Never called yet: in a host an open file is one for all processes. */
+    /* In programs: what the next program, after execve(2), continues an open file with: *size says how
+     * much there is room for, then how much there is. In a host an open file is one for all. */
     int (*save)(void *state, void *file, void *buffer, size_t *size);
     int (*restore)(void *state, const char *path, int flags, const void *buffer, size_t size,
                    void **file);
@@ -152,6 +185,24 @@ struct culvert_driver {
     /* Names, each ended by NUL. */
     int (*listxattr)(void *state, const char *path, char *names, size_t *size);
     int (*removexattr)(void *state, const char *path, const char *name);
+
+    /* Once, after init: more flags than the table has, CULVERT_IMMUTABLE and the others, are added to
+     * *flags. */
+    int (*capabilities)(void *state, uint64_t *flags);
+    /* A descriptor of the kernel's whose file has the bytes of this one, open for the same, for as
+     * long as the file is open: reads, writes and mappings are the kernel's own then. It stays the
+     * driver's. ENOSYS here, and from fgetattr, ftruncate and lseek: as if the function were missing. */
+    int (*descriptor)(void *state, void *file, int *fd);
+    /* copy_file_range(2) between two open files. */
+    int (*copy)(void *state, void *from, off_t offset, void *to, off_t to_offset, size_t length,
+                size_t *done);
+    /* argument: as many bytes as the request says, both ways (_IOC_SIZE). */
+    int (*ioctl)(void *state, void *file, uint32_t request, void *argument, size_t size,
+                 int *result);
+    int (*fsyncdir)(void *state, const char *path, int data_only);
+    int (*syncfs)(void *state);
+    /* *how: 0: the kernel caches until the file changes; 1: across opens; 2: not at all. */
+    int (*caching)(void *state, void *file, int *how);
 };
 
 /* What the library defines. */

@@ -7,13 +7,17 @@ use super::{
     lock::TreeLock,
     state::AdapterState,
     table::{PathTable, ROOT},
+    told::Told,
 };
 use crate::{
     Access, Attributes, Caller, Capabilities, DirectoryEntry, DirectorySink, Entry, Errno,
-    FileKind, FileSystem, Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result,
-    SetAttributes, StatFs, Walked, derived, sync::Mutex,
+    FileKind, FileSystem, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory,
+    RenameFlags, Result, SetAttributes, StatFs, Validity, Walked, derived, sync::Mutex,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
+
+/// O_CREAT, with which a front end may say [`FileSystem::create`] what it was asked.
+const CREATES: u32 = 0o100;
 
 /// A [`PathFileSystem`] as a [`FileSystem`].
 pub struct PathAdapter<T: PathFileSystem>(pub(super) Arc<AdapterState<T>>);
@@ -125,9 +129,16 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         })
     }
 
-    fn open_directory(&self, _: &Caller<'_>, dir: Node, _: OpenFlags) -> Result<OpenedDirectory> {
+    fn open_directory(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        _: OpenFlags,
+    ) -> Result<OpenedDirectory> {
         self.0.table.lock().path_in(dir, b"")?;
-        let snapshot = Snapshot::new(Arc::clone(&self.0), dir);
+        let open = |path: &[u8]| self.0.driver.open_directory(caller, path);
+        let kept = self.0.with_path(dir, open)?;
+        let snapshot = Snapshot::new(Arc::clone(&self.0), dir, kept);
         Ok(OpenedDirectory::Driven(Box::new(snapshot)))
     }
 
@@ -152,23 +163,44 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         Ok(())
     }
 
+    fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
+        self.0
+            .with_path(dir, |path| self.0.driver.sync_directory(path, data_only))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0.driver.sync_all()
+    }
+
     fn statfs(&self) -> Result<StatFs> {
         self.0.driver.statfs()
     }
 
-    fn get_xattr(&self, _: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {
-        self.0
-            .with_path(node, |path| self.0.driver.get_xattr(path, name))
+    fn validity(&self) -> Validity {
+        self.0.driver.validity()
     }
 
-    fn list_xattr(&self, _: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
+    fn observe(&self, observer: Arc<dyn Observer>) -> Observed {
+        let told = Told::new(Arc::downgrade(&self.0), observer);
+        match self.0.driver.observe(Arc::new(told)) {
+            true => Observed::Told,
+            false => Observed::Never,
+        }
+    }
+
+    fn get_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {
         self.0
-            .with_path(node, |path| self.0.driver.list_xattr(path))
+            .with_path(node, |path| self.0.driver.get_xattr(caller, path, name))
+    }
+
+    fn list_xattr(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
+        self.0
+            .with_path(node, |path| self.0.driver.list_xattr(caller, path))
     }
 
     fn set_xattr(
         &self,
-        _: &Caller<'_>,
+        caller: &Caller<'_>,
         node: Node,
         name: &[u8],
         value: &[u8],
@@ -176,14 +208,14 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
     ) -> Result<()> {
         self.0.may_change()?;
         self.0.with_path(node, |path| {
-            self.0.driver.set_xattr(path, name, value, flags)
+            self.0.driver.set_xattr(caller, path, name, value, flags)
         })
     }
 
-    fn remove_xattr(&self, _: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
+    fn remove_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
         self.0.may_change()?;
         self.0
-            .with_path(node, |path| self.0.driver.remove_xattr(path, name))
+            .with_path(node, |path| self.0.driver.remove_xattr(caller, path, name))
     }
 
     fn set_attributes(
@@ -245,6 +277,8 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
                     true => state.driver.access(caller, &path, wanted)?,
                     false => derived::access(caller, &entry.attributes, wanted, capabilities)?,
                 }
+                // What exists is opened only.
+                let flags = OpenFlags(flags.0 & !CREATES);
                 state.driver.open(caller, &path, flags)
             };
             let opened = handle.map_or_else(open, Ok);

@@ -1,11 +1,13 @@
 //! Open files and directories of a path-based driver.
 
-use super::{PathEntry, PathFileSystem, state::AdapterState};
+use super::{PathDirectory, PathEntry, PathFileSystem, state::AdapterState};
 use crate::{
-    Attributes, Caching, Caller, Directory, DirectoryEntry, DirectorySink, Errno, File, Node,
-    Opened, Result, SetAttributes, Sink, Source, Whence, read_through, sync::Mutex, write_through,
+    Attributes, Caching, Caller, Directory, DirectoryEntry, DirectorySink, Errno, File, Lock,
+    LockKind, LockOwner, Node, Opened, Readiness, Result, SetAttributes, Sink, Source, Wait,
+    Whence, read_through, sync::Mutex, write_through,
 };
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
+use core::{any::Any, task::Waker};
 
 /// Largest piece that is read or written at once, bytes: bounds what a call allocates.
 const PIECE: usize = 128 << 10;
@@ -31,9 +33,16 @@ impl<T: PathFileSystem> PathFile<T> {
     }
 }
 
-impl<T: PathFileSystem> File for PathFile<T> {
+impl<T: PathFileSystem + 'static> File for PathFile<T> {
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         let handle = self.handle()?;
+        if let Some(fd) = self.shared.driver.descriptor(handle) {
+            // Nothing: the end, or a reason that the driver's own reads will tell.
+            let read = out.read_from(fd, offset, out.remaining());
+            if read > 0 {
+                return Ok(read);
+            }
+        }
         let mut piece = vec![0; out.remaining().min(PIECE)];
         read_through(out, &mut piece, |_, done, piece| {
             let mut filled = 0;
@@ -52,6 +61,11 @@ impl<T: PathFileSystem> File for PathFile<T> {
 
     fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
         let handle = self.handle()?;
+        let direct = self.shared.driver.descriptor(handle);
+        let direct = direct.map_or(0, |fd| from.write_to(fd, offset, from.remaining()));
+        if direct > 0 {
+            return Ok(direct);
+        }
         let mut piece = vec![0; from.remaining().min(PIECE)];
         write_through(from, &mut piece, |_, done, bytes| {
             let at = offset.saturating_add(done);
@@ -122,6 +136,45 @@ impl<T: PathFileSystem> File for PathFile<T> {
     fn save(&self) -> Result<Vec<u8>> {
         self.shared.driver.save(self.handle()?)
     }
+
+    fn with_kernel_file(&self, _: (u64, u64), _: bool, map: &mut dyn FnMut(i32)) -> Result<bool> {
+        let found = self.shared.driver.descriptor(self.handle()?);
+        Ok(found.map(map).is_some())
+    }
+
+    fn copy_range(&self, offset: u64, to: &dyn File, to_offset: u64, length: u64) -> Result<u64> {
+        let other = to.as_any().and_then(|to| to.downcast_ref::<Self>());
+        let other = other.filter(|other| Arc::ptr_eq(&self.shared, &other.shared));
+        let other = other.ok_or(Errno::EXDEV)?;
+        let (from, to) = ((self.handle()?, offset), (other.handle()?, to_offset));
+        self.shared.driver.copy_range(from, to, length)
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
+    fn ioctl(&self, request: u32, argument: &mut [u8]) -> Result<usize> {
+        let driver = &self.shared.driver;
+        driver.ioctl(self.handle()?, request, argument)
+    }
+
+    fn poll(&self, waker: Option<&Waker>) -> Result<Readiness> {
+        self.shared.driver.poll(self.handle()?, waker)
+    }
+
+    fn get_lock(&self, owner: LockOwner, lock: &Lock) -> Result<Option<Lock>> {
+        self.shared.driver.get_lock(self.handle()?, owner, lock)
+    }
+
+    fn set_lock(&self, owner: LockOwner, lock: &Lock, wait: Wait<'_>) -> Result<()> {
+        let driver = &self.shared.driver;
+        driver.set_lock(self.handle()?, owner, lock, wait)
+    }
+
+    fn flock(&self, owner: LockOwner, kind: LockKind, wait: Wait<'_>) -> Result<()> {
+        self.shared.driver.flock(self.handle()?, owner, kind, wait)
+    }
 }
 
 impl<T: PathFileSystem> Drop for PathFile<T> {
@@ -154,14 +207,21 @@ type Listing = Arc<Vec<(u64, PathEntry)>>;
 pub(super) struct Snapshot<T: PathFileSystem> {
     shared: Arc<AdapterState<T>>,
     dir: Node,
+    /// What the driver keeps for this open.
+    kept: Option<Box<dyn PathDirectory>>,
     entries: Mutex<Option<Listing>>,
 }
 
 impl<T: PathFileSystem> Snapshot<T> {
-    pub(super) fn new(shared: Arc<AdapterState<T>>, dir: Node) -> Self {
+    pub(super) fn new(
+        shared: Arc<AdapterState<T>>,
+        dir: Node,
+        kept: Option<Box<dyn PathDirectory>>,
+    ) -> Self {
         Self {
             shared,
             dir,
+            kept,
             entries: Mutex::new(None),
         }
     }
@@ -173,7 +233,10 @@ impl<T: PathFileSystem> Directory for Snapshot<T> {
         let entries = match kept {
             Some(entries) => entries,
             None => {
-                let entries = Arc::new(self.shared.list(self.dir)?);
+                let entries = Arc::new(match &self.kept {
+                    Some(kept) => self.shared.list_by(self.dir, |_| kept.list())?,
+                    None => self.shared.list(self.dir)?,
+                });
                 *self.entries.lock() = Some(Arc::clone(&entries));
                 entries
             }
@@ -191,5 +254,14 @@ impl<T: PathFileSystem> Directory for Snapshot<T> {
             }
         }
         Ok(())
+    }
+
+    fn sync(&self, data_only: bool) -> Result<()> {
+        match &self.kept {
+            Some(kept) => kept.sync(data_only),
+            None => self.shared.with_path(self.dir, |path| {
+                self.shared.driver.sync_directory(path, data_only)
+            }),
+        }
     }
 }

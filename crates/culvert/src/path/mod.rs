@@ -57,14 +57,16 @@ mod file;
 mod lock;
 mod state;
 mod table;
+mod told;
 
 pub use adapter::PathAdapter;
 
 use crate::{
-    Access, Attributes, Caching, Caller, Capabilities, Errno, FileKind, OpenFlags, RenameFlags,
-    Result, SetAttributes, StatFs, Whence,
+    Access, Attributes, Caching, Caller, Capabilities, Errno, FileKind, Lock, LockKind, LockOwner,
+    OpenFlags, Readiness, RenameFlags, Result, SetAttributes, StatFs, Validity, Wait, Whence,
 };
-use alloc::vec::Vec;
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::task::Waker;
 
 /// One name that [`PathFileSystem::list`] gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +88,39 @@ impl PathEntry {
             inode: 0,
         }
     }
+}
+
+/// An open directory for which a driver by paths keeps something: a snapshot, a cursor, a
+/// connection. Dropped at the last close.
+pub trait PathDirectory: Send + Sync {
+    /// All names, as [`PathFileSystem::list`] gives them; asked at the start and after rewinddir(3).
+    fn list(&self) -> Result<Vec<PathEntry>>;
+
+    /// fsync(2) or fdatasync(2).
+    fn sync(&self, data_only: bool) -> Result<()> {
+        let _ = data_only;
+        Ok(())
+    }
+}
+
+/// What others have changed, by path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathChange<'a> {
+    /// Any name may mean something else: changes were lost.
+    Everything,
+    /// The path means something else now, or nothing, or has come to be.
+    Name(&'a [u8]),
+    /// The attributes of what is there.
+    Attributes(&'a [u8]),
+    /// The content of the file, or the names in the directory.
+    Content(&'a [u8]),
+}
+
+/// Where a driver by paths tells of changes that did not come through the mount.
+pub trait PathObserver: Send + Sync {
+    /// Something has changed. Returns at once, and may be called from anywhere, within a call and
+    /// with locks held too. What nobody was told of is not told on.
+    fn tell(&self, change: PathChange<'_>);
 }
 
 /// A file system that answers for paths.
@@ -213,6 +248,116 @@ pub trait PathFileSystem: Send + Sync {
         None
     }
 
+    /// A descriptor of the kernel's, borrowed, whose file has the bytes of this one, at the same
+    /// offsets and with the access mode of the open, for as long as the handle lives. Where there is
+    /// one, reads and writes at offsets and mappings are the kernel's, straight from and to the
+    /// program's memory, and [`read`](Self::read) and [`write`](Self::write) are asked only where it
+    /// would not. None by default.
+    fn descriptor(&self, handle: &Self::Handle) -> Option<i32> {
+        let _ = handle;
+        None
+    }
+
+    /// copy_file_range(2) between two open files: up to `length` bytes from one's offset to the
+    /// other's, inside the back end ([`File::copy_range`](crate::File::copy_range)). `EOPNOTSUPP`
+    /// by default: they are read and written.
+    fn copy_range(
+        &self,
+        from: (&Self::Handle, u64),
+        to: (&Self::Handle, u64),
+        length: u64,
+    ) -> Result<u64> {
+        let _ = (from, to, length);
+        Err(Errno::EOPNOTSUPP.into())
+    }
+
+    /// ioctl(2), as [`File::ioctl`](crate::File::ioctl). `ENOTTY` by default.
+    fn ioctl(&self, handle: &Self::Handle, request: u32, argument: &mut [u8]) -> Result<usize> {
+        let _ = (handle, request, argument);
+        Err(Errno::ENOTTY.into())
+    }
+
+    /// poll(2), as [`File::poll`](crate::File::poll); asked with
+    /// [`Capabilities::polls`] only. Always ready by default.
+    fn poll(&self, handle: &Self::Handle, waker: Option<&Waker>) -> Result<Readiness> {
+        let _ = (handle, waker);
+        Ok(Readiness::ALWAYS)
+    }
+
+    /// `F_GETLK`, as [`File::get_lock`](crate::File::get_lock). This and the next two: `ENOSYS` by
+    /// default, and the front end keeps locks.
+    fn get_lock(
+        &self,
+        handle: &Self::Handle,
+        owner: LockOwner,
+        lock: &Lock,
+    ) -> Result<Option<Lock>> {
+        let _ = (handle, owner, lock);
+        Err(Errno::ENOSYS.into())
+    }
+
+    /// `F_SETLK`, as [`File::set_lock`](crate::File::set_lock).
+    fn set_lock(
+        &self,
+        handle: &Self::Handle,
+        owner: LockOwner,
+        lock: &Lock,
+        wait: Wait<'_>,
+    ) -> Result<()> {
+        let _ = (handle, owner, lock, wait);
+        Err(Errno::ENOSYS.into())
+    }
+
+    /// flock(2), as [`File::flock`](crate::File::flock).
+    fn flock(
+        &self,
+        handle: &Self::Handle,
+        owner: LockOwner,
+        kind: LockKind,
+        wait: Wait<'_>,
+    ) -> Result<()> {
+        let _ = (handle, owner, kind, wait);
+        Err(Errno::ENOSYS.into())
+    }
+
+    /// Opens a directory for listing. None by default: its names are [`list`](Self::list)ed.
+    fn open_directory(
+        &self,
+        caller: &Caller<'_>,
+        path: &[u8],
+    ) -> Result<Option<Box<dyn PathDirectory>>> {
+        let _ = (caller, path);
+        Ok(None)
+    }
+
+    /// fsync(2) of a directory; the default is [`sync_all`](Self::sync_all).
+    fn sync_directory(&self, path: &[u8], data_only: bool) -> Result<()> {
+        let _ = (path, data_only);
+        self.sync_all()
+    }
+
+    /// syncfs(2): everything written before is durable when this returns.
+    fn sync_all(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// How long a kernel mount believes what it was told ([`FileSystem::validity`]).
+    ///
+    /// [`FileSystem::validity`]: crate::FileSystem::validity
+    fn validity(&self) -> Validity {
+        match self.capabilities().immutable {
+            true => Validity::FOREVER,
+            false => Validity::SECOND,
+        }
+    }
+
+    /// Changes by others are to be told to `observer` from now on. False, the default: the driver
+    /// does not learn of them.
+    fn observe(&self, observer: Arc<dyn PathObserver>) -> bool {
+        let _ = observer;
+        false
+    }
+
     /// fsync(2) or fdatasync(2).
     fn sync(&self, handle: &Self::Handle, data_only: bool) -> Result<()> {
         let _ = (handle, data_only);
@@ -297,26 +442,33 @@ pub trait PathFileSystem: Send + Sync {
     }
 
     /// getxattr(2).
-    fn get_xattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
-        let _ = (path, name);
+    fn get_xattr(&self, caller: &Caller<'_>, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
+        let _ = (caller, path, name);
         Err(Errno::EOPNOTSUPP.into())
     }
 
     /// listxattr(2), each name ended by NUL.
-    fn list_xattr(&self, path: &[u8]) -> Result<Vec<u8>> {
-        let _ = path;
+    fn list_xattr(&self, caller: &Caller<'_>, path: &[u8]) -> Result<Vec<u8>> {
+        let _ = (caller, path);
         Ok(Vec::new())
     }
 
     /// setxattr(2).
-    fn set_xattr(&self, path: &[u8], name: &[u8], value: &[u8], flags: u32) -> Result<()> {
-        let _ = (path, name, value, flags);
+    fn set_xattr(
+        &self,
+        caller: &Caller<'_>,
+        path: &[u8],
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+    ) -> Result<()> {
+        let _ = (caller, path, name, value, flags);
         Err(Errno::EOPNOTSUPP.into())
     }
 
     /// removexattr(2).
-    fn remove_xattr(&self, path: &[u8], name: &[u8]) -> Result<()> {
-        let _ = (path, name);
+    fn remove_xattr(&self, caller: &Caller<'_>, path: &[u8], name: &[u8]) -> Result<()> {
+        let _ = (caller, path, name);
         Err(Errno::EOPNOTSUPP.into())
     }
 

@@ -147,10 +147,19 @@ impl<T: PathFileSystem> AdapterState<T> {
     /// The names in `dir`, each with its inode, sorted by a position that depends on the name
     /// alone.
     pub(super) fn list(&self, dir: Node) -> Result<Vec<(u64, PathEntry)>> {
+        self.list_by(dir, |path| self.driver.list(path))
+    }
+
+    /// The same of what `names` says that there is.
+    pub(super) fn list_by(
+        &self,
+        dir: Node,
+        names: impl FnOnce(&[u8]) -> Result<Vec<PathEntry>>,
+    ) -> Result<Vec<(u64, PathEntry)>> {
         let _tree = self.tree.read();
         let path = self.path_in(dir, b"")?;
         let path = path.strip_suffix(b"/").unwrap_or(&path);
-        let mut entries = self.driver.list(path)?;
+        let mut entries = names(path)?;
         entries.retain(|entry| !entry.name.starts_with(HIDDEN));
         let table = self.table.lock();
         let place = |mut entry: PathEntry| {

@@ -53,6 +53,21 @@ impl Place {
         culvert(&["run", "--mount", &mount, "--", "bash", "-c", &script])
     }
 
+    /// Runs `script` in the target with `before` in front of the command, and waits until something
+    /// is told of a host that has ended. What the script printed, and what was told.
+    #[track_caller]
+    fn told(&self, before: &str, script: &str) -> (String, String) {
+        let (base, command) = (self.base.display(), world().culvert.display());
+        let done = shell(&format!(
+            "export HOME={base}; {before} {command} run \
+             --mount type={base}/lib.so,source={base}/source,target={base}/target -- bash -c '\
+             cd {base}/target; {script}; \
+             for i in $(seq 200); do grep -qs ended {base}/told && break; sleep .1; done' 2> {base}/told"
+        ));
+        let told = fs::read_to_string(self.base.join("told")).unwrap_or_default();
+        (done.text(), told)
+    }
+
     #[track_caller]
     fn prints(&self, options: &str, script: &str, want: &str) {
         let done = self.run(options, script);
@@ -67,6 +82,270 @@ impl Place {
         assert_eq!(done.status, "exit 125", "{}", done.report());
         assert!(told.contains(want), "no {want}: {told}");
     }
+}
+
+/// What a directory is used for in all ways that a shell has.
+const USE: &str = "cat file; echo one > made; echo two >> made; cat made; mkdir -p d/e; mv made d/e/m; \
+     ln d/e/m d/hard; stat -c %h d/hard; ln -s hard d/soft; cat d/soft; chmod 640 d/hard; \
+     stat -c %a d/hard; touch -d @5 d/hard; stat -c %Y d/hard; truncate -s 3 d/hard; cat d/hard; \
+     echo; exec 5< d/hard; rm d/hard d/e/m; cat <&5; echo; rm -r d; ls; \
+     for i in $(seq 300); do : > $i; done; ls | wc -l; rm -f [0-9]*; ls";
+
+/// What that prints.
+const USED: &str = "hello\none\ntwo\n2\none\ntwo\n640\n5\none\none\nfile\n301\nfile\n";
+
+#[test]
+fn a_library_without_a_libc_runs_in_the_programs() {
+    let place = Place::new("direct");
+    place.compile(&format!("{ROOT}/examples/c/direct.c"), "-O2");
+    let library = place.base.join("lib.so").display().to_string();
+    let told = culvert(&["doctor", &library]);
+    assert!(
+        told.text().contains("place=process: it is stateless"),
+        "{}",
+        told.report()
+    );
+    place.prints("", USE, USED);
+    place.prints(",place=host", USE, USED);
+    place.prints(",layer=casefold", "cat FILE", "hello\n");
+    // Files go on over fork and exec; the run has its own copy of the library.
+    let script = format!(
+        "exec 5< file; rm {library}; bash -c 'cat <&5; cat file'; (read word < file; echo $word); cp file c; rm c"
+    );
+    place.prints("", &script, "hello\nhello\nhello\n");
+}
+
+/// A library that says in which process it runs.
+const WHERE: &str = "#include <culvert/freestanding.h>\n#include <string.h>\n\
+    static int attributes(void *s, const char *path, struct stat *a)\n\
+    { (void)s; if (*path && strcmp(path, \"pid\")) return ENOENT;\n\
+      a->st_mode = *path ? S_IFREG | 0444 : S_IFDIR | 0555; return 0; }\n\
+    static int read_(void *s, void *f, void *to, size_t size, off_t at, size_t *done)\n\
+    { char text[16]; size_t n = sizeof text; long pid = culvert_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);\n\
+      (void)s, (void)f; text[--n] = '\\n'; do text[--n] = '0' + pid % 10; while (pid /= 10);\n\
+      if ((size_t)at < sizeof text - n && size >= sizeof text - n - at)\n\
+      { *done = sizeof text - n - at; memcpy(to, text + n + at, *done); } return 0; }\n\
+    const struct culvert_driver culvert_driver = { .version = CULVERT_DRIVER_VERSION,\n\
+    .size = sizeof culvert_driver, .flags = CULVERT_NO_CACHE | STATE, .getattr = attributes, .read = read_ };";
+
+#[test]
+fn a_library_runs_where_it_says_or_is_asked_to() {
+    let place = Place::new("where");
+    let script = "read pid < pid; [ $pid = $$ ] && echo here || echo elsewhere; (read pid < pid; \
+                  [ $pid = $BASHPID ] && echo here || echo elsewhere)";
+    place.compile_code(&format!("#define STATE CULVERT_STATELESS\n{WHERE}"));
+    place.prints("", script, "here\nhere\n");
+    place.prints(",place=process", script, "here\nhere\n");
+    place.prints(",place=host", script, "elsewhere\nelsewhere\n");
+    // With a state of its own it is one for all.
+    place.compile_code(&format!("#define STATE 0\n{WHERE}"));
+    place.prints("", script, "elsewhere\nelsewhere\n");
+    place.refused(",place=process", "it does not say that it is stateless");
+    // What needs a libc has one in a host.
+    let needs = "__thread int mine; int *there(void) { return &mine; }";
+    place.compile_code(&format!(
+        "#define STATE CULVERT_STATELESS\n{needs}\n{WHERE}"
+    ));
+    place.prints("", script, "elsewhere\nelsewhere\n");
+    place.refused(",place=process", "thread-local");
+    let needs = "int there(void) { return puts(\"there\"); }";
+    place.compile_code(&format!(
+        "#define STATE CULVERT_STATELESS\n{needs}\n{WHERE}"
+    ));
+    place.refused(",place=process", "it needs puts, which only a libc has");
+    let library = place.base.join("lib.so").display().to_string();
+    let told = culvert(&["doctor", "--json", &library]);
+    assert!(
+        told.text().contains(r#""place": "host""#),
+        "{}",
+        told.report()
+    );
+}
+
+/// Threads that allocate and fork while signal handlers use the mount: neither the program's locks nor
+/// its signals are in a driver's way, nor is a driver in the way of the program's forks.
+const BUSY: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static const char *file;
+static int wrong, handled;
+static void look(void)
+{
+    char bytes[8];
+    int fd = open(file, O_RDONLY);
+    if (fd < 0 || read(fd, bytes, 6) != 6 || memcmp(bytes, "hello
+", 6))
+        __atomic_store_n(&wrong, 1, __ATOMIC_SEQ_CST);
+    close(fd);
+}
+static void handler(int number)
+{
+    (void)number;
+    look();
+    __atomic_fetch_add(&handled, 1, __ATOMIC_SEQ_CST);
+}
+static void *allocates(void *none)
+{
+    for (int i = 0; i < 300; i++) {
+        void *all[32];
+        for (int k = 0; k < 32; k++)
+            all[k] = malloc(16 + k * i % 5000);
+        raise(SIGUSR1);
+        for (int k = 0; k < 32; k++)
+            free(all[k]);
+        look();
+    }
+    return none;
+}
+static void *forks(void *none)
+{
+    for (int i = 0; i < 60; i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            free(malloc(100));
+            look();
+            _exit(wrong);
+        }
+        if (child < 0 || waitpid(child, &status, 0) != child || status)
+            __atomic_store_n(&wrong, 2, __ATOMIC_SEQ_CST);
+    }
+    return none;
+}
+int main(int count, char **words)
+{
+    pthread_t threads[8];
+    struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
+    file = words[count - 1];
+    sigaction(SIGUSR1, &action, NULL);
+    for (int i = 0; i < 8; i++)
+        pthread_create(&threads[i], NULL, i < 6 ? allocates : forks, NULL);
+    for (int i = 0; i < 2000; i++) {
+        void *memory = malloc(64 + i);
+        pthread_kill(threads[i % 6], 0);
+        free(memory);
+        if (i % 10 == 0)
+            raise(SIGUSR1);
+    }
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    /* All descriptors of its own are its to close. */
+    if (close_range(3, ~0U, 0) || open(file, O_RDONLY) != 3)
+        wrong = 3;
+    look();
+    printf("%d %s
+", wrong, handled == 2000 ? "all" : "some");
+    return 0;
+}
+"#;
+
+#[test]
+fn nothing_of_the_program_stops_a_library_in_it() {
+    let place = Place::new("busy");
+    place.compile(&format!("{ROOT}/examples/c/direct.c"), "-O2");
+    let (source, program) = (place.base.join("busy.c"), place.base.join("busy"));
+    fs::write(&source, BUSY).expect("ours");
+    let compile = format!(
+        "cc -O1 -pthread -o {} {}",
+        program.display(),
+        source.display()
+    );
+    assert_eq!(shell(&compile).status, "exit 0");
+    place.prints("", &format!("{} file", program.display()), "0 all\n");
+}
+
+#[test]
+fn a_hundred_threads_use_a_library() {
+    let place = Place::new("hundred");
+    let threads = "import threading\n\
+         wrong = []\n\
+         def look():\n    for _ in range(20):\n        \
+         if open('file').read() != 'hello\\n': wrong.append(1)\n\
+         all = [threading.Thread(target=look) for _ in range(100)]\n\
+         [one.start() for one in all]; [one.join() for one in all]; print(len(wrong))";
+    let script = format!("python3 -c \"{threads}\"");
+    place.compile(&format!("{ROOT}/examples/c/mirror.c"), "");
+    place.prints("", &script, "0\n");
+    place.compile(&format!("{ROOT}/examples/c/direct.c"), "-O2");
+    place.prints("", &script, "0\n");
+}
+
+/// The beginning of a library in which `init` does `what`, and a file `x` is there.
+fn misbehaving(what: &str) -> String {
+    format!(
+        "#include <signal.h>\n#include <unistd.h>\n#include <pthread.h>\n#include <string.h>\n\
+         static int init(const struct culvert_mount *m, void **s) {{ (void)m; (void)s; {what} return 0; }}\n\
+         static int attributes(void *s, const char *path, struct stat *a)\n\
+         {{ (void)s; if (*path && strcmp(path, \"x\")) return ENOENT;\n\
+           a->st_mode = *path ? S_IFREG | 0444 : S_IFDIR | 0755; return 0; }}\n\
+         const struct culvert_driver culvert_driver = {{ .version = CULVERT_DRIVER_VERSION,\n\
+         .size = sizeof culvert_driver, .init = init, .getattr = attributes }};"
+    )
+}
+
+#[test]
+fn a_library_that_forks_or_blocks_signals_serves_and_ends() {
+    let place = Place::new("forking");
+    let log = place.base.join("log");
+    let note = format!(
+        "FILE *log = fopen(\"{}\", \"w\"); fprintf(log, \"%d\", getpid()); fclose(log);",
+        log.display()
+    );
+    let block = "sigset_t all; sigfillset(&all); pthread_sigmask(SIG_BLOCK, &all, NULL);";
+    for what in ["if (fork() == 0) { sleep(1); _exit(7); }", block] {
+        place.compile_code(&misbehaving(&format!("{note} {what}")));
+        place.prints("", "ls; test -f x && echo there", "there\n");
+        let waited = shell(&format!(
+            "host=$(cat {}); for i in $(seq 200); do grep -qsa . /proc/$host/cmdline || break; sleep .1; done; \
+             grep -qsa . /proc/$host/cmdline && echo there || echo gone",
+            log.display()
+        ));
+        assert_eq!(waited.text(), "gone\n", "{what}: {}", waited.report());
+    }
+}
+
+#[test]
+fn a_library_that_exits_in_a_call_ends_its_host_alone() {
+    let place = Place::new("exiting");
+    let code = misbehaving("").replace(
+        "return ENOENT;",
+        "{ fprintf(stderr, \"enough\\n\"); exit(9); }",
+    );
+    place.compile_code(&code);
+    let (text, told) = place.told("", "test -f x && echo there; cat y; cat z; echo alive");
+    assert_eq!(text, "there\nalive\n", "{told}");
+    assert!(
+        told.contains("enough") && told.contains("status 9"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_library_with_a_sanitizer_says_what_is_wrong_with_it() {
+    let place = Place::new("sanitized");
+    let code = misbehaving("").replace(
+        "return ENOENT;",
+        "{ char few[4]; volatile size_t at = strlen(path); few[at] = 1; return few[at] ? ENOENT : 0; }",
+    );
+    let source = place.base.join("lib.c");
+    let headers = "#include <culvert/driver.h>\n#include <errno.h>\n#include <stdlib.h>\n#include <stdio.h>\n";
+    fs::write(&source, format!("{headers}{code}\n")).expect("ours");
+    place.compile(
+        &source.display().to_string(),
+        "-g -fsanitize=address -Wno-array-bounds",
+    );
+    // What is loaded later has no say in malloc(3), which this asks the sanitizer to put up with.
+    let before = "ASAN_OPTIONS=verify_asan_link_order=0";
+    let (text, told) = place.told(before, "test -f x && echo there; cat toolong; echo alive");
+    assert_eq!(text, "there\nalive\n", "{told}");
+    assert!(told.contains("stack-buffer-overflow"), "{told}");
 }
 
 #[test]
@@ -84,16 +363,7 @@ fn a_library_serves_all_programs_of_a_run() {
 fn a_directory_by_a_library_is_as_it_is() {
     let place = Place::new("mirror");
     place.compile(&format!("{ROOT}/examples/c/mirror.c"), "");
-    let script = "cat file; echo one > made; echo two >> made; cat made; mkdir -p d/e; mv made d/e/m; \
-         ln d/e/m d/hard; stat -c %h d/hard; ln -s hard d/soft; cat d/soft; chmod 640 d/hard; \
-         stat -c %a d/hard; touch -d @5 d/hard; stat -c %Y d/hard; truncate -s 3 d/hard; cat d/hard; \
-         echo; exec 5< d/hard; rm d/hard d/e/m; cat <&5; echo; rm -r d; ls; \
-         for i in $(seq 300); do : > $i; done; ls | wc -l; rm -f [0-9]*; ls";
-    place.prints(
-        "",
-        script,
-        "hello\none\ntwo\n2\none\ntwo\n640\n5\none\none\nfile\n301\nfile\n",
-    );
+    place.prints("", USE, USED);
     place.prints(",layer=casefold", "cat FILE", "hello\n");
 }
 
@@ -139,9 +409,8 @@ fn a_library_that_crashes_ends_its_host_alone() {
          const struct culvert_driver culvert_driver = { .version = CULVERT_DRIVER_VERSION,\n\
          .size = sizeof culvert_driver, .getattr = attributes };",
     );
-    let done = place.run("", "cat this; cat that; echo alive; sleep 1");
-    let told = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert_eq!(done.text(), "alive\n", "{}", done.report());
+    let (text, told) = place.told("", "cat this; cat that; echo alive");
+    assert_eq!(text, "alive\n", "{told}");
     assert!(told.contains("cat: that: Transport endpoint"), "{told}");
     assert!(told.contains("was ended by signal 6"), "{told}");
     assert!(told.contains("this hurts"), "{told}");

@@ -1,4 +1,5 @@
-//! `culvert/driver.h`, version 1, as Rust has it, for x86-64.
+//! `culvert/driver.h`, version 1, as Rust has it, for x86-64. What each thing means stands there.
+#![allow(missing_docs)] // C's names, which the header explains
 
 use core::ffi::{c_char, c_int, c_void};
 
@@ -13,6 +14,31 @@ pub const KEEPS_UNLINKED: u64 = 2;
 pub const ONE_AT_A_TIME: u64 = 4;
 /// `CULVERT_NO_CACHE`.
 pub const NO_CACHE: u64 = 8;
+/// `CULVERT_STATELESS`.
+pub const STATELESS: u64 = 16;
+/// `CULVERT_CALLERS`.
+pub const CALLERS: u64 = 32;
+/// `CULVERT_READ_ONLY`.
+pub const READ_ONLY: u64 = 64;
+/// `CULVERT_NO_XATTRS`.
+pub const NO_XATTRS: u64 = 128;
+/// `CULVERT_NO_LINKS`.
+pub const NO_LINKS: u64 = 256;
+/// `CULVERT_NO_ACCESS`.
+pub const NO_ACCESS: u64 = 512;
+
+/// `struct culvert_caller`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Caller {
+    pub state: *mut c_void,
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: *const u32,
+    pub group_count: usize,
+    pub pid: u32,
+    pub umask: u32,
+}
 
 /// `struct culvert_mount`.
 #[repr(C)]
@@ -23,11 +49,13 @@ pub struct Mounted {
     pub options: *const *const c_char,
     pub option_count: usize,
     pub read_only: c_int,
+    pub reason: *mut c_char,
+    pub reason_size: usize,
 }
 
 /// `struct culvert_dirent`.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Dirent {
     pub inode: u64,
     pub kind: u32,
@@ -36,7 +64,7 @@ pub struct Dirent {
 
 /// `struct stat` of x86-64.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Stat {
     pub dev: u64,
     pub ino: u64,
@@ -57,7 +85,7 @@ pub struct Stat {
 
 /// `struct statvfs` of x86-64.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct StatVfs {
     pub bsize: u64,
     pub frsize: u64,
@@ -83,14 +111,14 @@ macro_rules! functions {
     ($($name:ident($($argument:ty),*);)*) => {
         /// `struct culvert_driver`: functions, each of which may be missing.
         #[repr(C)]
-        #[derive(Clone, Copy)]
+        #[derive(Clone, Copy, Debug)]
         pub struct Driver {
             pub version: u32,
             pub size: u32,
             pub flags: u64,
             pub init: Option<unsafe extern "C" fn(*const Mounted, *mut State) -> c_int>,
             pub finalize: Option<unsafe extern "C" fn(State)>,
-            $(pub $name: Option<unsafe extern "C" fn(State, $($argument),*) -> c_int>,)*
+            $(pub $name: Option<unsafe extern "C" fn(State $(, $argument)*) -> c_int>,)*
         }
 
         impl Driver {
@@ -141,4 +169,11 @@ functions! {
     setxattr(Path, Path, *const u8, usize, c_int);
     listxattr(Path, *mut u8, *mut usize);
     removexattr(Path, Path);
+    capabilities(*mut u64);
+    descriptor(File, *mut c_int);
+    copy(File, i64, File, i64, usize, *mut usize);
+    ioctl(File, u32, *mut c_void, usize, *mut c_int);
+    fsyncdir(Path, c_int);
+    syncfs();
+    caching(File, *mut c_int);
 }

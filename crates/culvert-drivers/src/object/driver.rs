@@ -1,24 +1,25 @@
 //! The functions of a library, as a driver by paths.
 
-use crate::abi::{self, Dirent, Driver, Mounted, Stat, StatVfs};
+use alloc::{ffi::CString, format, string::String, sync::Arc, vec, vec::Vec};
+use core::ffi::{CStr, c_char, c_int, c_void};
+use culvert::library::abi::{self, Dirent, Driver, Mounted, Stat, StatVfs};
+use culvert::library::{UNCHANGED, times};
 use culvert::mount::Mount;
 use culvert::path::{PathEntry, PathFileSystem};
+use culvert::sync::{Mutex, MutexGuard};
 use culvert::{
     Access, Attributes, Caching, Caller, Capabilities, Errno, Error, FileKind, OpenFlags,
-    RenameFlags, Result, SetAttributes, StatFs, Timespec, Whence,
+    RenameFlags, Result, SetAttributes, StatFs, Whence,
 };
-use std::ffi::{CString, c_int, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use culvert_sys::waits::Holding;
 
 const O_CREAT: c_int = 0o100;
-/// `UTIME_OMIT` (utimensat(2)).
-const UTIME_OMIT: i64 = (1 << 30) - 2;
-/// (uid_t)-1.
-const UNCHANGED: u32 = u32::MAX;
 /// For so many names a directory is asked first, where the library does not say how many it has.
 const NAMES: usize = 64;
 /// No directory has more.
 const MOST_NAMES: usize = 1 << 22;
+/// Room for why `init` fails, bytes.
+const REASON: usize = 512;
 
 /// A library's file system.
 pub struct Library(Arc<Inner>);
@@ -26,6 +27,8 @@ pub struct Library(Arc<Inner>);
 struct Inner {
     driver: Driver,
     state: *mut c_void,
+    /// `CULVERT_IMMUTABLE` and the others.
+    flags: u64,
     read_only: bool,
     one_at_a_time: Option<Mutex<()>>,
     /// `init` has answered 0: `finalize` is owed.
@@ -41,6 +44,8 @@ unsafe impl Sync for Inner {}
 pub struct Open {
     file: *mut c_void,
     of: Arc<Inner>,
+    /// It has a descriptor of the kernel's.
+    is_kernels: bool,
 }
 
 // SAFETY: as of `Inner`, whose functions alone use it.
@@ -61,17 +66,20 @@ fn checked(name: &str, result: c_int) -> Result<()> {
     }
 }
 
-/// Calls a function of the library; `$missing` is the error where it has none.
+/// Calls a function of the library on behalf of `$caller`; `$missing` is the error where it has none.
 macro_rules! call {
-    ($inner:expr, $name:ident($($argument:expr),*), $missing:expr) => {{
+    ($inner:expr, $caller:expr, $name:ident($($argument:expr),*), $missing:expr) => {{
         let inner: &Inner = $inner;
         match inner.driver.$name {
             None => Err($missing.into()),
             Some(function) => {
+                // Who forks meanwhile would leave its locks taken in the child.
+                let _held = Holding::new();
                 let _turn = inner.turn();
+                let who = inner.who($caller);
                 // SAFETY: driver.h says what each function may do with its arguments, which live as
                 // long as the call; that it does is the library's promise.
-                checked(stringify!($name), unsafe { function(inner.state, $($argument),*) })
+                checked(stringify!($name), unsafe { function(inner.first(&who), $($argument),*) })
             }
         }
     }};
@@ -94,12 +102,37 @@ fn within(name: &str, done: usize, room: usize) -> Result<usize> {
 
 impl Inner {
     fn turn(&self) -> Option<MutexGuard<'_, ()>> {
-        let one = self.one_at_a_time.as_ref();
-        one.map(|one| one.lock().unwrap_or_else(PoisonError::into_inner))
+        self.one_at_a_time.as_ref().map(|one| one.lock())
     }
 
-    fn has(&self, flag: u64) -> bool {
-        self.driver.flags & flag != 0
+    const fn has(&self, flag: u64) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// `caller` as a library sees it that has asked for it.
+    const fn who(&self, caller: &Caller<'_>) -> abi::Caller {
+        abi::Caller {
+            state: self.state,
+            uid: caller.uid,
+            gid: caller.gid,
+            groups: caller.groups.as_ptr(),
+            group_count: caller.groups.len(),
+            pid: caller.pid,
+            umask: caller.umask,
+        }
+    }
+
+    /// The first argument of a function.
+    const fn first(&self, who: &abi::Caller) -> *mut c_void {
+        match self.has(abi::CALLERS) {
+            true => core::ptr::from_ref(who).cast_mut().cast(),
+            false => self.state,
+        }
+    }
+
+    /// `access` decides what modes would.
+    const fn judges(&self) -> bool {
+        self.driver.access.is_some() && !self.has(abi::NO_ACCESS)
     }
 }
 
@@ -108,6 +141,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(finalize) = self.driver.finalize.filter(|_| self.begun) {
+            let _held = Holding::new();
             // SAFETY: once, with what `init` has given; nobody else has `self` any more.
             unsafe { finalize(self.state) };
         }
@@ -116,7 +150,7 @@ impl Drop for Inner {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let _ = call!(&self.of, close(self.file), Errno::ENOSYS);
+        let _ = call!(&self.of, &Caller::SYSTEM, close(self.file), Errno::ENOSYS);
     }
 }
 
@@ -136,9 +170,10 @@ impl Library {
         ];
         let mut inner = Inner {
             driver,
-            state: std::ptr::null_mut(),
+            state: core::ptr::null_mut(),
+            flags: driver.flags,
             read_only: mount.read_only() || !changes.contains(&true),
-            one_at_a_time: (driver.flags & abi::ONE_AT_A_TIME != 0).then(Mutex::default),
+            one_at_a_time: (driver.flags & abi::ONE_AT_A_TIME != 0).then(|| Mutex::new(())),
             begun: false,
         };
         let source = string(&mount.source)?;
@@ -151,54 +186,98 @@ impl Library {
         });
         let options = options.collect::<Result<Vec<_>>>()?;
         let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+        let mut reason: [c_char; REASON] = [0; REASON];
         let mounted = Mounted {
             source: source.as_ptr(),
             target: target.as_ptr(),
             options: pointers.as_ptr(),
             option_count: pointers.len(),
             read_only: c_int::from(inner.read_only),
+            reason: reason.as_mut_ptr(),
+            reason_size: reason.len(),
         };
         if let Some(init) = driver.init {
-            let mut state = std::ptr::null_mut();
+            let mut state = core::ptr::null_mut();
+            let _held = Holding::new();
             // SAFETY: both live as long as the call.
             let result = unsafe { init(&raw const mounted, &raw mut state) };
-            checked("init", result)?;
+            checked("init", result).map_err(|error| {
+                said(&reason).map_or(error, |words| Error::because(Errno::new(result), words))
+            })?;
             inner.state = state;
         }
         inner.begun = true;
+        if driver.capabilities.is_some() {
+            let flags = &raw mut inner.flags;
+            call!(&inner, &Caller::SYSTEM, capabilities(flags), Errno::ENOSYS)?;
+            inner.read_only |= inner.has(abi::READ_ONLY);
+        }
         Ok(Self(Arc::new(inner)))
     }
 
-    fn opened(&self, path: &[u8], flags: c_int, mode: u32) -> Result<Open> {
+    /// Why the library runs in no program: a host's state is one for all; none: it says that it keeps
+    /// none.
+    pub fn is_stateless(&self) -> bool {
+        self.0.has(abi::STATELESS)
+    }
+
+    fn opened(&self, caller: &Caller<'_>, path: &[u8], flags: c_int, mode: u32) -> Result<Open> {
         let path = string(path)?;
-        let mut file = std::ptr::null_mut();
+        let mut file = core::ptr::null_mut();
         // A library without it has no state for an open file.
         if self.0.driver.open.is_some() || flags & O_CREAT != 0 {
             let open = call!(
                 &self.0,
+                caller,
                 open(path.as_ptr(), flags, mode, &raw mut file),
                 Errno::ENOSYS
             );
             open?;
         }
-        Ok(Open {
+        let mut open = Open {
             file,
             of: Arc::clone(&self.0),
-        })
+            is_kernels: false,
+        };
+        open.is_kernels = self.kernel_file(&open).is_some();
+        Ok(open)
+    }
+}
+
+impl Library {
+    /// The descriptor that `open` has now.
+    fn kernel_file(&self, open: &Open) -> Option<i32> {
+        self.0.driver.descriptor?;
+        let mut fd = -1;
+        let asked = call!(
+            &self.0,
+            &Caller::SYSTEM,
+            descriptor(open.file, &raw mut fd),
+            Errno::ENOSYS
+        );
+        asked.ok().map(|()| fd).filter(|&fd| fd >= 0)
+    }
+}
+
+/// What `init` has said.
+fn said(reason: &[c_char; REASON]) -> Option<String> {
+    let bytes = reason.map(|byte| byte as u8);
+    let words = CStr::from_bytes_until_nul(&bytes).ok()?;
+    let words = String::from_utf8_lossy(words.to_bytes()).into_owned();
+    Some(words).filter(|words| !words.is_empty())
+}
+
+/// Nothing where the answer is that the library has no such function for this.
+fn unless_missing<R>(answer: Result<R>) -> Option<Result<R>> {
+    match answer {
+        Err(error) if error.errno() == Errno::ENOSYS => None,
+        answer => Some(answer),
     }
 }
 
 /// The flags of open(2) that the library sees.
 const fn flags(flags: OpenFlags) -> c_int {
     flags.without(OpenFlags::LENDS).0 as c_int
-}
-
-fn time([seconds, nanoseconds]: [i64; 2]) -> Timespec {
-    let nanoseconds = u32::try_from(nanoseconds).ok();
-    Timespec {
-        seconds,
-        nanoseconds: nanoseconds.filter(|&one| one < 1_000_000_000).unwrap_or(0),
-    }
 }
 
 fn kind(name: &str, mode: u32) -> Result<FileKind> {
@@ -211,30 +290,8 @@ fn kind(name: &str, mode: u32) -> Result<FileKind> {
 }
 
 fn attributes(name: &str, stat: &Stat) -> Result<Attributes> {
-    let mut found = Attributes::new(kind(name, stat.mode)?, stat.mode & 0o7777);
-    found.inode = stat.ino;
-    if let Ok(links @ 1..) = u32::try_from(stat.nlink) {
-        found.links = links;
-    }
-    (found.uid, found.gid, found.rdev) = (stat.uid, stat.gid, stat.rdev);
-    found.size = u64::try_from(stat.size).unwrap_or(0);
-    found.blocks = u64::try_from(stat.blocks).unwrap_or(0);
-    if let Ok(size @ 1..) = u32::try_from(stat.blksize) {
-        found.block_size = size;
-    }
-    found.atime = time(stat.atime);
-    found.mtime = time(stat.mtime);
-    found.ctime = time(stat.ctime);
-    Ok(found)
-}
-
-fn times(changes: &SetAttributes) -> [i64; 4] {
-    let one = |time: Option<Timespec>| match time {
-        Some(time) => [time.seconds, i64::from(time.nanoseconds)],
-        None => [0, UTIME_OMIT],
-    };
-    let ([a, b], [c, d]) = (one(changes.atime), one(changes.mtime));
-    [a, b, c, d]
+    kind(name, stat.mode)?;
+    Ok(stat.attributes().ok_or(Errno::EIO)?)
 }
 
 impl PathFileSystem for Library {
@@ -244,9 +301,9 @@ impl PathFileSystem for Library {
         Capabilities {
             read_only: self.0.read_only,
             immutable: self.0.has(abi::IMMUTABLE),
-            xattrs: self.0.driver.getxattr.is_some(),
-            hard_links: self.0.driver.link.is_some(),
-            checks_permissions: self.0.driver.access.is_some(),
+            xattrs: self.0.driver.getxattr.is_some() && !self.0.has(abi::NO_XATTRS),
+            hard_links: self.0.driver.link.is_some() && !self.0.has(abi::NO_LINKS),
+            checks_permissions: self.0.judges(),
             ..Capabilities::default()
         }
     }
@@ -255,6 +312,7 @@ impl PathFileSystem for Library {
         let (path, mut stat) = (string(path)?, Stat::default());
         call!(
             &self.0,
+            &Caller::SYSTEM,
             getattr(path.as_ptr(), &raw mut stat),
             Errno::ENOSYS
         )?;
@@ -264,8 +322,13 @@ impl PathFileSystem for Library {
     fn handle_attributes(&self, handle: &Open) -> Option<Result<Attributes>> {
         self.0.driver.fgetattr?;
         let mut stat = Stat::default();
-        let asked = call!(&self.0, fgetattr(handle.file, &raw mut stat), Errno::ENOSYS);
-        Some(asked.and_then(|()| attributes("fgetattr", &stat)))
+        let asked = call!(
+            &self.0,
+            &Caller::SYSTEM,
+            fgetattr(handle.file, &raw mut stat),
+            Errno::ENOSYS
+        );
+        unless_missing(asked).map(|asked| asked.and_then(|()| attributes("fgetattr", &stat)))
     }
 
     fn list(&self, path: &[u8]) -> Result<Vec<PathEntry>> {
@@ -274,21 +337,18 @@ impl PathFileSystem for Library {
         if self.0.driver.getdirentcount.is_some() {
             call!(
                 &self.0,
+                &Caller::SYSTEM,
                 getdirentcount(path.as_ptr(), &raw mut count),
                 Errno::ENOSYS
             )?;
             room = count.clamp(1, MOST_NAMES);
         }
         loop {
-            let none = Dirent {
-                inode: 0,
-                kind: 0,
-                name: [0; 256],
-            };
-            let mut entries = vec![none; room];
+            let mut entries = vec![Dirent::NONE; room];
             count = 0;
             call!(
                 &self.0,
+                &Caller::SYSTEM,
                 getdirents(path.as_ptr(), entries.as_mut_ptr(), room, &raw mut count),
                 Errno::ENOSYS
             )?;
@@ -313,34 +373,41 @@ impl PathFileSystem for Library {
 
     fn open(&self, caller: &Caller<'_>, path: &[u8], wanted: OpenFlags) -> Result<Open> {
         // Who checks permissions itself is asked by nobody else.
-        if self.0.driver.access.is_some() {
+        if self.0.judges() {
             let read = if wanted.read() { Access::READ.0 } else { 0 };
             let writes = wanted.write() || wanted.truncate();
             let write = if writes { Access::WRITE.0 } else { 0 };
             self.access(caller, path, Access(read | write))?;
         }
-        self.opened(path, flags(wanted), 0)
+        self.opened(caller, path, flags(wanted), 0)
     }
 
     fn restore(
         &self,
-        _: &Caller<'_>,
+        caller: &Caller<'_>,
         path: &[u8],
         wanted: OpenFlags,
         _state: &[u8],
     ) -> Result<Open> {
         // It was open: nobody asks again whether it may be.
-        self.opened(path, flags(wanted), 0)
+        self.opened(caller, path, flags(wanted), 0)
     }
 
-    fn create(&self, _: &Caller<'_>, path: &[u8], wanted: OpenFlags, mode: u32) -> Result<Open> {
-        self.opened(path, flags(wanted) | O_CREAT, mode)
+    fn create(
+        &self,
+        caller: &Caller<'_>,
+        path: &[u8],
+        wanted: OpenFlags,
+        mode: u32,
+    ) -> Result<Open> {
+        self.opened(caller, path, flags(wanted) | O_CREAT, mode)
     }
 
     fn read(&self, handle: &Open, offset: u64, out: &mut [u8]) -> Result<usize> {
         let (mut done, room) = (0, out.len());
         call!(
             &self.0,
+            &Caller::SYSTEM,
             read(
                 handle.file,
                 out.as_mut_ptr(),
@@ -357,6 +424,7 @@ impl PathFileSystem for Library {
         let mut done = 0;
         call!(
             &self.0,
+            &Caller::SYSTEM,
             write(
                 handle.file,
                 bytes.as_ptr(),
@@ -373,6 +441,7 @@ impl PathFileSystem for Library {
         let (path, mut target) = (string(path)?, vec![0_u8; 4096]);
         call!(
             &self.0,
+            &Caller::SYSTEM,
             readlink(path.as_ptr(), target.as_mut_ptr().cast(), target.len()),
             Errno::EINVAL
         )?;
@@ -384,7 +453,12 @@ impl PathFileSystem for Library {
     fn statfs(&self) -> Result<StatFs> {
         let mut found = StatVfs::default();
         if self.0.driver.statfs.is_some() {
-            call!(&self.0, statfs(&raw mut found), Errno::ENOSYS)?;
+            call!(
+                &self.0,
+                &Caller::SYSTEM,
+                statfs(&raw mut found),
+                Errno::ENOSYS
+            )?;
         }
         let or = |value: u64, other: u32| match u32::try_from(value) {
             Ok(value @ 1..) => value,
@@ -403,10 +477,11 @@ impl PathFileSystem for Library {
         })
     }
 
-    fn access(&self, _: &Caller<'_>, path: &[u8], wanted: Access) -> Result<()> {
+    fn access(&self, caller: &Caller<'_>, path: &[u8], wanted: Access) -> Result<()> {
         let path = string(path)?;
         call!(
             &self.0,
+            caller,
             access(path.as_ptr(), wanted.0 as c_int),
             Errno::ENOSYS
         )
@@ -416,16 +491,94 @@ impl PathFileSystem for Library {
         self.0.has(abi::KEEPS_UNLINKED)
     }
 
-    fn caching(&self, _: &Open) -> Caching {
-        match self.0.has(abi::NO_CACHE) {
-            true => Caching::Never,
-            false => Caching::default(),
+    fn caching(&self, handle: &Open) -> Caching {
+        let mut how = 0;
+        let asked = call!(
+            &self.0,
+            &Caller::SYSTEM,
+            caching(handle.file, &raw mut how),
+            Errno::ENOSYS
+        );
+        match (self.0.has(abi::NO_CACHE), asked.map(|()| how)) {
+            (true, _) | (_, Ok(2)) => Caching::Never,
+            (_, Ok(1)) => Caching::Keep,
+            _ => Caching::default(),
+        }
+    }
+
+    fn descriptor(&self, handle: &Open) -> Option<i32> {
+        match handle.is_kernels {
+            true => self.kernel_file(handle),
+            false => None,
+        }
+    }
+
+    fn copy_range(
+        &self,
+        (from, offset): (&Open, u64),
+        (to, to_offset): (&Open, u64),
+        length: u64,
+    ) -> Result<u64> {
+        let (mut done, length) = (0, usize::try_from(length).unwrap_or(usize::MAX));
+        call!(
+            &self.0,
+            &Caller::SYSTEM,
+            copy(
+                from.file,
+                offset as i64,
+                to.file,
+                to_offset as i64,
+                length,
+                &raw mut done
+            ),
+            Errno::EOPNOTSUPP
+        )?;
+        Ok(within("copy", done, length)? as u64)
+    }
+
+    fn ioctl(&self, handle: &Open, request: u32, argument: &mut [u8]) -> Result<usize> {
+        let (mut result, size) = (0, argument.len());
+        call!(
+            &self.0,
+            &Caller::SYSTEM,
+            ioctl(
+                handle.file,
+                request,
+                argument.as_mut_ptr().cast(),
+                size,
+                &raw mut result
+            ),
+            Errno::ENOTTY
+        )?;
+        usize::try_from(result)
+            .map_err(|_| Error::because(Errno::EIO, format!("ioctl of the library gives {result}")))
+    }
+
+    fn sync_directory(&self, path: &[u8], data_only: bool) -> Result<()> {
+        if self.0.driver.fsyncdir.is_none() {
+            return self.sync_all();
+        }
+        let path = string(path)?;
+        let data_only = c_int::from(data_only);
+        call!(
+            &self.0,
+            &Caller::SYSTEM,
+            fsyncdir(path.as_ptr(), data_only),
+            Errno::ENOSYS
+        )
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        match self.0.driver.syncfs {
+            None => Ok(()),
+            Some(_) => call!(&self.0, &Caller::SYSTEM, syncfs(), Errno::ENOSYS),
         }
     }
 
     fn allocate(&self, handle: &Open, mode: u32, offset: u64, length: u64) -> Result<()> {
         call!(
             &self.0,
+            &Caller::SYSTEM,
             fallocate(handle.file, mode as c_int, offset as i64, length as i64),
             Errno::EOPNOTSUPP
         )
@@ -441,11 +594,12 @@ impl PathFileSystem for Library {
         let mut found = 0;
         let asked = call!(
             &self.0,
+            &Caller::SYSTEM,
             lseek(handle.file, offset as i64, whence, &raw mut found),
             Errno::ENOSYS
         );
         let found = |()| u64::try_from(found).map_err(|_| Errno::EIO.into());
-        Some(asked.and_then(found))
+        unless_missing(asked).map(|asked| asked.and_then(found))
     }
 
     fn sync(&self, handle: &Open, data_only: bool) -> Result<()> {
@@ -453,6 +607,7 @@ impl PathFileSystem for Library {
             None => Ok(()),
             Some(_) => call!(
                 &self.0,
+                &Caller::SYSTEM,
                 fsync(handle.file, c_int::from(data_only)),
                 Errno::ENOSYS
             ),
@@ -462,31 +617,51 @@ impl PathFileSystem for Library {
     fn flush(&self, handle: &Open) -> Result<()> {
         match self.0.driver.flush {
             None => Ok(()),
-            Some(_) => call!(&self.0, flush(handle.file), Errno::ENOSYS),
+            Some(_) => call!(&self.0, &Caller::SYSTEM, flush(handle.file), Errno::ENOSYS),
         }
     }
 
     fn set_attributes(
         &self,
-        _: Option<&Caller<'_>>,
+        caller: Option<&Caller<'_>>,
         path: &[u8],
         changes: &SetAttributes,
     ) -> Result<()> {
         let path = string(path)?;
         let path = path.as_ptr();
         if let Some(size) = changes.size {
-            call!(&self.0, truncate(path, size as i64), Errno::ENOSYS)?;
+            call!(
+                &self.0,
+                caller.unwrap_or(&Caller::SYSTEM),
+                truncate(path, size as i64),
+                Errno::ENOSYS
+            )?;
         }
         if changes.uid.is_some() || changes.gid.is_some() {
             let [uid, gid] = [changes.uid, changes.gid].map(|one| one.unwrap_or(UNCHANGED));
-            call!(&self.0, chown(path, uid, gid), Errno::EPERM)?;
+            call!(
+                &self.0,
+                caller.unwrap_or(&Caller::SYSTEM),
+                chown(path, uid, gid),
+                Errno::EPERM
+            )?;
         }
         if let Some(permissions) = changes.permissions {
-            call!(&self.0, chmod(path, permissions), Errno::EPERM)?;
+            call!(
+                &self.0,
+                caller.unwrap_or(&Caller::SYSTEM),
+                chmod(path, permissions),
+                Errno::EPERM
+            )?;
         }
         if changes.atime.is_some() || changes.mtime.is_some() {
             let times = times(changes);
-            call!(&self.0, utime(path, &raw const times), Errno::EPERM)?;
+            call!(
+                &self.0,
+                caller.unwrap_or(&Caller::SYSTEM),
+                utime(path, &raw const times),
+                Errno::EPERM
+            )?;
         }
         Ok(())
     }
@@ -498,65 +673,91 @@ impl PathFileSystem for Library {
                 size: Some(size),
                 ..SetAttributes::default()
             };
-        (is_all && self.0.driver.ftruncate.is_some())
-            .then(|| call!(&self.0, ftruncate(handle.file, size as i64), Errno::ENOSYS))
+        if !is_all || self.0.driver.ftruncate.is_none() {
+            return None;
+        }
+        unless_missing(call!(
+            &self.0,
+            &Caller::SYSTEM,
+            ftruncate(handle.file, size as i64),
+            Errno::ENOSYS
+        ))
     }
 
-    fn mkdir(&self, _: &Caller<'_>, path: &[u8], mode: u32) -> Result<()> {
+    fn mkdir(&self, caller: &Caller<'_>, path: &[u8], mode: u32) -> Result<()> {
         let path = string(path)?;
-        call!(&self.0, mkdir(path.as_ptr(), mode), Errno::ENOSYS)
+        call!(&self.0, caller, mkdir(path.as_ptr(), mode), Errno::ENOSYS)
     }
 
-    fn mknod(&self, _: &Caller<'_>, path: &[u8], mode: u32, rdev: u64) -> Result<()> {
+    fn mknod(&self, caller: &Caller<'_>, path: &[u8], mode: u32, rdev: u64) -> Result<()> {
         let path = string(path)?;
-        call!(&self.0, mknod(path.as_ptr(), mode, rdev), Errno::EPERM)
+        call!(
+            &self.0,
+            caller,
+            mknod(path.as_ptr(), mode, rdev),
+            Errno::EPERM
+        )
     }
 
-    fn symlink(&self, _: &Caller<'_>, path: &[u8], target: &[u8]) -> Result<()> {
+    fn symlink(&self, caller: &Caller<'_>, path: &[u8], target: &[u8]) -> Result<()> {
         let (path, target) = (string(path)?, string(target)?);
         call!(
             &self.0,
+            caller,
             symlink(target.as_ptr(), path.as_ptr()),
             Errno::EPERM
         )
     }
 
-    fn link(&self, _: &Caller<'_>, path: &[u8], new: &[u8]) -> Result<()> {
+    fn link(&self, caller: &Caller<'_>, path: &[u8], new: &[u8]) -> Result<()> {
         let (path, new) = (string(path)?, string(new)?);
-        call!(&self.0, link(path.as_ptr(), new.as_ptr()), Errno::EPERM)
+        call!(
+            &self.0,
+            caller,
+            link(path.as_ptr(), new.as_ptr()),
+            Errno::EPERM
+        )
     }
 
-    fn unlink(&self, _: &Caller<'_>, path: &[u8]) -> Result<()> {
+    fn unlink(&self, caller: &Caller<'_>, path: &[u8]) -> Result<()> {
         let path = string(path)?;
-        call!(&self.0, unlink(path.as_ptr()), Errno::ENOSYS)
+        call!(&self.0, caller, unlink(path.as_ptr()), Errno::ENOSYS)
     }
 
-    fn rmdir(&self, _: &Caller<'_>, path: &[u8]) -> Result<()> {
+    fn rmdir(&self, caller: &Caller<'_>, path: &[u8]) -> Result<()> {
         let path = string(path)?;
-        call!(&self.0, rmdir(path.as_ptr()), Errno::ENOSYS)
+        call!(&self.0, caller, rmdir(path.as_ptr()), Errno::ENOSYS)
     }
 
-    fn rename(&self, _: &Caller<'_>, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<()> {
+    fn rename(
+        &self,
+        caller: &Caller<'_>,
+        from: &[u8],
+        to: &[u8],
+        flags: RenameFlags,
+    ) -> Result<()> {
         let (from, to) = (string(from)?, string(to)?);
         call!(
             &self.0,
+            caller,
             rename(from.as_ptr(), to.as_ptr(), flags.0),
             Errno::ENOSYS
         )
     }
 
-    fn get_xattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
+    fn get_xattr(&self, caller: &Caller<'_>, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
         let (path, name) = (string(path)?, string(name)?);
         sized("getxattr", |value, size| {
             call!(
                 &self.0,
+                caller,
                 getxattr(path.as_ptr(), name.as_ptr(), value, size),
                 Errno::EOPNOTSUPP
             )
         })
     }
 
-    fn list_xattr(&self, path: &[u8]) -> Result<Vec<u8>> {
+    fn list_xattr(&self, caller: &Caller<'_>, path: &[u8]) -> Result<Vec<u8>> {
         if self.0.driver.listxattr.is_none() {
             return Ok(Vec::new());
         }
@@ -564,16 +765,25 @@ impl PathFileSystem for Library {
         sized("listxattr", |names, size| {
             call!(
                 &self.0,
+                caller,
                 listxattr(path.as_ptr(), names, size),
                 Errno::EOPNOTSUPP
             )
         })
     }
 
-    fn set_xattr(&self, path: &[u8], name: &[u8], value: &[u8], flags: u32) -> Result<()> {
+    fn set_xattr(
+        &self,
+        caller: &Caller<'_>,
+        path: &[u8],
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+    ) -> Result<()> {
         let (path, name) = (string(path)?, string(name)?);
         call!(
             &self.0,
+            caller,
             setxattr(
                 path.as_ptr(),
                 name.as_ptr(),
@@ -585,10 +795,11 @@ impl PathFileSystem for Library {
         )
     }
 
-    fn remove_xattr(&self, path: &[u8], name: &[u8]) -> Result<()> {
+    fn remove_xattr(&self, caller: &Caller<'_>, path: &[u8], name: &[u8]) -> Result<()> {
         let (path, name) = (string(path)?, string(name)?);
         call!(
             &self.0,
+            caller,
             removexattr(path.as_ptr(), name.as_ptr()),
             Errno::EOPNOTSUPP
         )
