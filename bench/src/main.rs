@@ -11,6 +11,7 @@ mod figure;
 mod fixture;
 mod hosts;
 mod layers;
+mod libraries;
 mod linux;
 mod mapping;
 mod measure;

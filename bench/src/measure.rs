@@ -4,14 +4,14 @@ use crate::figure::{Figure, Judged};
 use crate::fixture;
 use crate::publish;
 use crate::tools::{Place, in_turn, median, numbers, pair, seconds, sh, succeeds};
-use crate::{hosts, layers, linux, mapping, mount, starts, writing};
+use crate::{hosts, layers, libraries, linux, mapping, mount, starts, writing};
 use std::path::Path;
 
 /// A group of figures.
 type Group = fn(&Place) -> Vec<Figure>;
 
 /// All groups, in the order of the table.
-pub const GROUPS: [(&str, Group); 16] = [
+pub const GROUPS: [(&str, Group); 17] = [
     ("calls", calls),
     ("launch", launch),
     ("inherit", inherit),
@@ -26,12 +26,13 @@ pub const GROUPS: [(&str, Group); 16] = [
     ("mount", mount::mount),
     ("hosts", hosts::hosts),
     ("layers", layers::layers),
+    ("libraries", libraries::libraries),
     ("starts", starts::starts),
     ("linux", linux::linux),
 ];
 
 /// Measured only when they are named: they take minutes each.
-const BY_NAME: [&str; 4] = ["hosts", "layers", "starts", "linux"];
+const BY_NAME: [&str; 5] = ["hosts", "layers", "libraries", "starts", "linux"];
 
 /// Measures the groups named, or all but those of [`BY_NAME`].
 pub fn everything(only: &[&str]) -> Vec<Figure> {

@@ -1,7 +1,7 @@
 //! Serves a driver as a kernel mount: what is not intercepted (static and set-user-ID programs,
 //! other users, the kernel itself) reaches it through FUSE.
 //!
-//! [`mounting`] gives a connection to the kernel, [`Session::negotiate`] agrees with it on what
+//! [`serve`] does all of it for a server that wants no more. [`mounting`] gives a connection to the kernel, [`Session::negotiate`] agrees with it on what
 //! both sides do ([`capabilities`]), [`Session::serve`] answers its requests with several threads
 //! until the mount is gone. What a request means is in `dispatch`, one function for each; by what
 //! requests come is in `transport`.
@@ -34,6 +34,7 @@ mod opened;
 mod passthrough;
 mod report;
 mod retry;
+mod serve;
 mod session;
 mod settings;
 mod slots;
@@ -53,6 +54,7 @@ pub use caller::{Served, caller};
 pub use channel::{Channel, DeviceFuse, RequestChannel};
 pub use connection::Ended;
 pub use interrupts::interrupted;
+pub use serve::serve;
 pub use session::Session;
 pub use settings::Settings;
 pub use slots::{Hears, Slots};

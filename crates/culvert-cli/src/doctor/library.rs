@@ -31,8 +31,9 @@ pub fn examine(name: &OsStr) -> Result<Option<Library>, Failure> {
             ("host", "its main is called, as a FUSE server's".to_owned())
         }
         shared_object::Kind::Driver => {
-            let wrong =
-                |error: culvert::Error| Failure::new(format!("{}: {error}", shown(typed.as_ref())));
+            let wrong = |error: culvert::Error| {
+                Failure::new(format!("{}: {error}", shown(Path::new(typed))))
+            };
             match object::fit(name.as_encoded_bytes()).map_err(wrong)? {
                 Fit::Process => ("process", "it is stateless and needs no libc".into()),
                 Fit::Host(why) => ("host", why),

@@ -43,6 +43,26 @@ pub struct Mounting<'a> {
     pub times: u32,
 }
 
+impl<'a> Mounting<'a> {
+    /// One that can be changed, by nobody but its user, as mount tables show `name` for source and type.
+    pub const fn new(name: &'a str, target: &'a MountPoint) -> Self {
+        Self {
+            source: name,
+            subtype: name,
+            target,
+            read_only: false,
+            rights: Rights {
+                allow_other: false,
+                set_id: false,
+                devices: false,
+                no_exec: false,
+                no_symlinks: false,
+            },
+            times: 0,
+        }
+    }
+}
+
 /// Why a mount cannot be made or ended, and what to do about it.
 #[derive(Debug)]
 pub struct Failed {

@@ -16,8 +16,9 @@ use crate::{
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
-/// O_CREAT, with which a front end may say [`FileSystem::create`] what it was asked.
-const CREATES: u32 = 0o100;
+/// O_CREAT and O_EXCL, by which a front end says what it was asked: to a driver that opens what is
+/// there they mean nothing.
+const CREATES: u32 = 0o300;
 
 /// A [`PathFileSystem`] as a [`FileSystem`].
 pub struct PathAdapter<T: PathFileSystem>(pub(super) Arc<AdapterState<T>>);
@@ -107,6 +108,7 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
     }
 
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
+        let flags = OpenFlags(flags.0 & !CREATES);
         self.0.openable(node, flags)?;
         self.0.with_path(node, |path| {
             let handle = self.0.driver.open(caller, path, flags)?;
@@ -122,7 +124,7 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         state: &[u8],
     ) -> Result<Opened> {
         self.0.openable(node, flags)?;
-        let flags = flags.without(OpenFlags::TRUNCATE);
+        let flags = OpenFlags(flags.0 & !CREATES).without(OpenFlags::TRUNCATE);
         self.0.with_path(node, |path| {
             let handle = self.0.driver.restore(caller, path, flags, state)?;
             AdapterState::opened(&self.0, node, handle)

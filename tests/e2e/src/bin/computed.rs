@@ -3,8 +3,8 @@
 
 use culvert::path::{PathAdapter, PathEntry, PathFileSystem};
 use culvert::{Attributes, Caching, Caller, Errno, FileKind, OpenFlags, Result};
-use culvert_server::mounting::{self, MountPoint, Mounting, Rights};
-use culvert_server::{DeviceFuse, Ended, Session, Settings};
+use culvert_server::Settings;
+use culvert_server::mounting::{self, MountIdentity, MountPoint, Mounting};
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
@@ -62,30 +62,22 @@ impl PathFileSystem for Computed {
 fn serve(target: &Path) -> std::result::Result<(), String> {
     let target = target.canonicalize().map_err(|error| error.to_string())?;
     let place = MountPoint::open(&target).map_err(|error| error.to_string())?;
-    let (device, which) = mounting::mount(&Mounting {
-        source: "computed",
-        subtype: "computed",
-        target: &place,
+    let mounting = Mounting {
         read_only: true,
-        rights: Rights::default(),
-        times: 0,
-    })
-    .map_err(|failed| failed.to_string())?;
-    let transport = Box::new(DeviceFuse::new(device));
+        ..Mounting::new("computed", &place)
+    };
     let driver = Box::new(PathAdapter::new(Computed::default()));
-    let session = Session::negotiate(driver, Settings::default(), &*transport);
-    let session = session.map_err(|error| error.to_string())?;
-    println!("mounted");
-    std::thread::spawn(move || {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        if let Err(failed) = mounting::unmount(&which, true) {
-            eprintln!("computed: {failed}");
-        }
-    });
-    match session.serve(transport) {
-        Ended::Unmounted => Ok(()),
-        Ended::Broken(error) => Err(error.to_string()),
-    }
+    let told = |which: &MountIdentity| {
+        println!("mounted");
+        let which = *which;
+        std::thread::spawn(move || {
+            let _ = std::io::stdin().read_to_end(&mut Vec::new());
+            if let Err(failed) = mounting::unmount(&which, true) {
+                eprintln!("computed: {failed}");
+            }
+        });
+    };
+    culvert_server::serve(driver, &mounting, Settings::default(), told)
 }
 
 fn main() -> ExitCode {

@@ -3,6 +3,7 @@
 
 mod callers;
 mod mirror;
+mod told;
 
 use super::{PathAdapter, table::ROOT};
 use crate::{
