@@ -5,9 +5,10 @@
 //! also for several workers that read at once. But a server is not told what is wrong with what it
 //! has written, and a packet has less room than the device ([`PACKET`]).
 
-use super::init;
+use super::{init, look::Look};
 use culvert_client::notices::{self, Heard};
 use culvert_slots::{Area, BELL, Message, OUT_HEADER, Reply, Server, open_fifo};
+use culvert_sys::raw::general::pollfd;
 use culvert_sys::{BorrowedFd, Errno, OwnedFd, fd, fs, net, process, trust::Opened};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, SocketFlags,
@@ -67,6 +68,7 @@ pub struct Device {
     packet: usize,
     /// The number of INIT, while it has no reply.
     init: AtomicU64,
+    look: Look,
 }
 
 impl Device {
@@ -84,6 +86,7 @@ impl Device {
             socket,
             packet,
             init: AtomicU64::new(0),
+            look: Look::new(),
         };
         Ok((device, its))
     }
@@ -130,6 +133,7 @@ impl Device {
             message.failed(Errno::EIO);
             return Ok(());
         }
+        self.look.took(&self.slots, &message);
         let mut clipped = Vec::new();
         if message.is_init() {
             self.slots.serves();
@@ -239,6 +243,7 @@ impl Device {
                 if is_large && count <= self.packet {
                     let head = Head::of(&bytes, count)?;
                     if self.takes_in_place(&head)? {
+                        self.look_on();
                         continue;
                     }
                 }
@@ -258,6 +263,27 @@ impl Device {
                 )));
             };
             self.takes(&head, &message[OUT_HEADER..]);
+            self.look_on();
+        }
+    }
+
+    /// After a reply: hands on the next request where it comes at once. This thread must not wait for
+    /// the server, which may wait for it.
+    fn look_on(&self) {
+        const POLLOUT: i16 = 4;
+        if !self.look.finds(&self.slots) {
+            return;
+        }
+        let mut polled = [pollfd {
+            fd: self.socket.raw(),
+            events: POLLOUT,
+            revents: 0,
+        }];
+        // Half of the buffer is free then, and what is under way is one request.
+        if process::poll(&mut polled, 0) == Ok(1)
+            && let Ok(Some(message)) = self.slots.take()
+        {
+            let _ = self.hand(message);
         }
     }
 

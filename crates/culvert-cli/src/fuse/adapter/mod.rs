@@ -14,6 +14,7 @@ mod calls;
 mod device;
 pub mod fusermount;
 mod init;
+mod look;
 
 pub use calls::give_up_new_rights;
 
