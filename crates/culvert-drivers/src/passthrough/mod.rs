@@ -39,5 +39,6 @@ pub use filesystem::PassthroughFs;
 pub(crate) use glance::Glance;
 pub(crate) use kernel::reopen;
 pub(crate) use listing::entries;
+pub(crate) use nodes::mix;
 pub use options::{DECLARED, OPTIONS, Options};
 pub use prepare::{open, prepare};

@@ -452,7 +452,7 @@ pub(super) fn number(home: u64, (device, inode): (u64, u64)) -> Node {
 
 /// The finaliser of splitmix64, a bijection (Steele, Lea, Flood: "Fast splittable pseudorandom
 /// number generators", 2014).
-fn mix(value: u64) -> u64 {
+pub fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

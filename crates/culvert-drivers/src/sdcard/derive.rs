@@ -4,7 +4,7 @@
 use super::options::Settings;
 
 /// User ids of one Android user (`AID_USER_OFFSET`).
-const USER: u32 = 100_000;
+pub const USER: u32 = 100_000;
 
 /// What a directory makes of the names in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Derived {
 }
 
 /// User `user`'s id for what has the number `id` (`multiuser_get_uid`).
-const fn of_user(user: u32, id: u32) -> u32 {
+pub const fn of_user(user: u32, id: u32) -> u32 {
     user.wrapping_mul(USER).wrapping_add(id % USER)
 }
 

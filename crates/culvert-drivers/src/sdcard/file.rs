@@ -1,6 +1,6 @@
 //! Open files: of their attributes some are derived, and not to be changed.
 
-use super::filesystem::{Core, allowed};
+use super::core::{Core, allowed};
 use alloc::{boxed::Box, sync::Arc};
 use culvert::{Attributes, Caller, File, FileLayer, Result, SetAttributes};
 

@@ -1,6 +1,7 @@
 //! The file system under the layer.
 
 use super::{
+    core::{Core, DIRECTORY, FILE, allowed},
     derive::{Derived, Kind},
     file::SdFile,
     options::Settings,
@@ -12,62 +13,6 @@ use culvert::{
     FileSystem, Layer, LayeredFile, Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result,
     SetAttributes, Touches,
 };
-use culvert_sys::process;
-
-/// Modes of what is made (`handle_mkdir`, `handle_mknod` of the original).
-const DIRECTORY: u32 = 0o775;
-const FILE: u32 = 0o664;
-
-/// What the file system and its open files know.
-pub struct Core {
-    inner: Box<dyn FileSystem>,
-    settings: Settings,
-    packages: PackageList,
-}
-
-impl Core {
-    /// What is derived of `node`; of one without a name what is derived of the root's files.
-    fn derived(&self, node: Node) -> Derived {
-        let path = self.inner.path_of(node);
-        let path = path.as_deref().unwrap_or(b"?");
-        Derived::of(&self.settings, |name| self.packages.now().app(name), path)
-    }
-
-    /// What is shown of something with these `attributes`.
-    pub fn seen(&self, attributes: Attributes) -> Attributes {
-        let derived = self.derived(attributes.node);
-        Attributes {
-            uid: derived.uid,
-            gid: derived.gid(&self.settings),
-            permissions: derived.mode(&self.settings, attributes.permissions),
-            ..attributes
-        }
-    }
-
-    /// Who acts in the source: not the caller, whose rights are judged by what is shown.
-    pub fn server<'a>(&self, caller: &Caller<'a>) -> Caller<'a> {
-        Caller {
-            uid: self.settings.uid.unwrap_or_else(process::geteuid),
-            gid: self.settings.lower_gid.unwrap_or_else(process::getegid),
-            groups: &[],
-            umask: 0,
-            rights: None,
-            ..*caller
-        }
-    }
-}
-
-/// What is done of `changes`: sizes and times. Modes and owners are derived, and to set them is no
-/// error, as in the original. None: nothing is left.
-pub fn allowed(changes: &SetAttributes) -> Option<SetAttributes> {
-    let allowed = SetAttributes {
-        permissions: None,
-        uid: None,
-        gid: None,
-        ..*changes
-    };
-    (!allowed.is_empty()).then_some(allowed)
-}
 
 /// A file system as Android's sdcard daemon shows it.
 pub struct SdcardFs(Arc<Core>);
@@ -123,10 +68,18 @@ impl SdcardFs {
 
     /// What was `made` belongs to who is said to make files, whoever the process is that did.
     fn given(&self, made: Entry) -> Result<Entry> {
-        let (settings, node) = (&self.0.settings, made.attributes.node);
+        let (settings, found) = (&self.0.settings, made.attributes);
+        let node = found.node;
+        let (uid, gid) = match settings.derives_groups {
+            true => {
+                let (uid, gid) = self.0.stored(node, found.kind);
+                (Some(uid), Some(gid))
+            }
+            false => (settings.uid, settings.lower_gid),
+        };
         let changes = SetAttributes {
-            uid: settings.uid.filter(|uid| *uid != made.attributes.uid),
-            gid: settings.lower_gid.filter(|gid| *gid != made.attributes.gid),
+            uid: uid.filter(|uid| *uid != found.uid),
+            gid: gid.filter(|gid| *gid != found.gid),
             ..SetAttributes::default()
         };
         if changes.is_empty() {
@@ -134,12 +87,24 @@ impl SdcardFs {
         }
         let given = self.inner().set_attributes(&Caller::SYSTEM, node, &changes);
         let given = given.inspect_err(|_| self.inner().forget(node, 1));
-        let attributes = given.map_err(|error| error.within("options uid and gid"))?;
+        let attributes = given.map_err(|error| error.within("options uid, gid and derivegid"))?;
         Ok(Entry { attributes })
     }
 
-    /// The new directory `made`, in one of which `above` is derived, says that it holds no media, if
-    /// it is one for data of apps.
+    /// With `derivegid`: what is called `name` in `dir` now belongs to whom its place says. It has
+    /// its new name already, so that this cannot fail any more, as in the original.
+    fn give_again(&self, server: &Caller<'_>, dir: Node, name: &[u8]) {
+        if !self.0.settings.derives_groups {
+            return;
+        }
+        let found = self.inner().lookup(server, dir, name);
+        if let Ok(given) = found.and_then(|found| self.given(found)) {
+            self.inner().forget(given.attributes.node, 1);
+        }
+    }
+
+    /// The new directory `made`, in one of which `above` is derived, says that it holds no media,
+    /// if it is one for data of apps.
     fn hide_media(
         &self,
         server: &Caller<'_>,
@@ -362,7 +327,9 @@ impl Layer for SdcardFs {
             return Err(self.lacks(Errno::EINVAL));
         }
         let server = self.0.server(caller);
-        self.inner().rename(&server, from, to, flags)
+        self.inner().rename(&server, from, to, flags)?;
+        self.give_again(&server, to.0, to.1);
+        Ok(())
     }
 
     fn tmpfile(&self, _: &Caller<'_>, _: Node, _: OpenFlags, _: u32) -> Result<(Entry, Opened)> {

@@ -2,15 +2,18 @@
 //! system.
 //!
 //! ```text
-//! name  -> SdcardFs: refused names -> casefold (ASCII) -> the driver below
+//! name  -> SdcardFs: refused names -> graft (one obb) -> casefold (ASCII) -> the driver below
 //! node  -> its path -> derive: kind, user, owner, group, mode (packages: the owners of apps)
 //! ```
 
+mod core;
 mod derive;
 mod file;
 mod filesystem;
+mod graft;
 mod options;
 mod packages;
+mod stored;
 
 pub use options::OPTIONS;
 
@@ -19,12 +22,14 @@ use crate::{
     casefold::{self, CasefoldFs, Folding},
     check_names, invalid_option, passthrough,
 };
-use alloc::boxed::Box;
+use alloc::{boxed::Box, format};
 use culvert::{
-    FileSystem, Layered, Result,
+    Caller, Errno, Error, FileSystem, Layered, Result,
     mount::{Mount, Options},
 };
+use culvert_sys::process;
 use filesystem::SdcardFs;
+use graft::GraftFs;
 use options::Settings;
 
 /// What `culvert drivers sdcard` shows.
@@ -51,7 +56,12 @@ pub fn prepare(options: Options, environment: &Environment<'_>) -> Result<Option
 }
 
 fn prepared(prefix: &str, mut options: Options, environment: &Environment<'_>) -> Result<Options> {
-    Settings::parse(prefix, &options)?;
+    let settings = Settings::parse(prefix, &options)?;
+    if settings.derives_groups && !(environment.alone && process::geteuid() == 0) {
+        let why = "it gives files away, which takes root's rights: use culvert mount, as root";
+        let text = format!("option {prefix}derivegid: {why}");
+        return Err(Error::because(Errno::EPERM, text));
+    }
     if let Some((name, value)) = options.iter().find(|(name, _)| name == casefold::LOCK) {
         let name = [prefix, name].concat();
         return Err(invalid_option(&name, value, "it is made for each run"));
@@ -71,7 +81,12 @@ pub fn open(
     let settings = Settings::parse("sdcard.", options)?;
     let names = casefold::names(options, environment);
     let folded = Layered(CasefoldFs::new(below, Folding::Ascii, false, names));
-    Ok(Box::new(Layered(SdcardFs::new(Box::new(folded), settings))))
+    let mut inner: Box<dyn FileSystem> = Box::new(folded);
+    if settings.multiuser && !settings.own_obb {
+        let maker = settings.server(&Caller::SYSTEM);
+        inner = Box::new(Layered(GraftFs::new(inner, environment.keeper, &maker)));
+    }
+    Ok(Box::new(Layered(SdcardFs::new(inner, settings))))
 }
 
 /// The options of a mount of the type: its own, and the mount of the directory below.

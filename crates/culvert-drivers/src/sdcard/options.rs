@@ -2,7 +2,8 @@
 
 use crate::{OptionInfo, invalid_option};
 use alloc::{format, vec::Vec};
-use culvert::{Result, mount::Options};
+use culvert::{Caller, Result, mount::Options};
+use culvert_sys::process;
 
 /// `AID_SDCARD_RW`.
 const SDCARD_RW: u32 = 1015;
@@ -47,6 +48,16 @@ pub const OPTIONS: &[OptionInfo] = &[
         summary: "in the view default, too, each user has a group of their own (sdcard -i)",
     },
     OptionInfo {
+        name: "derivegid",
+        value: "",
+        summary: "groups of new files in the source tell apps and kinds of media apart, for quotas (sdcard -G)",
+    },
+    OptionInfo {
+        name: "ownobb",
+        value: "",
+        summary: "with multiuser each user has an Android/obb of their own (sdcard -o), not one for all",
+    },
+    OptionInfo {
         name: "packages",
         value: "FILE",
         summary: "the list of packages, an absolute path (default /data/system/packages.list)",
@@ -87,6 +98,10 @@ pub struct Settings {
     pub lower_gid: Option<u32>,
     /// `normal`.
     pub normal: bool,
+    /// `derivegid`.
+    pub derives_groups: bool,
+    /// `ownobb`.
+    pub own_obb: bool,
     /// `packages`.
     pub packages: Vec<u8>,
 }
@@ -101,6 +116,8 @@ impl Default for Settings {
             uid: None,
             lower_gid: None,
             normal: false,
+            derives_groups: false,
+            own_obb: false,
             packages: b"/data/system/packages.list".to_vec(),
         }
     }
@@ -133,16 +150,42 @@ impl Settings {
                     return Err(wrong("an absolute path is needed"));
                 }
                 "packages" => settings.packages.clone_from(value),
-                "multiuser" | "fullwrite" | "normal" if !value.is_empty() => {
+                "multiuser" | "fullwrite" | "normal" | "derivegid" | "ownobb"
+                    if !value.is_empty() =>
+                {
                     return Err(wrong("it takes no value"));
                 }
                 "multiuser" => settings.multiuser = true,
                 "fullwrite" => settings.fullwrite = true,
                 "normal" => settings.normal = true,
+                "derivegid" => settings.derives_groups = true,
+                "ownobb" => settings.own_obb = true,
                 _ => {}
             }
         }
         Ok(settings)
+    }
+
+    /// Who acts in the source: not the caller, whose rights are judged by what is shown.
+    pub fn server<'a>(&self, caller: &Caller<'a>) -> Caller<'a> {
+        Caller {
+            uid: self.low_uid(),
+            gid: self.low_gid(),
+            groups: &[],
+            umask: 0,
+            rights: None,
+            ..*caller
+        }
+    }
+
+    /// Whose files in the source are, if nothing else is derived.
+    pub fn low_uid(&self) -> u32 {
+        self.uid.unwrap_or_else(process::geteuid)
+    }
+
+    /// Their group.
+    pub fn low_gid(&self) -> u32 {
+        self.lower_gid.unwrap_or_else(process::getegid)
     }
 
     /// Whether it is the view `default`.

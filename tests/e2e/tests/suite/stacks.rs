@@ -1,4 +1,5 @@
-//! Layers over layers over drivers, with programs in them; names in whatever case; Android's storage.
+//! Layers over layers over drivers, with programs in them; names in whatever case; Android's
+//! storage.
 
 use crate::kernel_mount::{Mounted, culvert, possible, shell};
 use culvert_e2e::{Finished, world};
@@ -6,7 +7,11 @@ use culvert_e2e::{Finished, world};
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/stacked.py");
 
 /// Layers with their options; `@` stands for the test's directory.
-const LAYERS: [&str; 7] = [
+const LAYERS: [&str; 11] = [
+    "layer=bind",
+    "layer=bind,bind.exclude=*.nobody-has-this",
+    "layer=bind,bind.path=/nowhere,bind.chmod-deny",
+    "layer=trace,trace.to=@/trace",
     "layer=casefold",
     "layer=casefold,casefold.strict",
     "layer=fault",
@@ -17,7 +22,8 @@ const LAYERS: [&str; 7] = [
 ];
 
 /// What is below, as `--mount` says it.
-const BASES: [&str; 6] = [
+const BASES: [&str; 7] = [
+    "type=bind,source=@/source,exclude=*.nobody-has-this",
     "type=passthrough,source=@/source",
     "type=passthrough,source=@/source,driven",
     "type=memory",
@@ -25,6 +31,15 @@ const BASES: [&str; 6] = [
     "type=union,source=@/source:memory:,minfreespace=0,category.create=ff",
     "type=sdcard,source=@/source,view=write,fullwrite",
 ];
+
+/// The first stacks, so many; with `CULVERT_STACKS=FIRST-LAST` those.
+fn seeds(usual: usize) -> std::ops::RangeInclusive<usize> {
+    let Ok(text) = std::env::var("CULVERT_STACKS") else {
+        return 1..=usual;
+    };
+    let (first, last) = text.split_once('-').unwrap_or((&text, &text));
+    first.parse().expect("a number")..=last.parse().expect("a number")
+}
 
 /// The stack of `seed`: what is below, and the layers.
 fn stack(seed: usize, place: &str) -> (String, String) {
@@ -59,7 +74,7 @@ fn natively(place: &Mounted) -> String {
 /// Two processes, fork, exec with an open file, mappings, copies, renames: as natively.
 #[test]
 fn programs_do_on_random_stacks_what_they_do_natively() {
-    for seed in 1..=16 {
+    for seed in seeds(16) {
         let place = Mounted::place(&format!("stacks-run-{seed}"));
         let (below, layers) = stack(seed, &place.text(""));
         let (target, other) = (place.text("target"), place.text("other"));
@@ -82,7 +97,7 @@ fn programs_do_on_kernel_mounts_of_random_stacks_what_they_do_natively() {
     if !possible() {
         return;
     }
-    for seed in 1..=8 {
+    for seed in seeds(8) {
         let place = Mounted::place(&format!("stacks-mount-{seed}"));
         let base = place.text("");
         let layers = stack(seed, &base).1;
@@ -163,6 +178,40 @@ fn apps_see_android_storage_by_their_view() {
         place,
         culvert
     ));
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    assert_eq!(done.text(), "as Android\n", "{}", done.report());
+}
+
+/// Storage of several users: one directory `obb`, and groups in the source.
+#[test]
+fn one_obb_is_of_all_users() {
+    if !possible() {
+        return;
+    }
+    let mount = Mounted::place("sdcard-obb");
+    let (place, culvert) = (mount.text(""), world().culvert.display());
+    let done = shell(&script!(
+        "stacks/one_obb_is_of_all_users.sh",
+        place,
+        culvert
+    ));
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    assert_eq!(done.text(), "as Android\n", "{}", done.report());
+}
+
+/// The same directory in a run: what one process finds by one user's path another finds by the
+/// other's.
+#[test]
+fn one_obb_is_of_all_users_in_a_run() {
+    if !world().is_root() {
+        return;
+    }
+    let place = Mounted::place("sdcard-obb-run");
+    let (source, target) = (place.text("source"), place.text("target"));
+    let list = "packages=/nowhere/list";
+    let mount = format!("type=sdcard,source={source},target={target},multiuser,view=write,{list}");
+    let script = script!("stacks/one_obb_in_a_run.sh", target, source);
+    let done = culvert(&["run", "--mount", &mount, "--", "bash", "-c", &script]);
     assert_eq!(done.status, "exit 0", "{}", done.report());
     assert_eq!(done.text(), "as Android\n", "{}", done.report());
 }
