@@ -145,7 +145,7 @@ impl Core {
         flags: OpenFlags,
         mode: u32,
     ) -> Result<(Entry, Opened)> {
-        let rules = self.rules(self.index_at(dir, name));
+        let rules = self.rules(self.index_at(dir, name)?);
         if !self.judges && rules.made.is_empty() {
             return self.inner.create(caller, dir, name, flags, mode);
         }

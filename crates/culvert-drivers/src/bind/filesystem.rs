@@ -43,23 +43,21 @@ impl BindFs {
         })))
     }
 
-    /// Shows what a walk reached.
-    fn walked(&self, caller: &Caller<'_>, walked: Walked, from: Node) -> Result<Walked> {
-        let Some(entry) = walked.entry else {
-            return Ok(walked);
-        };
-        let shown = self.0.show_entry(caller, entry);
-        let shown = shown.inspect_err(|_| self.leave(walked.parent, from));
-        Ok(Walked {
-            entry: Some(shown?),
-            ..walked
+    /// Shows what `path` led to from directory `from`, and by the way `parent`, which loses its
+    /// reference where that fails.
+    fn reached(
+        &self,
+        caller: &Caller<'_>,
+        (from, path): (Node, &[u8]),
+        parent: Node,
+        entry: Option<Entry>,
+    ) -> Result<Option<Entry>> {
+        let shown = entry.map(|entry| self.0.show_reached(caller, (from, path), entry));
+        shown.transpose().inspect_err(|_| {
+            if parent != from {
+                self.0.inner.forget(parent, 1);
+            }
         })
-    }
-
-    fn leave(&self, parent: Node, from: Node) {
-        if parent != from {
-            self.0.inner.forget(parent, 1);
-        }
     }
 
     /// Whether paths lead where they lead below, by the same rights.
@@ -131,7 +129,7 @@ impl BindFs {
         let core = &self.0;
         core.admit(caller)?;
         core.may_make(dir, name)?;
-        let index = core.index_at(dir, name);
+        let index = core.index_at(dir, name)?;
         let rules = core.rules(index);
         let undo = || {
             let _ = match kind {
@@ -196,7 +194,9 @@ impl Layer for BindFs {
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
         if self.leaves_paths() {
             let walked = self.0.inner.walk(caller, from, path)?;
-            return self.walked(caller, walked, from);
+            let passed = &path[..walked.consumed];
+            let entry = self.reached(caller, (from, passed), walked.parent, walked.entry)?;
+            return Ok(Walked { entry, ..walked });
         }
         // One component: the front end goes on from there.
         let name = path.split(|&byte| byte == b'/').next().unwrap_or(path);
@@ -222,15 +222,8 @@ impl Layer for BindFs {
         }
         let reached = self.0.inner.reach(caller, from, path)?;
         Some(reached.and_then(|reached| {
-            let Some(entry) = reached.entry else {
-                return Ok(reached);
-            };
-            let shown = self.0.show_entry(caller, entry);
-            let shown = shown.inspect_err(|_| self.leave(reached.parent, from));
-            Ok(Reached {
-                entry: Some(shown?),
-                ..reached
-            })
+            let entry = self.reached(caller, (from, path), reached.parent, reached.entry)?;
+            Ok(Reached { entry, ..reached })
         }))
     }
 
@@ -262,7 +255,7 @@ impl Layer for BindFs {
             let set = |changes: &SetAttributes| core.inner.set_attributes(caller, node, changes);
             core.cleared(core.inner.attributes(caller, node)?, set)?;
         }
-        self.wrap(caller, core.index(node), node, opened)
+        self.wrap(caller, core.index(node)?, node, opened)
     }
 
     fn restore(
@@ -277,7 +270,7 @@ impl Layer for BindFs {
             Some(device) => core.open_device(device, node, flags)?,
             None => core.inner.restore(caller, node, flags, state)?,
         };
-        self.wrap(caller, core.index(node), node, opened)
+        self.wrap(caller, core.index(node)?, node, opened)
     }
 
     fn open_directory(
@@ -306,7 +299,7 @@ impl Layer for BindFs {
         if !self.lists() {
             return self.0.inner.read_directory(caller, dir, from, sink);
         }
-        let (hides, settings) = (self.0.hidden_in(dir), &self.0.settings);
+        let (hides, settings) = (self.0.hidden_in(dir)?, &self.0.settings);
         self.0
             .inner
             .read_directory(caller, dir, from, &mut |mut entry| {
@@ -380,7 +373,7 @@ impl Layer for BindFs {
     ) -> Result<Attributes> {
         let core = &self.0;
         core.admit(caller)?;
-        let rules = core.rules(core.index(node));
+        let rules = core.rules(core.index(node)?);
         let own = || core.inner.attributes(caller, node);
         let set = |wanted: &SetAttributes| core.inner.set_attributes(caller, node, wanted);
         let changed = core.change(caller, rules, own, changes, set)?;
@@ -398,8 +391,9 @@ impl Layer for BindFs {
         let core = &self.0;
         core.admit(caller)?;
         core.may_make(dir, name)?;
+        let index = core.index_at(dir, name)?;
         let made = core.create(caller, (dir, name), flags, mode)?;
-        self.entered(caller, core.index_at(dir, name), made)
+        self.entered(caller, index, made)
     }
 
     fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
@@ -444,7 +438,7 @@ impl Layer for BindFs {
     fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
         self.0.admit(caller)?;
         self.0.find(dir, name)?;
-        let rules = self.0.rules(self.0.index_at(dir, name));
+        let rules = self.0.rules(self.0.index_at(dir, name)?);
         self.0.may_delete(caller, rules, (dir, name), false)?;
         self.0.unlink(caller, dir, name)
     }
@@ -452,7 +446,7 @@ impl Layer for BindFs {
     fn rmdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
         self.0.admit(caller)?;
         self.0.find(dir, name)?;
-        let rules = self.0.rules(self.0.index_at(dir, name));
+        let rules = self.0.rules(self.0.index_at(dir, name)?);
         self.0.may_delete(caller, rules, (dir, name), true)?;
         self.0.inner.rmdir(caller, dir, name)
     }
@@ -499,7 +493,7 @@ impl Layer for BindFs {
     ) -> Result<(Entry, Opened)> {
         let core = &self.0;
         core.admit(caller)?;
-        let index = core.index(dir);
+        let index = core.index(dir)?;
         let made = core.make(
             caller,
             (dir, core.rules(index)),
@@ -524,7 +518,9 @@ impl Layer for BindFs {
 
     fn adopt(&self, caller: &Caller<'_>, fd: i32, flags: OpenFlags) -> Result<(Entry, Opened)> {
         let adopted = self.0.inner.adopt(caller, fd, flags)?;
-        let index = self.0.index(adopted.0.attributes.node);
+        let node = adopted.0.attributes.node;
+        let index = self.0.index(node);
+        let index = index.inspect_err(|_| self.0.inner.forget(node, 1))?;
         self.entered(caller, index, adopted)
     }
 }

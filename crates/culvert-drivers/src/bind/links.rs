@@ -93,7 +93,7 @@ impl Core {
                 }
                 _ => {}
             }
-            if self.hides(here, &name) {
+            if self.hides(here, &name).ok()? {
                 return None;
             }
             let entry = self.inner.lookup(caller, here, &name).ok()?;
@@ -200,7 +200,7 @@ impl Core {
         let remove = || {
             self.may_remove(caller, &target)?;
             let at = (target.dir, &target.name[..]);
-            let rules = self.rules(self.index_at(at.0, at.1));
+            let rules = self.rules(self.index_at(at.0, at.1)?);
             self.may_delete(caller, rules, at, false)?;
             self.inner.unlink(caller, at.0, at.1)
         };

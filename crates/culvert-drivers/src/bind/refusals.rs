@@ -28,7 +28,7 @@ impl Core {
         name: &[u8],
         writes: bool,
     ) -> Result<()> {
-        let rules = self.rules(self.index(node));
+        let rules = self.rules(self.index(node)?);
         let xattrs = rules.xattrs;
         if xattrs == Xattrs::All && writes && name.starts_with(b"system.posix_acl_") {
             return may_change_acl(rules);
@@ -51,7 +51,7 @@ impl Core {
 
     /// Whether their names may be listed.
     pub fn may_list_xattrs(&self, node: Node) -> Result<()> {
-        match self.rules(self.index(node)).xattrs {
+        match self.rules(self.index(node)?).xattrs {
             Xattrs::None => Err(Errno::EOPNOTSUPP.into()),
             Xattrs::Read | Xattrs::All => Ok(()),
         }
@@ -94,8 +94,9 @@ impl Core {
         (from, to): (At<'_>, At<'_>),
         flags: RenameFlags,
     ) -> Result<bool> {
-        let denies = |(dir, name)| self.rules(self.index_at(dir, name)).rename_deny;
-        if !denies(from) && !denies(to) {
+        let denies =
+            |(dir, name)| Ok::<_, Error>(self.rules(self.index_at(dir, name)?).rename_deny);
+        if !denies(from)? && !denies(to)? {
             return Ok(true);
         }
         let old = self.found(caller, from)?;
@@ -149,8 +150,12 @@ impl Core {
         if self.settings.sets.is_empty() {
             return Ok(());
         }
-        let own = self.inner.path_of(node);
-        match own.is_ok_and(|path| self.index_of(&path) != self.index_at(to.0, to.1)) {
+        let own = match self.inner.path_of(node) {
+            Ok(path) => self.index_of(&path),
+            Err(error) if error.errno() == Errno::ENOENT => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        match own != self.index_at(to.0, to.1)? {
             true => Err(Error::because(
                 Errno::EXDEV,
                 "the name would have other rules of path=",

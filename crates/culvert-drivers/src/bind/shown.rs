@@ -17,24 +17,31 @@ impl Core {
     }
 
     /// The rules for `node`, by their place. What has no name any more has the general ones.
-    pub fn index(&self, node: Node) -> usize {
-        match self.settings.sets.is_empty() {
-            true => 0,
-            false => self
-                .inner
-                .path_of(node)
-                .map_or(0, |path| self.index_of(&path)),
+    pub fn index(&self, node: Node) -> Result<usize> {
+        if self.settings.sets.is_empty() {
+            return Ok(0);
+        }
+        let mut again = true;
+        loop {
+            match self.inner.path_of(node) {
+                Ok(path) => return Ok(self.index_of(&path)),
+                // What is known by its name alone has none while that is another's: `ESTALE`, and
+                // not what may be done to what has no name.
+                Err(error) if error.errno() == Errno::ENOENT && again => {
+                    self.inner.attributes(&Caller::SYSTEM, node)?;
+                    again = false;
+                }
+                Err(error) if error.errno() == Errno::ENOENT => return Ok(0),
+                Err(error) => return Err(error),
+            }
         }
     }
 
-    /// The same for `name` in `dir`.
-    pub fn index_at(&self, dir: Node, name: &[u8]) -> usize {
+    /// The same for `name` in `dir`, or for a path from there.
+    pub fn index_at(&self, dir: Node, name: &[u8]) -> Result<usize> {
         match self.settings.sets.is_empty() {
-            true => 0,
-            false => {
-                let dir = self.inner.path_of(dir).unwrap_or_default();
-                self.index_of(&join(&dir, name))
-            }
+            true => Ok(0),
+            false => Ok(self.index_of(&join(&self.inner.path_of(dir)?, name))),
         }
     }
 
@@ -120,7 +127,7 @@ impl Core {
 
     /// [`Core::shown`] for a node.
     pub fn show(&self, caller: &Caller<'_>, own: Attributes) -> Result<Attributes> {
-        self.shown(caller, self.rules(self.index(own.node)), own)
+        self.shown(caller, self.rules(self.index(own.node)?), own)
     }
 
     /// The same for an entry, whose reference is given back where it cannot be shown.
@@ -130,28 +137,46 @@ impl Core {
         Ok(Entry { attributes: shown? })
     }
 
+    /// [`Core::show_entry`] for what `path` leads to from directory `dir`: what has no other name
+    /// has the rules of that one.
+    pub fn show_reached(
+        &self,
+        caller: &Caller<'_>,
+        (dir, path): (Node, &[u8]),
+        entry: Entry,
+    ) -> Result<Entry> {
+        let own = entry.attributes;
+        if self.settings.sets.is_empty() || own.kind != FileKind::Directory && own.links != 1 {
+            return self.show_entry(caller, entry);
+        }
+        let shown = self.index_at(dir, path);
+        let shown = shown.and_then(|index| self.shown(caller, self.rules(index), own));
+        let shown = shown.inspect_err(|_| self.inner.forget(own.node, 1));
+        Ok(Entry { attributes: shown? })
+    }
+
     /// Whether `name` in `dir` is not there, as the options say.
-    pub fn hides(&self, dir: Node, name: &[u8]) -> bool {
-        !self.settings.excluded.is_empty() && self.hidden_in(dir)(name)
+    pub fn hides(&self, dir: Node, name: &[u8]) -> Result<bool> {
+        Ok(!self.settings.excluded.is_empty() && self.hidden_in(dir)?(name))
     }
 
     /// The same for all names in `dir`.
-    pub fn hidden_in(&self, dir: Node) -> impl Fn(&[u8]) -> bool {
+    pub fn hidden_in(&self, dir: Node) -> Result<impl Fn(&[u8]) -> bool> {
         let excluded = &self.settings.excluded;
         let path: Vec<u8> = match excluded.iter().any(|pattern| pattern.is_path()) {
-            true => self.inner.path_of(dir).unwrap_or_default(),
+            true => self.inner.path_of(dir)?,
             false => Vec::new(),
         };
-        move |name| {
+        Ok(move |name: &[u8]| {
             excluded
                 .iter()
                 .any(|pattern| pattern.matches_name(&path, name))
-        }
+        })
     }
 
     /// `ENOENT` where the options hide the name.
     pub fn find(&self, dir: Node, name: &[u8]) -> Result<()> {
-        match self.hides(dir, name) {
+        match self.hides(dir, name)? {
             true => Err(Errno::ENOENT.into()),
             false => Ok(()),
         }
@@ -159,7 +184,7 @@ impl Core {
 
     /// `EPERM` where the options would hide a name that is to be made.
     pub fn may_make(&self, dir: Node, name: &[u8]) -> Result<()> {
-        match self.hides(dir, name) {
+        match self.hides(dir, name)? {
             true => Err(Error::because(
                 Errno::EPERM,
                 "the name is one that exclude= hides",

@@ -161,6 +161,62 @@ fn options_of_a_path_hold_there_and_below() {
     );
 }
 
+/// What a whole path leads to at once, as programs in a run look, has the rules of that path; what
+/// another name has, too, those of the name that the file system below tells.
+#[test]
+fn what_a_path_reaches_has_the_rules_of_the_path() {
+    let scratch = Scratch::new();
+    let (old, later) = (std::time::UNIX_EPOCH, std::time::Duration::from_secs(1));
+    for path in ["up/in/file", "up/in/twice", "file"] {
+        scratch.write(path, "text");
+        let file = std::fs::File::options();
+        let file = file
+            .clone()
+            .write(true)
+            .open(scratch.0.join("source").join(path));
+        file.unwrap().set_modified(old + later).unwrap();
+    }
+    let at = |path: &str| scratch.0.join("source").join(path);
+    std::fs::hard_link(at("up/in/twice"), at("up/in/second")).unwrap();
+    let options = [
+        "path=/up",
+        "ctime-from-mtime",
+        "chmod-deny",
+        "hide-hard-links",
+    ];
+    let fs = scratch.open("bind", &options, false).unwrap();
+    let (me, root) = (caller(), fs.root());
+    let reach = |path: &str| {
+        let reached = fs.reach(&me, root, path.as_bytes()).expect("at once");
+        reached.unwrap().entry.unwrap().attributes
+    };
+    let change = SetAttributes {
+        permissions: Some(0o600),
+        ..SetAttributes::default()
+    };
+    for (path, ruled) in [("up/in/file", true), ("up/in/twice", true), ("file", false)] {
+        let (found, looked) = (reach(path), find(&*fs, &me, path).unwrap().attributes);
+        assert_eq!(
+            (found.ctime, found.links),
+            (looked.ctime, looked.links),
+            "{path}"
+        );
+        assert_eq!(found.ctime == found.mtime, ruled, "{path}");
+        assert_eq!(found.links, 1, "{path}");
+        let changed = fs.set_attributes(&me, found.node, &change);
+        assert_eq!(errno(changed), ruled.then_some(Errno::EPERM), "{path}");
+    }
+    assert_eq!(
+        errno(fs.reach(&me, root, b"up/none/file").unwrap()),
+        Some(Errno::ENOENT)
+    );
+    let missing = fs.reach(&me, root, b"up/in/none").unwrap().unwrap();
+    assert!(missing.entry.is_none());
+    // Where what is shown decides, nobody is led past a directory unasked.
+    let fs = scratch.open("bind", &["perms=a-x"], false).unwrap();
+    assert!(fs.reach(&me, fs.root(), b"up/in/file").is_none());
+}
+
 /// mv(1) copies then, by the rules of both places.
 #[test]
 fn a_name_of_other_rules_is_another_device() {

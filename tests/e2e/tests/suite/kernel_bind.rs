@@ -74,7 +74,8 @@ fn numbers() {
             "map=1/65534:65534/1:@1/@65534:@65534/@1",
         ],
     );
-    // What root makes would be user -1's, where bindfs makes it all the same, or says that it did not.
+    // What root makes would be user -1's, where bindfs makes it all the same, or says that it did
+    // not.
     beside(
         "offsets",
         ("original mount", r#""1 65534""#),
@@ -239,4 +240,32 @@ fn user_b_after_user_a() {
     let (place, culvert) = (place.text(""), world().culvert.display());
     let done = shell(&script!("bind/after.sh", place, culvert));
     assert_eq!(done.text(), "compared\n", "{}", done.report());
+}
+
+/// Each option of Debian's bindfs stands in the table, and is one of the layer's but for those of
+/// its command.
+#[test]
+fn the_table_says_something_of_each_option_of_bindfs() {
+    if !installed("bindfs") {
+        return;
+    }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/drivers/bind.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let known = crate::kernel_mount::culvert(&["drivers", "bind"]);
+    let help = shell("bindfs --help | grep -oE -- '--[a-z][a-z-]+' | sort -u")
+        .text()
+        .to_owned();
+    let of_command = ["help", "version", "fuse-version"];
+    let mut count = 0;
+    for option in help.lines().map(|line| line.trim_start_matches('-')) {
+        let stands = culvert_e2e::stands_in(&page, option);
+        assert!(stands, "{option} is not in the table");
+        let is_ours = known.text().contains(option);
+        assert!(
+            is_ours || of_command.contains(&option),
+            "{option} is unknown"
+        );
+        count += 1;
+    }
+    assert!(count > 40, "{help}");
 }
