@@ -208,10 +208,17 @@ pub trait File: Send + Sync {
         None
     }
 
+    /// Whether a kernel may read and write the file of [`File::descriptor`] past the driver for as
+    /// long as this one is open (`FUSE_PASSTHROUGH`). True by default. False where this may go on
+    /// as another file, or must hear of each write.
+    fn may_be_passed(&self) -> bool {
+        true
+    }
+
     /// Whether the file of [`File::descriptor`] *is* this one in all that concerns its bytes, so
     /// that the driver need not hear of them: the program gets that descriptor, and reads, writes,
-    /// seeks, maps and locks by the kernel's own calls. What is left here are attributes and
-    /// their changes, [`File::sync`], [`File::flush`] and the end. False by default; constant while the
+    /// seeks, maps and locks by the kernel's own calls. What is left here are attributes and their
+    /// changes, [`File::sync`], [`File::flush`] and the end. False by default; constant while the
     /// file is open.
     ///
     /// The descriptor has the status flags of no program: a front end that gives it away sets them.
@@ -221,8 +228,9 @@ pub trait File: Send + Sync {
 
     /// Of a file that was opened with [`OpenFlags::LENDS`](crate::OpenFlags::LENDS): whose its
     /// descriptor is. With a `number` it is the program's from now on, by this number, which the
-    /// program closes; the driver goes on using it. With none the driver has one of its own from now
-    /// on, out of the program's way: a number that was lent may be closed, or mean something else.
+    /// program closes; the driver goes on using it. With none the driver has one of its own from
+    /// now on, out of the program's way: a number that was lent may be closed, or mean something
+    /// else.
     ///
     /// - `EMFILE`: there is no descriptor left (dup(2)).
     fn lend_descriptor(&self, number: Option<i32>) -> Result<()> {
@@ -230,9 +238,10 @@ pub trait File: Send + Sync {
         Ok(())
     }
 
-    /// What another process continues this open file by ([`FileSystem::adopt`]) that may not open it
-    /// anew: a descriptor of the kernel's, borrowed. One with another access mode than this open's
-    /// is not used. By default [`File::descriptor`]; where there is none, such a process has an error.
+    /// What another process continues this open file by ([`FileSystem::adopt`]) that may not open
+    /// it anew: a descriptor of the kernel's, borrowed. One with another access mode than this
+    /// open's is not used. By default [`File::descriptor`]; where there is none, such a process has
+    /// an error.
     ///
     /// [`FileSystem::adopt`]: crate::FileSystem::adopt
     fn continued_by(&self) -> Option<i32> {

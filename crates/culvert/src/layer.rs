@@ -450,6 +450,9 @@ layer_trait! {
             false => self.inner().descriptor(),
         }
     }
+    fn may_be_passed(&self) -> bool {
+        self.inner().may_be_passed()
+    }
     fn is_backed(&self) -> bool {
         !self.touches_data() && self.inner().is_backed()
     }

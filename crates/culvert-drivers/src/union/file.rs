@@ -270,6 +270,10 @@ impl FileLayer for UnionFile {
         self.moves
     }
 
+    fn may_be_passed(&self) -> bool {
+        !self.moves && self.inner().may_be_passed()
+    }
+
     // Bytes are the branch's own.
 
     fn descriptor(&self) -> Option<i32> {

@@ -254,7 +254,8 @@ impl Session {
     ) -> Option<i32> {
         // The kernel opens the backing file with O_APPEND too, and does not take it off when the
         // program does (fcntl(2), F_SETFL).
-        let fd = file.descriptor().filter(|_| !flags.append() && !often_read);
+        let passes = !flags.append() && !often_read && file.may_be_passed();
+        let fd = file.descriptor().filter(|_| passes);
         let fd = fd.map(BorrowedFd::number);
         // None is registered with root's rights; but the open counts, and is served as others of
         // its node that overlap with it.
