@@ -1,10 +1,11 @@
-"""Watches what happens in the working directory, does it, and prints the events: PART [sets]. Events are in the queue when the call that made them returns,
+"""Watches what happens in the working directory, does it, and prints the events: PART [sets] [names]. Events are in the queue when the call that made them returns,
 so nothing waits: what was not there was not told. With `sets` the events of each operation are sorted, each one once, and
-what tells that directories are read is left out."""
+what tells that directories are read is left out. With `names` what a watch on a directory tells of bytes is left out."""
 
 import ctypes
 import fcntl
 import os
+import re
 import select
 import struct
 import subprocess
@@ -19,6 +20,7 @@ NAMES = {
 }
 ALL = 0xFFF
 SETS = "sets" in sys.argv[2:]
+BYTES = re.compile(r": (ACCESS|MODIFY) .") if "names" in sys.argv[2:] else re.compile("$^")
 ACCESS, MODIFY, ATTRIB, CREATE, DELETE = 0x1, 0x2, 0x4, 0x100, 0x200
 ONLYDIR, DONT_FOLLOW, EXCL_UNLINK, MASK_CREATE, MASK_ADD, ONESHOT = 0x1000000, 0x2000000, 0x4000000, 0x10000000, 0x20000000, 0x80000000
 
@@ -45,7 +47,7 @@ class Watcher:
 
     def events(self):
         """All that is in the queue, as text."""
-        told = self.queue()
+        told = [event for event in self.queue() if not BYTES.search(event)]
         if not SETS:
             return told
         used = ("OPEN|ISDIR", "ACCESS|ISDIR", "CLOSE_NOWRITE|ISDIR")

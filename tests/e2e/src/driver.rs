@@ -30,6 +30,10 @@ pub enum Driver {
     Bind,
     /// `bind` that shows modes as they are, but by rules: what is shown decides who may do what.
     Shown,
+    /// A union of one branch.
+    Union,
+    /// `passthrough` below the layer `casefold`.
+    Casefold,
 }
 
 impl Driver {
@@ -62,6 +66,12 @@ impl Driver {
                 "--mount".to_owned(),
                 format!("type=plfs,source={source},target={target}"),
             ],
+            Self::Union => vec![
+                pure,
+                "--mount".to_owned(),
+                format!("type=union,source={source},target={target},minfreespace=0"),
+            ],
+            Self::Casefold => vec![pure, volume, format!("{source}:{target}:layer=casefold")],
             Self::Layered => vec![
                 pure,
                 volume,
@@ -101,6 +111,8 @@ impl Driver {
             Self::Plfs => "plfs",
             Self::Bind => "bind",
             Self::Shown => "shown",
+            Self::Union => "union",
+            Self::Casefold => "casefold",
         }
     }
 }

@@ -42,8 +42,8 @@ pub fn prepare(
 /// `X_OK`.
 const SEARCH: u32 = 1;
 
-/// The file system of a mount that [`prepare`] made ready. `EIO` when its source leads to another
-/// directory by now.
+/// The file system of a mount that [`prepare`] made ready. `ESTALE` when its source leads to
+/// another directory by now.
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     let options = Options::travelled(mount)?;
     let root = root(mount, &options, environment.source)?;
@@ -73,7 +73,7 @@ fn root(mount: &Mount, options: &Options, held: Option<i32>) -> Result<OwnedFd> 
     let found = identity(&kernel::status(&root, None)?);
     match options.identity {
         Some(expected) if expected != found => Err(Error::because(
-            Errno::EIO,
+            Errno::ESTALE,
             "the source is another directory than when the command was started",
         )),
         _ => Ok(root),

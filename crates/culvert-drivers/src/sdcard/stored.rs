@@ -52,9 +52,7 @@ fn by_name(name: &[u8]) -> u32 {
     let dot = name.iter().rposition(|&byte| byte == b'.');
     let ending = dot.map_or(&b""[..], |dot| &name[dot + 1..]);
     let is = |one: &&str| ending.eq_ignore_ascii_case(one.as_bytes());
-    let found = KINDS
-        .iter()
-        .find(|(_, endings)| endings.iter().any(|one| is(one)));
+    let found = KINDS.iter().find(|(_, endings)| endings.iter().any(is));
     found.map_or(MEDIA, |(group, _)| *group)
 }
 

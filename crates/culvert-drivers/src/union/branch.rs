@@ -1,9 +1,11 @@
 //! One branch of a union.
 
 use super::policy::Space;
+pub(super) use crate::passthrough::mix;
 use crate::{archive::host, passthrough::Glance, words::invalid_option};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
-use core::{ops::Deref, sync::atomic::AtomicBool};
+use core::ops::Deref;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use culvert::{Errno, FileSystem, Node, Result, mount::Mount};
 use culvert_sys::fd::BorrowedFd;
 
@@ -95,6 +97,8 @@ pub struct Tree {
     pub source: Vec<u8>,
     /// Whether it is a branch no more.
     pub left: AtomicBool,
+    /// Whether its root was removed: there is nothing any more, and nothing can be made.
+    pub gone: AtomicBool,
     /// Why it could not be opened.
     pub refused: Option<Errno>,
     /// The device that it lies on, where that is known.
@@ -135,6 +139,7 @@ impl Tree {
             source: mount.source.clone(),
             mount: mount.clone(),
             left: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             refused: None,
             id,
             fs,
@@ -163,8 +168,11 @@ impl Branch {
         self.how.mode == Mode::ReadWrite && !self.fs.capabilities().read_only
     }
 
-    /// Its space; none where it cannot be asked, or is read-only.
+    /// Its space; none where it cannot be asked, or is read-only or gone.
     pub fn space(&self) -> Option<Space> {
+        if self.gone.load(Relaxed) {
+            return None;
+        }
         let found = self.fs.statfs().ok().filter(|found| !found.read_only)?;
         let unit = u64::from(found.block_size);
         Some(Space {
@@ -189,14 +197,6 @@ pub fn number(salt: u64, node: Node) -> Node {
         true => !mixed,
         false => mixed,
     })
-}
-
-/// One step of splitmix64, which takes no two numbers to one.
-pub fn mix(number: u64) -> u64 {
-    let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Which branches there are, also while the mount lives: what `user.mergerfs.branches` is set to, and
-//! how those that are new are opened.
+//! Which branches there are, also while the mount lives: what `user.mergerfs.branches` is set to,
+//! and how those that are new are opened.
 
 use super::branch::{Branch, How, Tree};
 use crate::archive::host::{status, status_of, terminated};
@@ -24,6 +24,9 @@ use culvert_sys::{fd::CWD, flags::OFlags};
 type OpenBranch = fn((&str, usize), &Mount, &Environment<'_>) -> Result<Box<dyn FileSystem>>;
 type Tell<'a> = &'a mut dyn FnMut(Progress);
 type PrepareBranch = fn(&Mount, &Environment<'_>, Tell<'_>) -> Result<Prepared>;
+
+/// What is said of a branch that is not there any more, or is another directory by now.
+const GONE: [Errno; 3] = [Errno::ENOENT, Errno::ENOTDIR, Errno::ESTALE];
 
 /// What is known of drivers, of which a union knows none.
 pub struct Drivers {
@@ -93,12 +96,14 @@ impl Opener {
         })
     }
 
-    /// Whether this is a child of vfork(2), which shares memory with its parent, but not descriptors.
+    /// Whether this is a child of vfork(2), which shares memory with its parent, but not
+    /// descriptors.
     pub fn borrows_memory(&self) -> bool {
         self.environment.keeper.table() != 0
     }
 
-    /// One of `count` branches: the one that is open, or was and is still in use, or else opened now.
+    /// One of `count` branches: the one that is open, or was and is still in use, or else opened
+    /// now.
     pub fn open(&self, wanted: &Wanted, count: usize) -> Result<Branch> {
         let how = wanted.how;
         let is_it = |tree: &Arc<Tree>| tree.mount == wanted.mount;
@@ -121,17 +126,43 @@ impl Opener {
         Ok(Branch { tree, how })
     }
 
-    /// The same; one that cannot be opened refuses everything, since what it has would hide what others
-    /// have. It is opened when it is asked for again, should that be possible by then.
-    pub fn open_or_refuse(&self, wanted: &Wanted, count: usize) -> Branch {
-        self.open(wanted, count).unwrap_or_else(|error| {
+    /// The branches `wanted`, opened by `open`, without those that are not there any more: they
+    /// hide nothing. An error where none is left.
+    pub fn all(
+        &self,
+        wanted: &[Wanted],
+        open: impl Fn(&Wanted, usize) -> Result<Branch>,
+    ) -> Result<Vec<Branch>> {
+        let (mut all, mut last) = (Vec::new(), None);
+        for one in wanted {
+            match open(one, wanted.len()) {
+                Err(error) if GONE.contains(&error.errno()) => {
+                    culvert_sys::log!("{error}: the union goes on without this branch");
+                    last = Some(error);
+                }
+                opened => all.push(opened?),
+            }
+        }
+        match last.filter(|_| all.is_empty()) {
+            Some(error) => Err(error),
+            None => Ok(all),
+        }
+    }
+
+    /// The same of one; one that cannot be opened refuses everything, since what it has would hide
+    /// what others have. It is opened when it is asked for again, should that be possible by then.
+    pub fn open_or_refuse(&self, wanted: &Wanted, count: usize) -> Result<Branch> {
+        self.open(wanted, count).or_else(|error| {
+            if GONE.contains(&error.errno()) {
+                return Err(error);
+            }
             culvert_sys::log!("{error}");
             let mut tree = self.tree(wanted, Box::new(Refused(error.errno())));
             tree.refused = Some(error.errno());
-            Branch {
+            Ok(Branch {
                 tree: Arc::new(tree),
                 how: wanted.how,
-            }
+            })
         })
     }
 
@@ -178,8 +209,8 @@ impl Opener {
     }
 
     /// What `branches` become by the `instruction`, mergerfs's: `+LIST` or `+>LIST` (more behind),
-    /// `+<LIST` (more in front), `-PATTERNS` (without these), `-<`, `->` (without the first, the last),
-    /// `=LIST` or `LIST` (these).
+    /// `+<LIST` (more in front), `-PATTERNS` (without these), `-<`, `->` (without the first, the
+    /// last), `=LIST` or `LIST` (these).
     pub fn changed(&self, branches: &[Branch], instruction: &[u8]) -> Result<Vec<Wanted>> {
         let mut all: Vec<Wanted> = branches.iter().map(Branch::wanted).collect();
         match instruction {

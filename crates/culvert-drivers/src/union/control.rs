@@ -70,9 +70,9 @@ impl Control {
                 Err(error) if alone && error.errno() == Errno::ENOENT => first.clone(),
                 read => read.map_err(|error| error.within("what was changed of the union"))?,
             };
-        let each = wanted.iter().map(|one| opener.open(one, wanted.len()));
+        let branches = opener.all(&wanted, |one, count| opener.open(one, count))?;
         let current = Current {
-            branches: Arc::new(each.collect::<Result<_>>()?),
+            branches: Arc::new(branches),
             settings: Arc::new(settings),
             changes,
         };
@@ -117,9 +117,11 @@ impl Control {
         };
         let mut both = wanted.iter().zip(&*current.branches);
         if wanted.len() != current.branches.len() || !both.all(is) {
-            let each = wanted.iter();
-            let each = each.map(|one| self.opener.open_or_refuse(one, wanted.len()));
-            self.install(current, each.collect(), nodes);
+            let open = |one: &Wanted, count| self.opener.open_or_refuse(one, count);
+            // With none there is what there was.
+            if let Ok(branches) = self.opener.all(&wanted, open) {
+                self.install(current, branches, nodes);
+            }
         }
         let passes = |branch: &Branch| {
             let lacks = [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::EINTR];

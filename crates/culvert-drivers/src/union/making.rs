@@ -1,13 +1,19 @@
 //! What is made: files, directories, links; and what is changed of what there is.
 
+use super::branch::Tree;
 use super::control::NAME;
 use super::found::{All, Found};
 use super::options::Function;
 use super::state::{At, Core, Look, Parts};
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 use culvert::{
-    Caller, Entry, Errno, FileKind, FileSystem, Node, OpenFlags, Opened, Result, SetAttributes,
+    Caller, Entry, Errno, Error, FileKind, FileSystem, Node, OpenFlags, Opened, Result,
+    SetAttributes,
 };
+
+/// Makes a file in a directory of a branch, and opens it.
+type MakeFile<'a> = &'a mut dyn FnMut(&dyn FileSystem, Node) -> Result<(Entry, Opened)>;
 
 /// The function that makes `changes`.
 pub fn function(changes: &SetAttributes) -> Function {
@@ -77,7 +83,7 @@ impl Core {
             Some(_) => All::new(),
             None => self.seek(caller, &parts, name, Look::Glance)?,
         };
-        let index = match found.first() {
+        let (index, entry, opened) = match found.first() {
             Some(_) if flags.exclusive() => return Err(Errno::EEXIST.into()),
             Some((index, there)) => {
                 match there.entry.attributes.kind {
@@ -88,29 +94,24 @@ impl Core {
                 }
                 let branch = &self.branches[*index].fs;
                 self.may_open(caller, (&**branch, there.node()), flags)?;
-                *index
-            }
-            None => self.place(caller, dir, &parts, Function::Create)?,
-        };
-        let (index, entry, opened) = match found.pop() {
-            // A read-only file system opens what it has.
-            Some((_, there)) if self.branches[index].fs.capabilities().read_only => {
-                let branch = &self.branches[index].fs;
-                let opened = branch.open(caller, there.node(), flags)?;
-                (index, there.take().0, opened)
-            }
-            existing => {
-                let (index, part) = match (existing, parts[index]) {
-                    (Some(_), Some(part)) => (index, part),
-                    _ => {
-                        self.may_change(caller, &parts, &[index])?;
-                        self.settle(caller, dir, &parts, (index, Function::Create))?
+                let index = *index;
+                let there = found.pop().filter(|_| branch.capabilities().read_only);
+                match (there, parts[index]) {
+                    // A read-only file system opens what it has.
+                    (Some((_, there)), _) => {
+                        let opened = branch.open(caller, there.node(), flags)?;
+                        (index, there.take().0, opened)
                     }
-                };
-                let branch = &self.branches[index].fs;
-                let (entry, opened) = branch.create(caller, part, name, flags, mode)?;
-                (index, entry, opened)
+                    (None, Some(part)) => {
+                        let (entry, opened) = branch.create(caller, part, name, flags, mode)?;
+                        (index, entry, opened)
+                    }
+                    (None, None) => return Err(Errno::ESTALE.into()),
+                }
             }
+            None => self.in_place(caller, dir, &parts, &mut |branch, part| {
+                branch.create(caller, part, name, flags, mode)
+            })?,
         };
         let branch = &self.branches[index];
         let part = entry.attributes.node;
@@ -137,16 +138,40 @@ impl Core {
         }
     }
 
-    /// The first branch on which something is made in `dir` by `function`.
-    fn place(
+    /// Makes a file by `work` in what `dir` is on the branch where it is to be.
+    fn in_place(
         &self,
         caller: &Caller<'_>,
         dir: Node,
         parts: &Parts,
-        function: Function,
-    ) -> Result<usize> {
-        let places = self.places(caller, dir, parts, function)?;
-        places.first().copied().ok_or(Errno::ENOSPC.into())
+        work: MakeFile<'_>,
+    ) -> Result<(usize, Entry, Opened)> {
+        loop {
+            let places = self.places(caller, dir, parts, Function::Create)?;
+            let index = places.first().copied().ok_or(Errno::ENOSPC)?;
+            self.may_change(caller, parts, &[index])?;
+            let settled = self.settle(caller, dir, parts, (index, Function::Create));
+            let made = settled.and_then(|(index, part)| {
+                let (entry, opened) = work(&*self.branches[index].fs, part)?;
+                Ok((index, entry, opened))
+            });
+            match made {
+                Err(error) if self.is_lost(&error, &places[..1]) => {}
+                made => return made,
+            }
+        }
+    }
+
+    /// Whether one of the branches `chosen`, by which something failed with `error`, has been
+    /// removed altogether. Nothing is made there from then on.
+    fn is_lost(&self, error: &Error, chosen: &[usize]) -> bool {
+        let is_gone = |tree: &Tree| {
+            let found = tree.fs.attributes(&Caller::SYSTEM, tree.fs.root());
+            let is_gone = found.is_ok_and(|found| found.links == 0);
+            is_gone && !tree.gone.swap(true, Relaxed)
+        };
+        let mut chosen = chosen.iter().map(|&index| &*self.branches[index].tree);
+        error.errno() == Errno::ENOENT && chosen.any(is_gone)
     }
 
     pub fn create_unnamed(
@@ -160,12 +185,11 @@ impl Core {
         // A directory may be made for it.
         let _changing = self.names.change_of([None, None]);
         let parts = self.directory(caller, dir)?;
-        let index = self.place(caller, dir, &parts, Function::Create)?;
-        self.may_change(caller, &parts, &[index])?;
-        let of = (index, Function::Create);
-        let (index, directory) = self.settle(caller, dir, &parts, of)?;
+        let made = self.in_place(caller, dir, &parts, &mut |branch, part| {
+            branch.tmpfile(caller, part, flags, mode)
+        });
+        let (index, entry, opened) = made?;
         let branch = &self.branches[index];
-        let (entry, opened) = branch.fs.tmpfile(caller, directory, flags, mode)?;
         let part = entry.attributes.node;
         let found = Vec::from([(index, Found::new(branch, entry))]);
         let entry = self.enter(None, found)?;
@@ -191,23 +215,29 @@ impl Core {
         if look.is_none_or(|look| look.found.is_some()) {
             self.absent(caller, &parts, name)?;
         }
-        let (mut made, mut refused) = (All::new(), None);
-        let places = self.places(caller, dir, &parts, function)?;
-        self.may_change(caller, &parts, &places)?;
-        for index in places {
-            let settled = self.settle(caller, dir, &parts, (index, function));
-            let done = settled.and_then(|(index, part)| {
-                let branch = &self.branches[index];
-                if made.iter().all(|one| one.0 != index) {
-                    let entry = work(&*branch.fs, part)?;
-                    made.push((index, Found::new(branch, entry)));
+        let (mut made, refused) = loop {
+            let (mut made, mut refused) = (All::new(), None);
+            let places = self.places(caller, dir, &parts, function)?;
+            self.may_change(caller, &parts, &places)?;
+            for &index in &places {
+                let settled = self.settle(caller, dir, &parts, (index, function));
+                let done = settled.and_then(|(index, part)| {
+                    let branch = &self.branches[index];
+                    if made.iter().all(|one| one.0 != index) {
+                        let entry = work(&*branch.fs, part)?;
+                        made.push((index, Found::new(branch, entry)));
+                    }
+                    Ok(())
+                });
+                if let Err(error) = done {
+                    refused = refused.or(Some(error));
                 }
-                Ok(())
-            });
-            if let Err(error) = done {
-                refused = refused.or(Some(error));
             }
-        }
+            match &refused {
+                Some(error) if made.is_empty() && self.is_lost(error, &places) => {}
+                _ => break (made, refused),
+            }
+        };
         made.sort_by_key(|one| one.0);
         match (made.is_empty(), refused) {
             (true, Some(error)) => Err(error),

@@ -34,6 +34,7 @@ mod removing;
 mod rights;
 mod space;
 mod state;
+mod table;
 mod transfer;
 
 pub use branches::{Drivers, expanded};

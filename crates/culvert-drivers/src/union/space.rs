@@ -5,6 +5,7 @@ use super::choice::Instance;
 use super::options::Untold;
 use super::state::Core;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Caller, Node, Result, StatFs};
 
 /// `FUSE_SUPER_MAGIC`, which is mergerfs's.
@@ -25,6 +26,9 @@ impl Core {
         let is_asked = |at: usize| there.is_none_or(|all| all.iter().any(|one| one.index == at));
         let each = self.branches.iter().enumerate();
         for (_, branch) in each.filter(|one| is_asked(one.0)) {
+            if branch.gone.load(Relaxed) {
+                continue;
+            }
             let found = branch.fs.statfs()?;
             let unit = u64::from(found.block_size.max(1));
             sum.block_size = sum.block_size.min(found.block_size.max(1));

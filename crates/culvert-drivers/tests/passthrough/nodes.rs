@@ -260,6 +260,6 @@ fn a_source_that_was_exchanged_is_not_served() {
     let error = culvert_drivers::open(&prepared.mount, &environment)
         .err()
         .unwrap();
-    assert_eq!(error.errno(), Errno::EIO);
+    assert_eq!(error.errno(), Errno::ESTALE);
     assert!(error.cause().unwrap().contains("another directory"));
 }

@@ -319,3 +319,123 @@ fn a_hard_link_lies_on_its_files_branch_by_every_policy() {
         }
     }
 }
+
+/// What was found by one name, and is known by that alone, is opened by another (`O_CREAT`), which
+/// others have given it meanwhile; and keeps to that when the first goes.
+#[test]
+fn a_file_that_gets_a_second_name_is_one_node() {
+    let scratch = Scratch::new();
+    scratch.write("a/f", "text");
+    scratch.write("b/h", "text");
+    let union = scratch.open(&["a", "b"], &["category.create=ff"]);
+    let root = union.root();
+    let reached = union.reach(&me(), root, b"f").map(|found| found.unwrap());
+    let by_name = reached.map(|found| found.entry.unwrap().attributes.node);
+    scratch.sh("ln a/f a/g");
+    let (entry, opened) = union
+        .create(&me(), root, b"g", OpenFlags::READ_WRITE, 0o644)
+        .unwrap();
+    let node = entry.attributes.node;
+    assert_eq!(entry.attributes.links, 2);
+    assert!(by_name.is_none_or(|by_name| by_name == node));
+    scratch.sh("rm a/f");
+    let cut = culvert::SetAttributes {
+        size: Some(2),
+        ..culvert::SetAttributes::default()
+    };
+    let changed = union.set_attributes(&me(), node, &cut).unwrap();
+    assert_eq!((changed.links, changed.size), (1, 2));
+    assert_eq!(union.path_of(node).unwrap(), b"g");
+    assert_eq!(scratch.sh("cat a/g"), "te");
+    drop(opened);
+    // The name is another's by now: never the other file.
+    let seen = union.lookup(&me(), root, b"h").unwrap().attributes.node;
+    scratch.sh("mv b/h b/away; echo other > b/h");
+    match union.set_attributes(&me(), seen, &cut) {
+        Ok(done) => assert_eq!((done.size, scratch.sh("cat b/away")), (2, "te".into())),
+        Err(error) => assert_eq!(error.errno(), Errno::ESTALE),
+    }
+    assert_eq!(scratch.sh("cat b/h"), "other\n");
+}
+
+/// The same while others give names and take them.
+#[test]
+fn names_that_come_and_go_lead_to_one_file_or_none() {
+    let scratch = Scratch::new();
+    scratch.write("a/f", "text");
+    let union = scratch.open(&["a", "b"], &["category.create=ff"]);
+    let root = union.root();
+    let place = scratch.0.join("a");
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..400 {
+                let _ = std::fs::hard_link(place.join("f"), place.join("g"));
+                let _ = std::fs::remove_file(place.join("f"));
+                let _ = std::fs::hard_link(place.join("g"), place.join("f"));
+                let _ = std::fs::remove_file(place.join("g"));
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        for (one, other) in [(b"f", b"g"), (b"g", b"f")] {
+            let (union, done) = (&union, &done);
+            scope.spawn(move || {
+                let gone = |error: culvert::Error| {
+                    let errno = error.errno();
+                    assert!(matches!(errno, Errno::ENOENT | Errno::ESTALE), "{error}");
+                };
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let flags = OpenFlags::READ;
+                    match union.lookup(&me(), root, one) {
+                        Ok(found) => {
+                            let node = found.attributes.node;
+                            assert_eq!(
+                                (found.attributes.size, found.attributes.kind),
+                                (4, FileKind::Regular)
+                            );
+                            let _ = union.open(&me(), node, flags).map_err(gone);
+                            union.forget(node, 1);
+                        }
+                        Err(error) => gone(error),
+                    }
+                    if let Some(Ok(found)) = union.reach(&me(), root, other)
+                        && let Some(entry) = found.entry
+                    {
+                        let node = entry.attributes.node;
+                        let seen = union.attributes(&me(), node);
+                        assert!(seen.as_ref().is_ok_and(|seen| seen.size == 4) || seen.is_err());
+                        let _ = seen.map_err(gone);
+                        union.forget(node, 1);
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn nothing_is_made_on_a_branch_that_was_removed() {
+    let scratch = Scratch::new();
+    scratch.write("a/d/f", "text");
+    scratch.write("b/d/g", "text");
+    let mount = scratch.prepare(&["a", "b"], &["category.create=ff"]);
+    let mount = mount.unwrap();
+    let union = scratch.open_again(&mount);
+    let dir = walk(&*union, "d").unwrap().node;
+    scratch.sh("rm -r a");
+    let flags = OpenFlags::WRITE.with(OpenFlags::EXCLUSIVE);
+    union.create(&me(), dir, b"new", flags, 0o644).unwrap();
+    union.mkdir(&me(), union.root(), b"made", 0o755).unwrap();
+    union.symlink(&me(), dir, b"link", b"to").unwrap();
+    assert_eq!(scratch.on(&["b"], "d/new"), [0]);
+    assert_eq!(walk(&*union, "d/f").unwrap_err().errno(), Errno::ENOENT);
+    assert!(union.statfs().unwrap().blocks > 0);
+    // A process that opens the union now has the other branch, and so has one that finds another
+    // directory in its place.
+    for more in ["true", "mkdir -p a/d; touch a/d/no"] {
+        scratch.sh(more);
+        let other = scratch.open_again(&mount);
+        assert_eq!(walk(&*other, "d/new").unwrap().size, 0);
+        assert_eq!(walk(&*other, "d/no").unwrap_err().errno(), Errno::ENOENT);
+    }
+}

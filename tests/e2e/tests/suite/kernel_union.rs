@@ -241,3 +241,81 @@ fn who_swaps_links_in_a_branch_leads_nobody_outside() {
     let done = shell(&script!("union/swapped.sh", place, culvert));
     assert_eq!(done.text(), "True\ninside\n", "{}", done.report());
 }
+
+#[test]
+fn a_branch_that_becomes_read_only_is_passed_over() {
+    if !installed("mergerfs") {
+        return;
+    }
+    let policies = "ff mfs epmfs mspmfs";
+    let script =
+        |place: String, culvert: String| script!("union/read_only.sh", place, culvert, policies);
+    compared("union-read-only", script, "compared\n");
+}
+
+#[test]
+fn old_files_are_shown_as_links() {
+    if !installed("mergerfs") {
+        return;
+    }
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/union_links.py");
+    let script = |place: String, culvert: String| {
+        script!("union/links_of_files.sh", place, culvert, program)
+    };
+    compared("union-links", script, "shown\nnot\ncompared\n");
+}
+
+#[test]
+fn files_move_where_those_of_mergerfs_do() {
+    if !installed("mergerfs") {
+        return;
+    }
+    let script = |place: String, culvert: String| script!("union/room_beside.sh", place, culvert);
+    compared("union-room-beside", script, "compared\n");
+}
+
+/// Removed, or replaced by another directory.
+#[test]
+fn a_union_goes_on_without_a_branch_that_is_gone() {
+    let script = |place: String, culvert: String| script!("union/gone.sh", place, culvert);
+    compared("union-gone", script, "went on\n");
+}
+
+/// Those of Debian's mergerfs, and those that 2.42 has besides.
+#[test]
+fn the_table_says_something_of_each_option_of_mergerfs() {
+    if !installed("mergerfs") {
+        return;
+    }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/drivers/union.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let manual = "zcat -f /usr/share/man/man1/mergerfs.1* | tr -d '\\\\'";
+    let options = r"grep -oE '^f\[B\][a-z_.-]+(=[^]]*)?f\[\]:'";
+    let names = r"sed 's/^f.B.//; s/=.*//; s/f..:$//' | sort -u";
+    let said = shell(&format!("{manual} | {options} | {names}"));
+    let more = [
+        "cache.negative-entry",
+        "branches-mount-timeout",
+        "export-support",
+        "flush-on-close",
+        "lazy-umount-mountpoint",
+        "noforget",
+        "parallel-direct-writes",
+        "passthrough.io",
+        "pin-threads",
+        "process-thread-count",
+        "proxy-ioprio",
+        "read-thread-count",
+        "readahead",
+        "remember-nodes",
+        "scheduling-priority",
+        "func.readdir",
+    ];
+    let said = said.text();
+    let all: Vec<_> = said.lines().chain(more).collect();
+    for option in &all {
+        let stands = culvert_e2e::stands_in(&page, option);
+        assert!(stands, "{option} is not in the table");
+    }
+    assert!(all.len() > 40, "{said}");
+}

@@ -9,6 +9,7 @@ use culvert_e2e::{Case, Driver, User, installed, on_each_driver, world};
 fn part(case: &Case, name: &str) {
     let own_calls = match case.driver() {
         Some(Driver::Driven | Driver::NoDescriptor) => "sets",
+        Some(Driver::Union | Driver::Casefold) => "sets names",
         _ => "",
     };
     let program = case.program("watching.py");
@@ -76,6 +77,18 @@ fn without_descriptors_and_through_a_layer() {
     let case = Case::new("watching-layered", User::Me).directory(Driver::Layered);
     for which in ["here", "programs", "rules"] {
         part(&case, which);
+    }
+}
+
+/// Files are the kernel's there, directories nobody's but the run's: what is done to bytes is told to
+/// who watches the file, and all else to who watches the directory, too, whichever process does it.
+#[test]
+fn unions_and_names_in_any_case() {
+    for driver in [Driver::Union, Driver::Casefold] {
+        let case = Case::new("watching-names", User::Me).directory(driver);
+        for which in ["here", "forked", "programs", "crowd", "spawned"] {
+            part(&case, which);
+        }
     }
 }
 
