@@ -40,6 +40,9 @@ pub fn losing(mount: MountId, found: &Attributes) -> Option<Losing> {
         mount,
         node: found.node,
     };
+    if !shadow::may_be_any() {
+        return None;
+    }
     stat_path(&run::get().shadow(name)).ok()?;
     if culvert_run::task::is_confined() {
         return None;

@@ -4,6 +4,7 @@
 //! is *filled* with the node's bytes, once for all processes of the run (`state.rs`).
 
 use core::ffi::CStr;
+use core::sync::atomic::{AtomicU32, Ordering::*};
 use culvert::{Errno, Shared, Sink};
 use culvert_run::task;
 use culvert_run::{self as run, ShadowName};
@@ -68,7 +69,27 @@ pub fn kept_flags(flags: u32) -> u32 {
 }
 
 fn create(path: &CStr) -> Result<OwnedFd, Errno> {
+    // Before it is there: who finds none does not look for it.
+    if let Some(notes) = run::get().node_locks.notes() {
+        notes.shadows.store(1, Release);
+    }
     open(path, O_WRONLY | O_CREAT, 0o600)
+}
+
+/// Whether there may be any shadow. What the processes of the run say of that is mapped where many
+/// ask.
+pub fn may_be_any() -> bool {
+    const MANY: u32 = 32;
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let locks = &run::get().node_locks;
+    let notes = match ASKED.load(Relaxed) {
+        MANY => locks.notes(),
+        asked => {
+            ASKED.store(asked + 1, Relaxed);
+            locks.notes_if_mapped()
+        }
+    };
+    notes.is_none_or(|notes| notes.shadows.load(Acquire) != 0)
 }
 
 /// Status flags of the program's that a shadow is opened with, for the next process to find:

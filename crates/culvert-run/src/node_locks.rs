@@ -62,6 +62,8 @@ pub struct Notes {
     pub sockets: AtomicU32,
     /// Changes when a node gets a mirror (watch/mod.rs); 0: none ever had one.
     pub watches: AtomicU32,
+    /// Not 0 once a shadow was made.
+    pub shadows: AtomicU32,
     /// Not 0 once the kernel keeps an offset that leaves no room for the longest write.
     pub far_offsets: AtomicU32,
 }

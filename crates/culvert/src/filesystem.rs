@@ -376,6 +376,17 @@ pub trait FileSystem: Send + Sync {
         Err(derived::lacks(self.capabilities(), Errno::ENOSYS))
     }
 
+    /// The same for a front end that does not ask what they are afterwards: for drivers whose back end
+    /// would have to be asked.
+    fn change_attributes(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        changes: &SetAttributes,
+    ) -> Result<()> {
+        self.set_attributes(caller, node, changes).map(drop)
+    }
+
     /// Creates and opens a regular file atomically (open(2) with O_CREAT): `EEXIST` only with
     /// O_EXCL, else an existing one is opened.
     ///

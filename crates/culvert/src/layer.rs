@@ -294,6 +294,9 @@ layer_trait! {
         let found = self.around(call, || self.inner().set_attributes(caller, node, changes))?;
         Ok(self.seen(caller, found))
     }
+    fn change_attributes(&self, caller: &Caller<'_>, node: Node, changes: &SetAttributes) -> Result<()> {
+        self.set_attributes(caller, node, changes).map(drop)
+    }
     fn create(&self, caller: &Caller<'_>, dir: Node, name: &[u8], flags: OpenFlags, mode: u32) -> Result<(Entry, Opened)> {
         let call = Call::at(Operation::Create, dir, name).giving(mode);
         let made = self.around(call, || self.inner().create(caller, dir, name, flags, mode));

@@ -7,7 +7,7 @@ use crate::{DescriptorFile, Keeper, unhindered};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{
     Access, Call, Caller, DirectoryPlusSink, Errno, FileKind, FileSystem, Layer, LayeredFile, Node,
-    OpenFlags, Opened, Operation, Result, Touches, Validity, Walked,
+    OpenFlags, Opened, Operation, Result, SetAttributes, Touches, Validity, Walked,
 };
 
 /// A file system under rules.
@@ -108,6 +108,16 @@ impl Layer for FaultFs {
             self.rules.pass(operation, selected)?;
         }
         work()
+    }
+
+    fn change_attributes(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        changes: &SetAttributes,
+    ) -> Result<()> {
+        let call = Call::of(Operation::SetAttributes, node);
+        self.around(call, || self.inner.change_attributes(caller, node, changes))
     }
 
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {

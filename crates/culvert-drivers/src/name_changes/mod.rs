@@ -6,7 +6,7 @@
 
 mod turns;
 
-use crate::{Keeper, archive::host::terminated};
+use crate::{Keeper, Proof, archive::host::terminated};
 use alloc::boxed::Box;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -172,6 +172,12 @@ impl NameChanges {
     /// How many changes were noted, by whichever process.
     pub fn count(&self) -> u64 {
         self.page().noted.load(Acquire)
+    }
+
+    /// One of the few seats of the run's processes, until it is dropped; none: all are taken, or there is
+    /// no file to take one in.
+    pub fn seat(&self) -> Option<Proof> {
+        self.turns.as_ref()?.seat()
     }
 
     /// This is the child of a fork.

@@ -27,6 +27,8 @@ const AGAIN: u32 = 1 << 29;
 const OWNER: u32 = AGAIN - 1;
 /// Slots are 1 to this: as many as there can be processes (`PID_MAX_LIMIT`, include/linux/threads.h).
 const SLOTS: u32 = 1 << 22;
+/// How many processes of a run have a seat at a time; their bytes are behind those of the slots.
+const SEATS: u32 = 16;
 /// How long a waiter sleeps before it asks whether the owner still lives, nanoseconds.
 const PATIENCE: u32 = 20_000_000;
 
@@ -178,6 +180,15 @@ impl Turns {
         *proof = Some(Proof::of(&own)?);
         self.slot.store(slot, Release);
         Ok(slot)
+    }
+
+    /// See [`super::NameChanges::seat`].
+    pub fn seat(&self) -> Option<Proof> {
+        let own = open(&self.path).ok()?;
+        let mut seats = SLOTS + 1..=SLOTS + SEATS;
+        let take = |seat| record(&own, LockCommand::OFD_SETLK, linux::F_WRLCK, seat);
+        seats.find(|&seat| take(seat).is_ok())?;
+        Proof::of(&own).ok()
     }
 
     /// Whether the process with this slot is there.

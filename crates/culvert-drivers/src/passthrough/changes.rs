@@ -152,6 +152,32 @@ impl PassthroughFs {
         }
     }
 
+    /// New permissions for what is used by its name, where `changes` are no more. No link has any
+    /// (`notify_change`, fs/attr.c), so that what was changed needs no second look. None: as
+    /// [`Self::change_named`].
+    pub(super) fn permit_named(
+        &self,
+        named: &Named,
+        changes: &SetAttributes,
+    ) -> Option<Result<()>> {
+        let permissions = changes.permissions?;
+        let alone = SetAttributes {
+            permissions: Some(permissions),
+            ..SetAttributes::default()
+        };
+        if alone != *changes || named.kind == FileKind::Symlink {
+            return None;
+        }
+        let target = Target::Name(named.directory.fd(), &named.name);
+        match change(target, changes) {
+            Ok(()) => Some(Ok(())),
+            Err(error) => match error.errno() {
+                Errno::ENOSYS | Errno::EPERM | Errno::EINVAL | Errno::EOPNOTSUPP => None,
+                _ => Some(Err(changed(error))),
+            },
+        }
+    }
+
     /// `flags` of a file without a descriptor to offer: what it holds is read, too, when a program
     /// that is not intercepted inherits a description for writing only.
     fn readable(&self, flags: u32) -> u32 {

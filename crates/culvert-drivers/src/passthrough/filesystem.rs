@@ -491,6 +491,22 @@ impl FileSystem for PassthroughFs {
         attributes(node, &kernel::status(object.fd(), None)?)
     }
 
+    fn change_attributes(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        changes: &SetAttributes,
+    ) -> Result<()> {
+        self.writable()?;
+        match self.nodes.named(node) {
+            Some(named) => match self.permit_named(&named, changes) {
+                Some(done) => done,
+                None => self.set_attributes(caller, node, changes).map(drop),
+            },
+            None => attributes::change(Target::Place(self.object(node)?.fd()), changes),
+        }
+    }
+
     fn create(
         &self,
         caller: &Caller<'_>,

@@ -49,7 +49,7 @@ pub fn open() -> Result<OwnedFd> {
 ///
 /// - `EACCES`: the caller may not read it.
 /// - `ENOSPC`: the user has as many watches as may be (`fs.inotify.max_user_watches`).
-pub fn add(list: &OwnedFd, fd: impl AsFd, mask: u32) -> Result<i32> {
+pub fn add(list: impl AsFd, fd: impl AsFd, mask: u32) -> Result<i32> {
     Ok(fs::inotify_add_watch(list, Link::new(fd).path(), mask)?)
 }
 

@@ -18,7 +18,7 @@ mod file;
 mod filesystem;
 mod glance;
 mod holds;
-mod inotify;
+pub(crate) mod inotify;
 pub(crate) mod kernel;
 mod listing;
 mod named;

@@ -1,5 +1,6 @@
 //! The file system: what is asked. What is changed is in `changes`.
 
+use super::beliefs::Beliefs;
 use super::branch::Branch;
 use super::branches::{Drivers, Opener, Wanted};
 use super::control::{Control, NAME, NODE};
@@ -65,6 +66,7 @@ impl UnionFs {
             target: mount.target.clone(),
             names,
             looks: Looks::default(),
+            beliefs: Beliefs::new(),
             moves: Moves::new(number, environment),
             at_once: environment.at_once,
             keeper: environment.keeper,
@@ -423,6 +425,19 @@ impl FileSystem for UnionFs {
         }
     }
 
+    fn change_attributes(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        changes: &SetAttributes,
+    ) -> Result<()> {
+        let core = self.core();
+        let function = making::function(changes);
+        core.on_each(caller, node, function, &mut |branch, part| {
+            branch.change_attributes(caller, part, changes)
+        })
+    }
+
     fn create(
         &self,
         caller: &Caller<'_>,
@@ -581,6 +596,7 @@ impl FileSystem for UnionFs {
     fn forked(&self, shared_descriptors: bool) {
         let core = self.core();
         core.names.forked();
+        core.beliefs.forked();
         for branch in core.branches.iter() {
             branch.fs.forked(shared_descriptors);
         }

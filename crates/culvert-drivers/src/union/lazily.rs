@@ -78,8 +78,13 @@ impl Core {
         }
         let stamp = self.names.stamp(name);
         let (parts, _) = self.known_directory(dir).ok()?;
+        let whole = self.is_whole(caller, dir, &parts);
         for (index, &part) in parts.iter().enumerate() {
-            if !self.leads(caller, way, index, part)? {
+            let leads = match whole {
+                true => part.is_some(),
+                false => self.leads(caller, way, index, part)?,
+            };
+            if !leads {
                 continue;
             }
             // With a reference, by which it is used next: that costs no more where the branch has its
@@ -102,12 +107,12 @@ impl Core {
                     let attributes = found.entry.attributes;
                     let entry = self.enter(Some((dir, name)), Vec::from([(index, found)]));
                     let entry = entry.ok()?;
-                    self.looked((dir, name), stamp, index + 1, Some(attributes));
+                    self.looked((dir, name), stamp, (index + 1, whole), Some(attributes));
                     Some(Some(entry))
                 }
             };
         }
-        self.looked((dir, name), stamp, self.branches.len(), None);
+        self.looked((dir, name), stamp, (self.branches.len(), whole), None);
         Some(None)
     }
 

@@ -12,8 +12,15 @@ use culvert::{Attributes, Caller, Errno, FileKind, Node, Result};
 const DEEPEST: usize = 64;
 
 impl Core {
-    /// Notes what was found at `place` after `stamp` on so many branches.
-    pub fn looked(&self, place: At<'_>, stamp: Stamp, looked_at: usize, found: Option<Attributes>) {
+    /// Notes what was found at `place` after `stamp` on so many branches, and whether the directory is
+    /// [whole](Core::is_whole).
+    pub fn looked(
+        &self,
+        place: At<'_>,
+        stamp: Stamp,
+        looked_at: (usize, bool),
+        found: Option<Attributes>,
+    ) {
         let look = Look::new(place, &self.branches, stamp, looked_at, found);
         self.looks.note(look);
     }
@@ -41,6 +48,9 @@ impl Core {
         let Some(look) = look else {
             return self.directory(caller, dir);
         };
+        if look.whole {
+            return Ok(self.known_directory(dir)?.0);
+        }
         // From the top down, which all branches have.
         let (mut way, mut here) = (Vec::new(), dir);
         let mut over = loop {

@@ -28,6 +28,8 @@ pub struct Look {
     branches: Weak<Vec<Branch>>,
     /// How many of them were looked at, from the first on: the directory is what is known of it there.
     pub looked_at: usize,
+    /// Whether the directory is what is known of it on the others, too.
+    pub whole: bool,
     /// What has the name on the last of those, and is no directory; none: nothing on any of them.
     pub found: Option<Attributes>,
 }
@@ -38,7 +40,7 @@ impl Look {
         (dir, name): (Node, &[u8]),
         branches: &Arc<Vec<Branch>>,
         stamp: Stamp,
-        looked_at: usize,
+        (looked_at, whole): (usize, bool),
         found: Option<Attributes>,
     ) -> Self {
         Self {
@@ -47,6 +49,7 @@ impl Look {
             stamp,
             branches: Arc::downgrade(branches),
             looked_at,
+            whole,
             found,
         }
     }

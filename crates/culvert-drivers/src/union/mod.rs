@@ -6,6 +6,7 @@
 //! calls:    node -> its parts on branches (nodes) -> which of them (policy) -> the branch's call
 //! ```
 
+mod beliefs;
 mod branch;
 mod branches;
 mod choice;

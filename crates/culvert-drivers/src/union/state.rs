@@ -1,5 +1,6 @@
 //! What a union is.
 
+use super::beliefs::Beliefs;
 use super::branch::{Branch, Tree};
 use super::control::Control;
 use super::looks::Looks;
@@ -26,6 +27,8 @@ pub struct Shared {
     pub names: NameChanges,
     /// What calls have found that are about to change it.
     pub looks: Looks,
+    /// Which directories are believed to be what they are known to be.
+    pub beliefs: Beliefs,
     /// Files that were moved.
     pub moves: Moves,
     /// Does several things at once.

@@ -1,5 +1,6 @@
 //! The driver `union`.
 
+mod beliefs;
 mod branches;
 mod conformance;
 mod links;

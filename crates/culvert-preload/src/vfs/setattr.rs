@@ -67,16 +67,25 @@ pub fn change(process: &Process, on: On<'_>, wanted: Result<Wanted, Errno>) -> A
     if decides {
         judge()?;
     }
+    // The new size, where one is wanted: what is asked for no other reason is not asked.
     let set = || {
-        let of_node = || file_system.set_attributes(&caller, name.node, changes);
+        let size = |after: Attributes| after.size;
+        let of_node = || match changes.size {
+            Some(_) => file_system
+                .set_attributes(&caller, name.node, changes)
+                .map(size),
+            None => file_system
+                .change_attributes(&caller, name.node, changes)
+                .map(|()| 0),
+        };
         let changed = match (on, gone) {
-            (_, Some(gone)) => gone.set_attributes(&caller, changes),
+            (_, Some(gone)) => gone.set_attributes(&caller, changes).map(size),
             // Drivers that know nodes by their names reach a file without one by the open file.
             (On::Held(held), None) if attributes.links == 0 => {
                 of_node().or_else(|error| match error.errno() {
                     Errno::ESTALE | Errno::ENOENT => {
                         judge()?;
-                        held.file()?.set_attributes(&caller, changes)
+                        held.file()?.set_attributes(&caller, changes).map(size)
                     }
                     _ => Err(error),
                 })
@@ -95,7 +104,7 @@ pub fn change(process: &Process, on: On<'_>, wanted: Result<Wanted, Errno>) -> A
             if decides {
                 culvert_run::task::limits::may_grow_to(attributes.size, size)?;
             }
-            change::resizing(name, || set().map(|after| ((), after.size)))?;
+            change::resizing(name, || set().map(|size| ((), size)))?;
         }
         None => {
             set()?;

@@ -1,0 +1,389 @@
+//! Directories that are believed to be what they are known to be on every branch, as long as the
+//! kernel says that nothing has happened above them.
+//!
+//! What a directory is, and where it is not, would else be asked of each branch by each call: others may have made,
+//! moved or removed it since. inotify(7) tells of that on file systems of this machine, before the call
+//! that did it returns; what is mounted over a directory changes `/proc/self/mountinfo`, which can be
+//! polled. One list of both, which epoll_wait(2) finds empty without a lock, costs as much as a
+//! system call that does nothing, whatever there is on the way.
+//!
+//! ```text
+//! watched: each directory above, on each branch that has it: names made, moved and removed in it,
+//!          its own attributes, by which it may be searched
+//! looked:  that each name on the way leads to what is known, or to nothing
+//! asked:   nothing has come since the watches were there
+//! ```
+//!
+//! What has a name in the directory itself is not believed. Whether it may be searched is the kernel's
+//! to say, when it is used.
+//!
+//! Only after many calls, which save more than the watches cost; not where that much happens above that
+//! it does not; and in few processes of a run, since a user has 128 lists (`max_user_instances`).
+
+use super::branch::Branch;
+use super::state::{Core, Parts};
+use crate::descriptor::OwnedFd;
+use crate::passthrough::inotify;
+use crate::{KeptFd, Proof};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use culvert::{Caller, Errno, Node, Result, Rights, sync::Mutex};
+use culvert_sys::fd::{self, BorrowedFd};
+use culvert_sys::flags::OFlags;
+use culvert_sys::fs;
+use culvert_sys::raw::general as linux;
+
+/// How many directories are believed at a time.
+const MOST: usize = 16;
+
+/// How many calls must have asked for a directory: for the first one, and for each other.
+const FIRST: u32 = 64;
+const OTHERS: u32 = 8;
+
+/// How deep a directory may lie.
+const DEEPEST: usize = 16;
+
+/// How many directories are watched; then all is begun anew.
+const WATCHES: usize = 256;
+
+/// What a disturbance takes of what calls have saved, in calls; where that much more is lost than saved
+/// nothing is believed for so many calls.
+const DISTURBED: i32 = 16;
+const REST: u32 = 4096;
+
+/// What is told of a directory above.
+const EVENTS: u32 =
+    inotify::CREATE | inotify::DELETE | inotify::MOVED_FROM | inotify::MOVED_TO | inotify::ATTRIB;
+
+/// File systems on which nothing happens but by this machine's kernel, which tells of all of it
+/// (`f_type`, statfs(2)): tmpfs, ext2 to ext4, XFS, Btrfs, F2FS, bcachefs, overlayfs.
+const LOCAL: [u64; 7] = [
+    0x0102_1994,
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0xf2f5_2010,
+    0xca45_1a4e,
+    0x794c_7630,
+];
+
+/// All of a process.
+pub struct Beliefs(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    watching: Option<Watching>,
+    all: Vec<Belief>,
+    /// Directories that were asked for, and how often.
+    asked: Vec<(Node, u32)>,
+    /// Calls that were saved, less what disturbances took.
+    saved: i32,
+    /// For how many calls nothing is believed.
+    rest: u32,
+}
+
+/// One directory.
+struct Belief {
+    dir: Node,
+    parts: Parts,
+    branches: Weak<Vec<Branch>>,
+    who: Who,
+}
+
+/// Whose right to search it was.
+struct Who {
+    user: (u32, u32),
+    rights: Option<Rights>,
+    groups: Vec<u32>,
+}
+
+/// What tells of changes.
+struct Watching {
+    list: KeptFd,
+    _mounts: KeptFd,
+    /// Of the two those that have something to tell.
+    ready: KeptFd,
+    /// Directories by their branch and their node there.
+    watched: Vec<(usize, Node)>,
+    seat: Proof,
+}
+
+/// A directory on the way: what it is on each branch, the name of the next in it, and what that is.
+type Step = (Parts, Vec<u8>, Parts);
+
+impl Who {
+    fn of(caller: &Caller<'_>) -> Self {
+        Self {
+            user: (caller.uid, caller.gid),
+            rights: caller.rights,
+            groups: caller.groups.to_vec(),
+        }
+    }
+
+    fn is(&self, caller: &Caller<'_>) -> bool {
+        self.user == (caller.uid, caller.gid)
+            && self.rights == caller.rights
+            && self.groups == caller.groups
+    }
+}
+
+impl Watching {
+    fn new(core: &Core) -> Option<Self> {
+        let is_local = |branch: &Branch| {
+            let magic = branch.fs.statfs().map(|found| found.magic);
+            branch.glance.is_some() && magic.is_ok_and(|magic| LOCAL.contains(&magic))
+        };
+        if !core.branches.iter().all(is_local) {
+            return None;
+        }
+        let seat = core.names.seat()?;
+        let keep = |descriptor: OwnedFd| core.keeper.keep(descriptor);
+        let list = keep(inotify::open().ok()?);
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mounts = keep(fs::open(c"/proc/self/mountinfo", flags, 0).ok()?);
+        let ready = keep(fd::epoll_create().ok()?);
+        for (of, events) in [(&list, linux::EPOLLIN), (&mounts, linux::EPOLLPRI)] {
+            let event = linux::epoll_event { events, data: 0 };
+            fd::epoll_ctl(ready.fd(), linux::EPOLL_CTL_ADD, of.fd(), &event).ok()?;
+        }
+        Some(Self {
+            list,
+            _mounts: mounts,
+            ready,
+            watched: Vec::new(),
+            seat,
+        })
+    }
+
+    /// Watches the directory `part` of branch `index`.
+    fn add(&mut self, core: &Core, index: usize, part: Node) -> Result<()> {
+        let branch = &core.branches[index];
+        if self.watched.contains(&(branch.id, part)) {
+            return Ok(());
+        }
+        let directory = branch.fs.kernel_node(part).ok_or(Errno::ESTALE)?;
+        inotify::add(self.list.fd(), BorrowedFd::number(directory), EVENTS)?;
+        self.watched.push((branch.id, part));
+        Ok(())
+    }
+
+    /// Whether nothing has happened since this was asked last.
+    fn is_quiet(&self) -> bool {
+        let mut one = [linux::epoll_event { events: 0, data: 0 }];
+        fd::epoll_wait(self.ready.fd(), &mut one, 0) == Ok(0)
+    }
+
+    /// Takes what has happened; an error: the watches are no good any more.
+    fn take(&self) -> Result<()> {
+        const LOST: u32 = inotify::UNMOUNT | inotify::OVERFLOW | inotify::IGNORED;
+        let mut bytes = [0; 2048];
+        loop {
+            let count = inotify::read(self.list.raw(), &mut bytes)?;
+            if count == 0 {
+                break;
+            }
+            let mut all = inotify::events(&bytes[..count]);
+            if all.any(|event| event.mask & LOST != 0) {
+                return Err(Errno::ESTALE.into());
+            }
+        }
+        // Which takes the news of mounts.
+        let mut both = [linux::epoll_event { events: 0, data: 0 }; 2];
+        fd::epoll_wait(self.ready.fd(), &mut both, 0)?;
+        Ok(())
+    }
+}
+
+impl State {
+    /// Whether what is believed still is so. Else nothing is from here on.
+    fn is_quiet(&mut self) -> bool {
+        let Some(watching) = &self.watching else {
+            return false;
+        };
+        if watching.is_quiet() {
+            return true;
+        }
+        let is_lost = watching.take().is_err();
+        self.all.clear();
+        self.disturbed();
+        if is_lost {
+            self.watching = None;
+        }
+        false
+    }
+
+    /// Something was lost, and nothing saved.
+    fn disturbed(&mut self) {
+        self.saved -= DISTURBED;
+        if self.saved <= -DISTURBED * DISTURBED {
+            self.rest();
+        }
+    }
+
+    /// Nothing is believed for a while.
+    #[cold]
+    fn rest(&mut self) {
+        self.all.clear();
+        self.asked.clear();
+        (self.watching, self.saved, self.rest) = (None, 0, REST);
+    }
+
+    /// Whether the directory `dir` was asked for often enough.
+    fn is_worth_it(&mut self, dir: Node) -> bool {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return false;
+        }
+        let Some(at) = self.asked.iter().position(|one| one.0 == dir) else {
+            if self.asked.len() == MOST {
+                self.asked.remove(0);
+            }
+            self.asked.push((dir, 1));
+            return false;
+        };
+        let enough = match self.watching {
+            Some(_) => OTHERS,
+            None => FIRST,
+        };
+        self.asked[at].1 += 1;
+        let is_enough = self.asked[at].1 >= enough;
+        if is_enough {
+            self.asked.swap_remove(at);
+        }
+        is_enough
+    }
+}
+
+impl Beliefs {
+    /// None yet.
+    pub fn new() -> Self {
+        Self(Mutex::new(State::default()))
+    }
+
+    /// This is the child of a fork, which has its parent's descriptors, and no watch of its own.
+    pub fn forked(&self) {
+        let mut state = self.0.lock();
+        state.all.clear();
+        if let Some(watching) = state.watching.take() {
+            watching.seat.is_the_parents();
+        }
+    }
+}
+
+impl Core {
+    /// Whether the directory `dir` is `parts` on all branches, as it is known to be, and on no other.
+    pub fn is_whole(&self, caller: &Caller<'_>, dir: Node, parts: &Parts) -> bool {
+        if dir == super::ROOT {
+            return true;
+        }
+        // Nobody's calls are made by whoever makes them.
+        if self.elevates || caller.is_system() || self.keeper.table() != 0 {
+            return false;
+        }
+        let mut state = self.beliefs.0.lock();
+        match state.all.iter().position(|one| one.dir == dir) {
+            None => state.is_worth_it(dir) && self.believe(&mut state, caller, (dir, parts)),
+            Some(at) => {
+                let one = &state.all[at];
+                let is_on = one.branches.as_ptr() == Arc::as_ptr(&self.branches);
+                if !is_on || one.parts != *parts || !one.who.is(caller) {
+                    state.all.swap_remove(at);
+                    return false;
+                }
+                let is_quiet = state.is_quiet();
+                if is_quiet {
+                    state.saved = (state.saved + 1).min(DISTURBED * DISTURBED);
+                }
+                is_quiet
+            }
+        }
+    }
+
+    /// Looks whether the directory `dir` is `parts`, once that and those above are watched.
+    #[cold]
+    fn believe(
+        &self,
+        state: &mut State,
+        caller: &Caller<'_>,
+        (dir, parts): (Node, &Parts),
+    ) -> bool {
+        // What a branch has that nobody has asked is known next time.
+        if !self.directory(caller, dir).is_ok_and(|now| now == *parts) {
+            return false;
+        }
+        let Some(way) = self.way_to(dir, parts) else {
+            return false;
+        };
+        let is_full = |watching: &mut Watching| watching.watched.len() > WATCHES;
+        if state.watching.as_mut().is_some_and(is_full) {
+            state.all.clear();
+            state.watching = None;
+        }
+        if state.watching.is_none() {
+            state.watching = Watching::new(self);
+        }
+        let Some(watching) = &mut state.watching else {
+            state.rest();
+            return false;
+        };
+        for (over, ..) in &way {
+            for (index, part) in over.iter().enumerate() {
+                let watched = part.map_or(Ok(()), |part| watching.add(self, index, part));
+                if watched.is_err() {
+                    state.disturbed();
+                    return false;
+                }
+            }
+        }
+        // What has happened before does not matter.
+        state.is_quiet();
+        let leads = |(over, name, next): &Step| {
+            let mut all = over.iter().zip(next).enumerate();
+            all.all(|(index, both)| match both {
+                (None, next) => next.is_none(),
+                (Some(over), next) => match (self.find(caller, index, *over, name), next) {
+                    (Ok(found), Some(next)) => found.node() == *next,
+                    (Err(error), None) => error.errno() == Errno::ENOENT,
+                    _ => false,
+                },
+            })
+        };
+        if !way.iter().all(leads) {
+            state.disturbed();
+            return false;
+        }
+        if !state.is_quiet() {
+            return false;
+        }
+        if state.all.len() == MOST {
+            state.all.remove(0);
+        }
+        state.all.push(Belief {
+            dir,
+            parts: parts.clone(),
+            branches: Arc::downgrade(&self.branches),
+            who: Who::of(caller),
+        });
+        true
+    }
+
+    /// The way from the root to the directory `dir`, which is `parts`; none where it is not known, or
+    /// long.
+    fn way_to(&self, dir: Node, parts: &Parts) -> Option<Vec<Step>> {
+        let mut way = Vec::new();
+        let (mut here, mut next) = (dir, parts.clone());
+        while here != super::ROOT {
+            if way.len() == DEEPEST {
+                return None;
+            }
+            let (above, name) = self.known_directory(here).ok()?.1?;
+            let over = self.known_directory(above).ok()?.0;
+            way.push((over.clone(), name, next));
+            (here, next) = (above, over);
+        }
+        way.reverse();
+        Some(way)
+    }
+}
