@@ -204,12 +204,31 @@ static void attack(void)
     puts("done");
 }
 
+/* What a layer would not hear of: a file of its own that is registered. */
+static void layered(void)
+{
+    char a[16];
+    int fd = open("layered", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    struct ring r = ring_must(8, 0);
+    if (fd < 0 || write(fd, "contents", 8) != 8)
+        die("layered");
+    show_result("before", ring_one(&r, FSYNC, fd, NULL, 0, 0));
+    WORKS(syscall(SYS_io_uring_register, r.fd, IORING_REGISTER_FILES, &fd, 1));
+    ring_add(&r, READ, 0, a, 8, 0)->flags = FIXED;
+    ring_run(&r, "read");
+    ring_add(&r, FSYNC, 0, NULL, 0, 0)->flags = FIXED;
+    ring_run(&r, "fsync");
+    show_result("by its descriptor", ring_one(&r, FSYNC, fd, NULL, 0, 0));
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3)
         inherited(atoi(argv[2]));
     else if (strcmp(argv[1], "attack") == 0)
         attack();
+    else if (strcmp(argv[1], "layered") == 0)
+        layered();
     else
         calls();
     return 0;

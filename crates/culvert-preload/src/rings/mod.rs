@@ -88,6 +88,7 @@ fn enrol(
         setup: parameters.flags(),
         memory: RingMemory::map(fd, parameters)?,
         unix: AtomicBool::new(false),
+        layered: AtomicBool::new(false),
         issuer: AtomicUsize::new(this_thread()),
         state: Mutex::new(State {
             disabled: parameters.flags() & SETUP_R_DISABLED != 0,

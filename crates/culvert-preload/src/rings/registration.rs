@@ -95,6 +95,11 @@ fn files(process: &Process, ring: i32, at: usize, count: usize) -> Result<Vec<u8
             culvert_sys::log!("io_uring_register: descriptor {fd} of a mount is not registered");
             return Err(Errno::EBADF);
         }
+        if crate::syscalls::arguments::metadata(process, fd as usize).is_some()
+            && let DescriptorKind::Ring(ring) = find(ring)
+        {
+            ring.layered.store(true, Relaxed);
+        }
         const AF_UNIX: i32 = 1;
         if domain(fd) == Some(AF_UNIX)
             && let DescriptorKind::Ring(ring) = find(ring)

@@ -83,6 +83,21 @@ fn what_is_refused() {
     }
 }
 
+/// Which registered file a request is about only the kernel knows: reads and writes are its own, and
+/// what a layer is to hear of is refused.
+#[test]
+fn what_a_layer_would_not_hear_of_is_refused() {
+    let case = Case::new("rings-layered", User::Me).directory(Driver::Passthrough);
+    let case = case.options("layer=fault,fault.rule=sync+path=/none+errno=EIO");
+    if has_rings(&case) {
+        let told = outcome(&case, "layered");
+        assert_eq!(
+            told,
+            "before: 0\nread: 8\nfsync: EOPNOTSUPP\nby its descriptor: 0\n"
+        );
+    }
+}
+
 /// Another thread changes descriptor, operation and order of requests all the time: no zeroes of a
 /// shadow, no operation by path.
 ///

@@ -34,6 +34,8 @@ pub struct Ring {
     pub memory: RingMemory,
     /// A socket of AF_UNIX may be among the files that are registered.
     pub unix: AtomicBool,
+    /// A file of which a layer hears more than the kernel does by itself may be among them.
+    pub layered: AtomicBool,
     /// The thread that may submit, where only one may.
     pub issuer: AtomicUsize,
     pub state: Mutex<State>,
