@@ -28,7 +28,7 @@ const OWNER: u32 = AGAIN - 1;
 /// Slots are 1 to this: as many as there can be processes (`PID_MAX_LIMIT`, include/linux/threads.h).
 const SLOTS: u32 = 1 << 22;
 /// How many processes of a run have a seat at a time; their bytes are behind those of the slots.
-const SEATS: u32 = 16;
+const SEATS: u32 = 8;
 /// How long a waiter sleeps before it asks whether the owner still lives, nanoseconds.
 const PATIENCE: u32 = 20_000_000;
 

@@ -1,11 +1,11 @@
 //! Directories that are believed to be what they are known to be on every branch, as long as the
 //! kernel says that nothing has happened above them.
 //!
-//! What a directory is, and where it is not, would else be asked of each branch by each call: others may have made,
-//! moved or removed it since. inotify(7) tells of that on file systems of this machine, before the call
-//! that did it returns; what is mounted over a directory changes `/proc/self/mountinfo`, which can be
-//! polled. One list of both, which epoll_wait(2) finds empty without a lock, costs as much as a
-//! system call that does nothing, whatever there is on the way.
+//! What a directory is, and where it is not, would else be asked of each branch by each call:
+//! others may have made, moved or removed it since. inotify(7) tells of that on file systems of
+//! this machine, before the call that did it returns; what is mounted over a directory changes
+//! `/proc/self/mountinfo`, which can be polled. One list of both, which epoll_wait(2) finds empty
+//! without a lock, costs as much as a system call that does nothing, whatever there is on the way.
 //!
 //! ```text
 //! watched: each directory above, on each branch that has it: names made, moved and removed in it,
@@ -14,11 +14,12 @@
 //! asked:   nothing has come since the watches were there
 //! ```
 //!
-//! What has a name in the directory itself is not believed. Whether it may be searched is the kernel's
-//! to say, when it is used.
+//! What has a name in the directory itself is not believed. Whether it may be searched is the
+//! kernel's to say, when it is used.
 //!
-//! Only after many calls, which save more than the watches cost; not where that much happens above that
-//! it does not; and in few processes of a run, since a user has 128 lists (`max_user_instances`).
+//! Only after many calls, which save more than the watches cost; not where that much happens above
+//! that it does not; and in few processes of a run, since a user has 128 lists
+//! (`max_user_instances`).
 
 use super::branch::Branch;
 use super::state::{Core, Parts};
@@ -48,7 +49,7 @@ const DEEPEST: usize = 16;
 /// How many directories are watched; then all is begun anew.
 const WATCHES: usize = 256;
 
-/// What a disturbance takes of what calls have saved, in calls; where that much more is lost than saved
+/// What a disturbance takes of what calls have saved, in calls; where much more is lost than saved
 /// nothing is believed for so many calls.
 const DISTURBED: i32 = 16;
 const REST: u32 = 4096;
@@ -273,7 +274,7 @@ impl Beliefs {
 }
 
 impl Core {
-    /// Whether the directory `dir` is `parts` on all branches, as it is known to be, and on no other.
+    /// Whether the directory `dir` is `parts` on all branches, as it is known to be, and no more.
     pub fn is_whole(&self, caller: &Caller<'_>, dir: Node, parts: &Parts) -> bool {
         if dir == super::ROOT {
             return true;
@@ -369,8 +370,8 @@ impl Core {
         true
     }
 
-    /// The way from the root to the directory `dir`, which is `parts`; none where it is not known, or
-    /// long.
+    /// The way from the root to the directory `dir`, which is `parts`; none where it is not known,
+    /// or long.
     fn way_to(&self, dir: Node, parts: &Parts) -> Option<Vec<Step>> {
         let mut way = Vec::new();
         let (mut here, mut next) = (dir, parts.clone());

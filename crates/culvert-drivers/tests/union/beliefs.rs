@@ -1,5 +1,5 @@
-//! Directories that many calls have used are believed to be what they are: until others change what is
-//! above them.
+//! Directories that many calls have used are believed to be what they are: until others change
+//! what is above them.
 
 use super::tools::{Scratch, me, root};
 use culvert::{Caller, Errno, FileSystem, Node, OpenFlags, Rights, SetAttributes};

@@ -48,13 +48,19 @@ def mark(): os.write(2, b\"MARK\")
     ));
     assert_eq!(done.status, "exit 0", "{}", done.report());
     let trace = std::fs::read_to_string(format!("{base}/trace")).expect("strace has written it");
-    let between = trace.split("MARK").nth(1).expect("two marks").lines();
+    let mut parts = trace.split("MARK");
+    let marked = parts.next().and_then(|before| before.lines().last());
+    let process = marked.and_then(|line| line.split_whitespace().next());
+    // The rest of the first mark's line, and the beginning of the second.
+    let between = parts.next().expect("two marks").lines().skip(1);
     let names = between.filter_map(|line| {
-        let call = line.split_whitespace().nth(1)?;
+        let mut words = line.split_whitespace();
+        // What writes a log does so meanwhile.
+        let is_own = words.next() == process;
+        let call = words.next().filter(|call| is_own && *call != "<...")?;
         Some(call.split('(').next()?.to_owned())
     });
-    // The rest of the first mark's line, and the beginning of the second.
-    let names: Vec<_> = names.skip(1).collect();
+    let names: Vec<_> = names.collect();
     Some(names[..names.len().saturating_sub(1)].to_vec())
 }
 
