@@ -176,7 +176,7 @@ impl Device {
     pub fn answers_init(&self) -> Result<u32, End> {
         let broken = |what: &str| End::Broken(format!("{what} before INIT was answered"));
         let mut room = vec![0; self.packet];
-        let _ = set_socket_passcred(&owned(&self.socket), true);
+        let _ = set_socket_passcred(owned(&self.socket), true);
         let found = loop {
             let (count, sender) = match receive_from(&self.socket, &mut room) {
                 Ok((0, _)) => return Err(End::Closed),
@@ -191,7 +191,7 @@ impl Device {
                 break sender;
             }
         };
-        let _ = set_socket_passcred(&owned(&self.socket), false);
+        let _ = set_socket_passcred(owned(&self.socket), false);
         Ok(found)
     }
 
