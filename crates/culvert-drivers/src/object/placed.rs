@@ -41,10 +41,10 @@ pub fn load(object: &Object<'_>, provided: Provider) -> Result<Driver> {
     }
     let start = mapping.leak();
     initialise(object, start);
-    Ok(functions(
+    functions(
         start.wrapping_add(table as usize),
         object.span - table as usize,
-    )?)
+    )
 }
 
 fn protect(start: *mut u8, segment: &Segment<'_>) -> Result<()> {
