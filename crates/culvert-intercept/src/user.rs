@@ -55,8 +55,8 @@ global_asm!(
     r#"
     .pushsection .text.culvert_user, "ax", @progbits
     .balign 32
-    .globl culvert_user_copy, culvert_user_take, culvert_user_zero, culvert_user_string
-    .hidden culvert_user_copy, culvert_user_take, culvert_user_zero, culvert_user_string
+    .globl culvert_user_send, culvert_user_copy, culvert_user_take, culvert_user_zero, culvert_user_string
+    .hidden culvert_user_send, culvert_user_copy, culvert_user_take, culvert_user_zero, culvert_user_string
     .globl culvert_user_short, culvert_user_exact, culvert_user_move, culvert_user_left, culvert_user_store, culvert_user_unset
     .hidden culvert_user_short, culvert_user_exact, culvert_user_move, culvert_user_left, culvert_user_store, culvert_user_unset
     .globl culvert_user_scan, culvert_user_scanned
@@ -133,6 +133,48 @@ culvert_user_take:
     xor eax, eax
     ret
     .size culvert_user_take, . - culvert_user_take
+    # The same past the caches, 128 bytes and more, for another process that reads them next: where its processor has the lines, each would be
+    # taken from it first (128 KiB between two processors: 57 us against 4; the other reads them in 7 either way). The first 64 and the last 64
+    # may overlap the rest.
+    .type culvert_user_send, @function
+culvert_user_send:
+    mov r8, rcx
+    lea r9, [rdx - 64]
+    movdqu xmm0, [rsi]
+    movdqu xmm1, [rsi + 16]
+    movdqu xmm2, [rsi + 32]
+    movdqu xmm3, [rsi + 48]
+    movdqu [rdi], xmm0
+    movdqu [rdi + 16], xmm1
+    movdqu [rdi + 32], xmm2
+    movdqu [rdi + 48], xmm3
+    mov rax, rdi
+    neg rax
+    and eax, 63
+10: movdqu xmm0, [rsi + rax]
+    movdqu xmm1, [rsi + rax + 16]
+    movdqu xmm2, [rsi + rax + 32]
+    movdqu xmm3, [rsi + rax + 48]
+    movntdq [rdi + rax], xmm0
+    movntdq [rdi + rax + 16], xmm1
+    movntdq [rdi + rax + 32], xmm2
+    movntdq [rdi + rax + 48], xmm3
+    add rax, 64
+    cmp rax, r9
+    jb 10b
+    # Such stores are seen in any order without this.
+    sfence
+    movdqu xmm0, [rsi + r9]
+    movdqu xmm1, [rsi + r9 + 16]
+    movdqu xmm2, [rsi + r9 + 32]
+    movdqu xmm3, [rsi + r9 + 48]
+    movdqu [rdi + r9], xmm0
+    movdqu [rdi + r9 + 16], xmm1
+    movdqu [rdi + r9 + 32], xmm2
+    movdqu [rdi + r9 + 48], xmm3
+    xor eax, eax
+    ret
+    .size culvert_user_send, . - culvert_user_send
 culvert_user_exact:
     mov rcx, rdx
 culvert_user_move:
@@ -204,6 +246,7 @@ culvert_user_scanned:
 unsafe extern "C" {
     fn culvert_user_copy(dst: usize, src: usize, length: usize, fault: *mut usize) -> usize;
     fn culvert_user_take(dst: usize, src: usize, length: usize, fault: *mut usize) -> usize;
+    fn culvert_user_send(dst: usize, src: usize, length: usize, fault: *mut usize) -> usize;
     fn culvert_user_zero(dst: usize, length: usize) -> usize;
     fn culvert_user_string(dst: usize, src: usize, capacity: usize) -> isize;
 }
@@ -245,14 +288,27 @@ fn check(address: usize, length: usize) -> Result<(), CopyError> {
 }
 
 fn copy(dst: usize, src: usize, length: usize, user: usize) -> Result<(), CopyError> {
+    copy_by(dst, src, length, user, false)
+}
+
+/// `is_sent`: past the caches, to a destination that is not the program's; 128 bytes and more.
+#[inline]
+fn copy_by(
+    dst: usize,
+    src: usize,
+    length: usize,
+    user: usize,
+    is_sent: bool,
+) -> Result<(), CopyError> {
     check(user, length)?;
     let mut address = 0;
     // SAFETY: a fault on either side ends the routine early; what is written is the caller's
     // buffer, or the program's memory on its own behalf.
     let left = unsafe {
-        match user == src {
-            true => culvert_user_take(dst, src, length, &mut address),
-            false => culvert_user_copy(dst, src, length, &mut address),
+        match (user == src, is_sent) {
+            (true, true) => culvert_user_send(dst, src, length, &mut address),
+            (true, false) => culvert_user_take(dst, src, length, &mut address),
+            (false, _) => culvert_user_copy(dst, src, length, &mut address),
         }
     };
     if left == 0 {
@@ -285,7 +341,16 @@ pub fn copy_out(dst: usize, src: &[u8]) -> Result<(), CopyError> {
 
 /// [`copy_in`] into `dst`, memory that other processes see.
 pub fn copy_in_shared(dst: SharedMut<'_>, src: usize) -> Result<(), CopyError> {
-    copy(dst.start() as usize, src, dst.len(), src)
+    // From here on the other side is slower by less than this is faster.
+    const LARGE: usize = 16 << 10;
+    let (to, length) = (dst.start() as usize, dst.len());
+    copy_by(
+        to,
+        src,
+        length,
+        src,
+        dst.is_for_another() && length >= LARGE,
+    )
 }
 
 /// [`copy_out`] of `src`, memory that other processes may change, or cut off, meanwhile.

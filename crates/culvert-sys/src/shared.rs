@@ -22,7 +22,10 @@ pub struct Shared<'a> {
 
 /// A stretch of memory that is read and written while others may do the same.
 #[derive(Clone, Copy, Debug)]
-pub struct SharedMut<'a>(Shared<'a>);
+pub struct SharedMut<'a> {
+    bytes: Shared<'a>,
+    is_for_another: bool,
+}
 
 impl<'a> Shared<'a> {
     /// The `length` bytes from `start` on.
@@ -111,55 +114,79 @@ impl<'a> SharedMut<'a> {
     /// As [`Shared::new`], and they are writable.
     #[inline]
     pub const unsafe fn new(start: *mut u8, length: usize) -> Self {
-        Self(Shared {
+        let bytes = Shared {
             start,
             length,
             mapped: PhantomData,
-        })
+        };
+        Self {
+            bytes,
+            is_for_another: false,
+        }
+    }
+
+    /// What is written there another process reads next, perhaps on another processor: large copies go
+    /// past the caches.
+    #[inline]
+    #[must_use]
+    pub const fn for_another(self) -> Self {
+        Self {
+            is_for_another: true,
+            ..self
+        }
+    }
+
+    /// Whether [`SharedMut::for_another`] has said so.
+    #[inline]
+    pub const fn is_for_another(self) -> bool {
+        self.is_for_another
     }
 
     /// The same for reading.
     #[inline]
     pub const fn shared(self) -> Shared<'a> {
-        self.0
+        self.bytes
     }
 
     /// Its first byte, for copies that catch faults and for the kernel.
     #[inline]
     pub const fn start(self) -> *mut u8 {
-        self.0.start.cast_mut()
+        self.bytes.start.cast_mut()
     }
 
     /// How many bytes.
     #[inline]
     pub const fn len(self) -> usize {
-        self.0.length
+        self.bytes.length
     }
 
     /// Whether there are none.
     #[inline]
     pub const fn is_empty(self) -> bool {
-        self.0.is_empty()
+        self.bytes.is_empty()
     }
 
     /// The `length` bytes from `start` on, as far as they lie in it.
     #[inline]
     #[must_use]
     pub const fn part(self, start: usize, length: usize) -> Self {
-        Self(self.0.part(start, length))
+        Self {
+            bytes: self.bytes.part(start, length),
+            ..self
+        }
     }
 
     /// The bytes from `start` on, if there are any.
     #[inline]
     #[must_use]
     pub const fn tail(self, start: usize) -> Self {
-        self.part(start, self.0.length)
+        self.part(start, self.bytes.length)
     }
 
     /// Copies as many bytes as both have; how many.
     #[inline]
     pub fn copy_from(self, bytes: &[u8]) -> usize {
-        let count = self.0.length.min(bytes.len());
+        let count = self.bytes.length.min(bytes.len());
         // SAFETY: `count` bytes of both; those of `bytes` stay as they are.
         unsafe { copy(self.start(), bytes.as_ptr(), count) };
         count
@@ -172,8 +199,8 @@ impl<'a> SharedMut<'a> {
         unsafe {
             asm!(
                 "rep stosb",
-                inout("rcx") self.0.length => _,
-                inout("rdi") self.0.start => _,
+                inout("rcx") self.bytes.length => _,
+                inout("rdi") self.bytes.start => _,
                 in("al") 0u8,
                 options(nostack, preserves_flags),
             );
@@ -195,11 +222,15 @@ impl<'a> From<&'a mut [u8]> for SharedMut<'a> {
     fn from(bytes: &'a mut [u8]) -> Self {
         // The caller's alone for as long, and the reference is given away.
         let (start, length) = (bytes.as_mut_ptr(), bytes.len());
-        Self(Shared {
+        let bytes = Shared {
             start,
             length,
             mapped: PhantomData,
-        })
+        };
+        Self {
+            bytes,
+            is_for_another: false,
+        }
     }
 }
 

@@ -38,6 +38,35 @@ fn copies_move_every_byte() {
 }
 
 #[test]
+fn copies_for_another_process_move_every_byte() {
+    use culvert_sys::SharedMut;
+    for length in [4096, 16_384, 16_385, 65_599, 131_072] {
+        for offset in [0, 1, 8, 15, 40, 63] {
+            let from: std::vec::Vec<u8> = (0..length).map(|at| (at * 7 + at / 256) as u8).collect();
+            let mut to = vec![0xaa; length + 128];
+            let into = SharedMut::from(&mut to[offset..offset + length]).for_another();
+            user::copy_in_shared(into, from.as_ptr() as usize).expect("ours");
+            assert_eq!(&to[offset..offset + length], &from[..]);
+            let around = to[..offset].iter().chain(&to[offset + length..]);
+            assert!(around.into_iter().all(|byte| *byte == 0xaa));
+        }
+    }
+    alone(|| {
+        start(|_| Outcome::Forward);
+        let edge = edge();
+        for fits in [0, 1, 64, 100, 4000] {
+            let before: std::vec::Vec<u8> = (0..fits).map(|at| (at * 11) as u8).collect();
+            user::copy_out(edge - fits, &before).expect("fits");
+            let mut to = vec![0xaa; 70_000];
+            let into = SharedMut::from(&mut to[..]).for_another();
+            let error = user::copy_in_shared(into, edge - fits).expect_err("cut off");
+            assert_eq!((error.side, error.done), (Side::User, fits));
+            assert_eq!(&to[..fits], &before[..]);
+        }
+    });
+}
+
+#[test]
 fn copying_from_a_bad_address_is_a_fault() {
     alone(|| {
         start(|_| Outcome::Forward);

@@ -195,6 +195,7 @@ impl State {
             let payload = reply.payload(body);
             // SAFETY: the slot's payload, mapped while the process lives, which only copies touch.
             let into = unsafe { SharedMut::new(payload.start(), payload.len()) };
+            let into = into.for_another();
             if let Err(errno) = take(into) {
                 let _ = reply.finish(-Errno::EIO.raw(), 0);
                 return Err(errno);
