@@ -1,4 +1,6 @@
-//! How much is read at once where less is asked for (mm/readahead.c).
+//! How much is read at once where less is asked for, and before it is (mm/readahead.c).
+
+use culvert_slots::Begun;
 
 /// What was read of an open file last, in pages.
 #[derive(Default)]
@@ -8,6 +10,32 @@ pub struct Ahead {
     size: u64,
     /// The page in which the last read has ended.
     last: u64,
+    /// Where the last large read has ended.
+    pub through: u64,
+    /// What the server was asked for already, of what lies behind that.
+    pub sent: Option<Sent>,
+}
+
+/// A READ whose bytes nobody has asked for yet.
+#[derive(Clone, Copy)]
+pub struct Sent {
+    pub begun: Begun,
+    pub start: u64,
+    pub length: usize,
+    /// What they are believed by ([`crate::pages`]).
+    pub belief: u64,
+}
+
+impl Sent {
+    /// Where they end.
+    pub const fn end(&self) -> u64 {
+        self.start.saturating_add(self.length as u64)
+    }
+
+    /// Whether the byte at `offset` is among them.
+    pub const fn has(&self, offset: u64) -> bool {
+        self.start <= offset && offset < self.end()
+    }
 }
 
 impl Ahead {

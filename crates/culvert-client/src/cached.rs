@@ -13,7 +13,7 @@ use culvert_sys::plain::Packed;
 use culvert_wire::{InitFlags, ROOT_ID, structures::OpenOut};
 
 /// What the kernel reads ahead at most, whatever a server says (`VM_READAHEAD_PAGES`).
-const AHEAD: usize = 128 << 10;
+pub const AHEAD: usize = 128 << 10;
 
 const O_DIRECT: u32 = 0o40000;
 
@@ -111,12 +111,7 @@ impl FuseFile {
         let keeps = self.handle.how & OpenOut::KEEP_CACHE != 0;
         let end = offset.saturating_add(wanted as u64);
         if !keeps && wanted >= AHEAD / 2 {
-            let known = core.nodes.mostly_known(core.words(), core.moment(), node);
-            // Behind the end the kernel asks for nothing.
-            return match known {
-                Some((known, true)) if offset >= known.size => Ok(0),
-                _ => self.read_through(offset, out),
-            };
+            return self.read_large(offset, out);
         }
         let Some(known) = self.cached_attributes(end)? else {
             return self.read_through(offset, out);

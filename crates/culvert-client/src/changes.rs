@@ -213,6 +213,7 @@ impl Core {
             true => Operation::Rmdir { name },
             false => Operation::Unlink { name },
         };
+        self.await_closed(last);
         let _changing = self.changing();
         let done = self.connection.done(who, at.0, &operation);
         self.name_changed(at.0, at.1);
@@ -227,6 +228,14 @@ impl Core {
             self.give_back(self.nodes.remove(self.words(), at.0, at.1));
         }
         done
+    }
+
+    /// Who has closed a file of `node`, whose name is to go, does not have it open for the server
+    /// either: libfuse would give it a name of its own.
+    fn await_closed(&self, node: Option<u64>) {
+        if let Some(node) = node {
+            self.connection.channel.await_closed(node);
+        }
     }
 
     /// RENAME, or RENAME2 where there are flags.
@@ -265,6 +274,7 @@ impl Core {
             }
             .into());
         }
+        self.await_closed(leads(to));
         let _changing = self.changing();
         let done = if flags.0 == 0 {
             let rename = RenameIn { newdir: to.0 };

@@ -296,31 +296,40 @@ impl Connection {
         self.words.forked();
     }
 
-    /// RELEASE or RELEASEDIR: whether it is over. Its answer is waited for, because the node must not
-    /// be forgotten before (the kernel holds the inode until then, `fuse_prepare_release`,
-    /// fs/fuse/file.c): a server with several threads may carry FORGET out first, and libfuse ends
-    /// itself then. Who is interrupted does not wait.
+    /// RELEASE or RELEASEDIR, whose answer nobody waits for (`fuse_file_put`, fs/fuse/file.c), unless
+    /// there is no room: whether it is under way. The channel sends no FORGET of the node before it is
+    /// answered: a server with several threads may carry that out first, and libfuse ends itself then.
     pub fn close(&self, who: Who, node: u64, operation: &Operation<'_>) -> bool {
+        self.settle();
+        let Ok((opcode, body)) = self.whole(operation) else {
+            return true;
+        };
+        let (full, sent) = (Err(Errno::EAGAIN), who.sent);
+        if self.channel.send(sent, opcode, node, &body) != full {
+            return true;
+        }
+        // After a signal there may be room now.
         match self.call(who, node, operation, &mut |_| Ok(())) {
-            // It is under way.
-            Err(error) if error.errno() == Errno::EINTR => false,
-            Err(error) if error.errno() == Errno::EAGAIN => {
-                if let Ok((opcode, body)) = self.whole(operation)
-                    && self.channel.send(who.sent, opcode, node, &body) == Err(Errno::EAGAIN)
-                {
-                    let mut owed = self.owed.lock();
-                    owed.push(Owed {
-                        who,
-                        node,
-                        opcode,
-                        body,
-                    });
-                    self.owes.store(true, Relaxed);
-                }
+            Err(error)
+                if error.errno() == Errno::EAGAIN
+                    && self.channel.send(sent, opcode, node, &body) == full =>
+            {
+                self.owed.lock().push(Owed {
+                    who,
+                    node,
+                    opcode,
+                    body,
+                });
+                self.owes.store(true, Relaxed);
                 false
             }
             _ => true,
         }
+    }
+
+    /// The same, whose answer is waited for.
+    pub fn close_and_wait(&self, who: Who, node: u64, operation: &Operation<'_>) {
+        let _ = self.call(who, node, operation, &mut |_| Ok(()));
     }
 }
 

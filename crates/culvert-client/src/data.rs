@@ -19,6 +19,18 @@ fn rest(payload: &Payload<'_>, offset: usize) -> (*mut u8, usize) {
     )
 }
 
+/// Puts those of `reply` from `offset` on, at most `most`.
+pub fn put_from(
+    reply: &Payload<'_>,
+    offset: usize,
+    most: usize,
+    out: &mut dyn Sink,
+) -> Result<usize> {
+    let (start, length) = rest(reply, offset);
+    // SAFETY: the payload is mapped while this runs, and no reference reaches it (Payload::new).
+    out.put_shared(unsafe { Shared::new(start, length.min(most)) })
+}
+
 impl FuseFile {
     /// The most bytes of one READ.
     pub fn most(&self) -> usize {
@@ -61,8 +73,8 @@ impl FuseFile {
         }
     }
 
-    /// One READ of `wanted` bytes.
-    pub fn read_once(&self, offset: u64, wanted: usize, out: &mut dyn Sink) -> Result<usize> {
+    /// What READ asks for `wanted` bytes.
+    pub fn read_operation(&self, offset: u64, wanted: usize) -> Operation<'static> {
         let read = ReadIn {
             fh: self.fh(),
             offset,
@@ -70,9 +82,14 @@ impl FuseFile {
             flags: self.flags.0,
             ..ReadIn::default()
         };
+        Operation::Read { read }
+    }
+
+    /// One READ of `wanted` bytes.
+    pub fn read_once(&self, offset: u64, wanted: usize, out: &mut dyn Sink) -> Result<usize> {
         let connection = &self.core.connection;
         let protocol = &connection.agreed.protocol;
-        let operation = Operation::Read { read };
+        let operation = self.read_operation(offset, wanted);
         let (opcode, body) = operation.body(protocol).map_err(|_| Errno::EIO)?;
         let (who, mut taken) = (self.who()?, Ok(0));
         connection.channel.call(
@@ -88,10 +105,7 @@ impl FuseFile {
                 if reply.len() > wanted {
                     return Err(Errno::EIO);
                 }
-                let (start, length) = rest(reply, 0);
-                // SAFETY: the payload is mapped while this runs, and no reference reaches it
-                // (Payload::new).
-                taken = out.put_shared(unsafe { Shared::new(start, length) });
+                taken = put_from(reply, 0, reply.len(), out);
                 Ok(())
             },
         )?;
@@ -128,7 +142,7 @@ impl FuseFile {
             let (start, length) = place;
             // SAFETY: the payload is mapped while this runs, and no reference reaches it
             // (Payload::new).
-            let into = unsafe { SharedMut::new(start, length) };
+            let into = unsafe { SharedMut::new(start, length) }.for_another();
             match from.take_shared(into) {
                 Ok(count) if count == wanted => Ok(()),
                 Ok(count) => {

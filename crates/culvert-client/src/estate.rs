@@ -68,7 +68,7 @@ impl Heir for Estate {
             ..ReleaseIn::default()
         };
         if file.is_directory {
-            connection.close(who, file.node, &Operation::Releasedir { release });
+            connection.close_and_wait(who, file.node, &Operation::Releasedir { release });
             return;
         }
         if !connection.lacks(crate::core::opcode::FLUSH) {
@@ -78,7 +78,7 @@ impl Heir for Estate {
             };
             let _ = connection.done(who, file.node, &Operation::Flush { flush });
         }
-        connection.close(who, file.node, &Operation::Release { release });
+        connection.close_and_wait(who, file.node, &Operation::Release { release });
     }
 }
 

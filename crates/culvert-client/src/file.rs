@@ -487,6 +487,8 @@ impl File for FuseFile {
 
 impl Drop for FuseFile {
     fn drop(&mut self) {
+        // The server has no READ of it in hand when it is closed.
+        self.abandon_sent();
         match self.shared.load(Relaxed) {
             // In a child the parent's is not the child's to close.
             ALONE if self.epoch == self.core.epoch() => {

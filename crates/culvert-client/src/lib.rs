@@ -39,6 +39,7 @@ mod estate;
 mod file;
 mod filesystem;
 mod holders;
+mod large;
 mod layout;
 mod listing;
 mod locks;

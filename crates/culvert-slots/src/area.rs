@@ -25,6 +25,10 @@ pub const SLOTS: usize = 128;
 /// The most bytes of a request's or a reply's body: 1 MiB of data, and what stands before it.
 pub const LARGEST: usize = (1 << 20) + 2 * PAGE;
 
+/// Of `attention`: a thread of the server takes what it sees without a ring, and looks again when it
+/// has said that it does so no longer.
+pub(crate) const ATTENDS: u32 = 2;
+
 const MAGIC: u64 = u64::from_le_bytes(*b"culvslot");
 const VERSION: u32 = 5;
 
@@ -113,7 +117,8 @@ pub(crate) struct Header {
     pub freed: AtomicU32,
     /// How many wait for one.
     pub waiting: AtomicU32,
-    /// Not 0: a thread of the server looks at the slots by itself, before it sleeps.
+    /// Not 0: a thread of the server looks at the slots by itself, before it sleeps; [`ATTENDS`]: it
+    /// has found something so.
     pub attention: AtomicU32,
     pub server: AtomicU64,
     pub notifications: AtomicU64,

@@ -106,6 +106,17 @@ pub(crate) fn handle_of(body: &Payload<'_>) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
+/// A request whose reply is wanted later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// Where the channel has it.
+    pub index: u32,
+    /// Which of those that were there.
+    pub word: u32,
+    /// Who has begun it.
+    pub own: u64,
+}
+
 /// Puts a request's body, or takes a reply's.
 pub type Body<'a> = &'a mut dyn FnMut(&Payload<'_>) -> Result<(), Errno>;
 
@@ -139,12 +150,46 @@ pub trait Channel: Send + Sync {
 
     /// Sends a request that has no reply (FORGET, BATCH_FORGET) or whose reply nobody waits for
     /// (RELEASE, RELEASEDIR), when there is room for it. It is carried out after all requests of
-    /// this process that were answered before.
+    /// this process that were answered before; a FORGET also after each RELEASE of its node, whichever
+    /// process has sent that.
     ///
     /// # Errors
     ///
     /// `ENOTCONN` if the server is gone, `EAGAIN` if there is no room now, or after a signal.
     fn send(&self, caller: Caller, opcode: u32, node: u64, body: &[u8]) -> Result<(), Errno>;
+
+    /// Sends a request whose reply [`Channel::end`] takes later, when there is room for it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTCONN` if the server is gone, `EAGAIN` if there is no room now, `EOPNOTSUPP` where this
+    /// cannot be (the default).
+    fn begin(&self, caller: Caller, opcode: u32, node: u64, body: &[u8]) -> Result<Begun, Errno> {
+        let _ = (caller, opcode, node, body);
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Waits for the reply to what was `begun`, whose body `take` sees. It may be taken again where
+    /// this `keeps` it, and must be abandoned then at last.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Channel::call`]; `ENOENT`: there is no reply any more, and no request.
+    fn end(&self, begun: Begun, keeps: bool, take: Body<'_>) -> Result<(), Errno> {
+        let _ = (begun, keeps, take);
+        Err(Errno::ENOENT)
+    }
+
+    /// Nobody wants the reply to what was `begun`. Returns when the server does not have it in hand.
+    fn abandon(&self, begun: Begun) {
+        let _ = begun;
+    }
+
+    /// Returns when each RELEASE of a file of `node` that nobody waits for was answered, or after a
+    /// signal. The default: there is none.
+    fn await_closed(&self, node: u64) {
+        let _ = node;
+    }
 
     /// What the server answered to INIT: `struct fuse_init_out`, with zeros where an old server's
     /// is shorter.

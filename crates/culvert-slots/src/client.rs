@@ -1,20 +1,21 @@
 //! The client's side: a slot for each request, and the wait for its reply.
 
-use crate::area::{Area, BELL, GUARD, LARGEST, SLOTS, Session, Slot, State, Word, open_fifo};
-use crate::channel::{Body, Caller, Channel, OpenFile, handle_of};
+use crate::area::{
+    ATTENDS, Area, BELL, GUARD, LARGEST, SLOTS, Session, Slot, State, Word, open_fifo,
+};
+use crate::channel::{Begun, Body, Caller, Channel, OpenFile, handle_of};
 use crate::cut;
 use crate::entries::{note_closed, note_open};
 use crate::held::Held;
 use crate::identity::Identity;
 use crate::processor::{LOOK, cycles, processor};
-use crate::server::{has_reply, is_release};
+use crate::server::{BATCH_FORGET, has_reply, is_release};
 use crate::steps::{Step, at};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use culvert_sys::sync::{Mutex, shared_wait_outside, shared_wake_one};
+use culvert_sys::sync::{shared_wait_outside, shared_wake_one};
 use culvert_sys::trust::{self, Opened};
 use culvert_sys::{AsFd, BorrowedFd, Errno, OwnedFd, fs, process};
 
@@ -42,7 +43,7 @@ impl<H> core::fmt::Debug for Keep<H> {
 /// A client of the server of one mount.
 #[derive(Debug)]
 pub struct Client<H: Held + 'static = OwnedFd> {
-    area: Area,
+    pub(crate) area: Area,
     bell: Arc<H>,
     keep: Keep<H>,
     directory: alloc::ffi::CString,
@@ -52,8 +53,6 @@ pub struct Client<H: Held + 'static = OwnedFd> {
     interrupted: Option<fn() -> bool>,
     /// Where to look for a free slot first.
     first: AtomicU32,
-    /// Requests whose reply nobody waits for, and that may not have it yet.
-    pending: Mutex<Vec<(usize, Word)>>,
     /// For how many requests nobody looks, and for how many after the next failure.
     rests: [AtomicU32; 2],
     /// When the last reply was seen, in cycles.
@@ -61,16 +60,16 @@ pub struct Client<H: Held + 'static = OwnedFd> {
 }
 
 /// A slot that is this process's.
-struct Claim<'a> {
-    area: &'a Area,
-    index: usize,
-    own: Identity,
+pub(crate) struct Claim<'a> {
+    pub area: &'a Area,
+    pub index: usize,
+    pub own: Identity,
     /// Its word, free, with the count of this request.
-    word: Word,
+    pub word: Word,
 }
 
 impl Claim<'_> {
-    fn slot(&self) -> &Slot {
+    pub fn slot(&self) -> &Slot {
         self.area.slot(self.index)
     }
 }
@@ -143,7 +142,6 @@ impl<H: Held> Client<H> {
             own: AtomicU64::new(0),
             interrupted,
             first: AtomicU32::new(0),
-            pending: Mutex::new(Vec::new()),
             rests: [AtomicU32::new(0), AtomicU32::new(REST[0])],
             replied: AtomicU64::new(0),
         };
@@ -167,7 +165,7 @@ impl<H: Held> Client<H> {
     }
 
     /// This process, also where it is a child of the one that opened the client.
-    fn own(&self, pid: u32) -> Identity {
+    pub(crate) fn own(&self, pid: u32) -> Identity {
         let own = Identity(self.own.load(Relaxed));
         // Requests of no program have the number 0, as nobody has. They are the parent's where a
         // child of vfork makes them, whose memory this is not.
@@ -200,6 +198,14 @@ impl<H: Held> Client<H> {
         self.ring_times(1);
     }
 
+    /// Rings for what nobody waits for yet. Who looks at the slots takes it, and looks once more when
+    /// it has said that it does so no longer.
+    pub(crate) fn ring_unless_seen(&self) {
+        if self.area.header().attention.load(SeqCst) != ATTENDS {
+            self.ring();
+        }
+    }
+
     fn ring_times(&self, times: usize) {
         // With no room there are bytes enough.
         let _ = fs::write(
@@ -209,31 +215,46 @@ impl<H: Held> Client<H> {
     }
 
     /// A free slot, if there is one.
-    fn try_claim(&self, own: Identity) -> Option<Claim<'_>> {
+    pub(crate) fn try_claim_free(&self, own: Identity) -> Option<Claim<'_>> {
         let first = self.first.load(Relaxed) as usize;
-        (0..SLOTS)
+        let claim = (0..SLOTS)
             .map(|step| (first + step) % SLOTS)
-            .find_map(|index| {
+            .find_map(|index| self.claim_from(index, Identity::NOBODY, own))?;
+        self.first.store(claim.index as u32, Relaxed);
+        Some(claim)
+    }
+
+    /// A free slot, or one that has a reply that nobody waits for, if there is one.
+    fn try_claim(&self, own: Identity) -> Option<Claim<'_>> {
+        self.try_claim_free(own).or_else(|| {
+            (0..SLOTS).find_map(|index| {
                 let slot = self.area.slot(index);
-                if slot.owner.load(Relaxed) != 0 {
-                    return None;
-                }
-                let claimed = slot.owner.compare_exchange(0, own.0, SeqCst, Relaxed);
-                claimed.is_ok().then(|| {
-                    at(Step::Owned);
-                    self.first.store(index as u32, Relaxed);
-                    let word = Word(slot.word.load(Relaxed)).next();
-                    slot.word.store(word.0, Relaxed);
-                    at(Step::Claimed);
-                    let area = &self.area;
-                    Claim {
-                        area,
-                        index,
-                        own,
-                        word,
-                    }
-                })
+                let owner = Identity(slot.owner.load(SeqCst));
+                let is_done = Word(slot.word.load(SeqCst)).state() == Some(State::Done);
+                let may = owner.is_spare() && is_done;
+                may.then(|| self.claim_from(index, owner, own)).flatten()
             })
+        })
+    }
+
+    /// Slot `index`, if it is `owner`'s.
+    fn claim_from(&self, index: usize, owner: Identity, own: Identity) -> Option<Claim<'_>> {
+        let slot = self.area.slot(index);
+        if slot.owner.load(Relaxed) != owner.0 {
+            return None;
+        }
+        let claimed = slot.owner.compare_exchange(owner.0, own.0, SeqCst, Relaxed);
+        claimed.ok()?;
+        at(Step::Owned);
+        let word = Word(slot.word.load(Relaxed)).next();
+        slot.word.store(word.0, Relaxed);
+        at(Step::Claimed);
+        Some(Claim {
+            area: &self.area,
+            index,
+            own,
+            word,
+        })
     }
 
     /// A free slot; waits for one.
@@ -323,12 +344,22 @@ impl<H: Held> Client<H> {
         if !self.look(&claim) {
             match self.wait(&claim, handle.is_none()) {
                 Err(Errno::EINTR) if handle.is_some() => {
-                    self.leave(claim, opcode);
+                    self.leave(claim);
                     return Err(Errno::EINTR);
                 }
                 waited => waited?,
             }
         }
+        self.reply(&claim, opcode, take)
+    }
+
+    /// The reply to the request of `claim`, which is there.
+    pub(crate) fn reply(
+        &self,
+        claim: &Claim<'_>,
+        opcode: u32,
+        take: Body<'_>,
+    ) -> Result<(), Errno> {
         self.replied.store(cycles(), Relaxed);
         at(Step::Seen);
         let slot = claim.slot();
@@ -346,7 +377,7 @@ impl<H: Held> Client<H> {
         }
     }
 
-    fn post(&self, claim: &Claim<'_>, opcode: u32, node: u64, length: usize, pid: u32) {
+    pub(crate) fn post(&self, claim: &Claim<'_>, opcode: u32, node: u64, length: usize, pid: u32) {
         let slot = claim.slot();
         slot.opcode.store(opcode, Relaxed);
         slot.node.store(node, Relaxed);
@@ -367,7 +398,7 @@ impl<H: Held> Client<H> {
 
     /// Looks for the reply for a moment, where the server looks for the request: whether it is there.
     /// The bell has rung for the request if it has not been taken.
-    fn look(&self, claim: &Claim<'_>) -> bool {
+    pub(crate) fn look(&self, claim: &Claim<'_>) -> bool {
         let (attention, word) = (&self.area.header().attention, &claim.slot().word);
         let [rest, next] = &self.rests;
         let posted = claim.word.to(State::Posted).0;
@@ -403,7 +434,7 @@ impl<H: Held> Client<H> {
     }
 
     /// Waits for the reply. A signal takes the request back, if it may and has not been taken.
-    fn wait(&self, claim: &Claim<'_>, may_be_taken_back: bool) -> Result<(), Errno> {
+    pub(crate) fn wait(&self, claim: &Claim<'_>, may_be_taken_back: bool) -> Result<(), Errno> {
         let slot = claim.slot();
         let mut interrupted = false;
         at(Step::Rung);
@@ -448,34 +479,35 @@ impl<H: Held> Client<H> {
         }
     }
 
-    /// The word of slot `index`, where the request of `word` has no reply yet.
-    fn is_pending(&self, index: usize, word: Word) -> Option<Word> {
-        let seen = Word(self.area.slot(index).word.load(Acquire));
-        let waits = matches!(seen.state(), Some(State::Posted | State::Taken));
-        (waits && seen.count() == word.count()).then_some(seen)
-    }
-
-    /// Returns when what nobody waits for has its replies; `EAGAIN` after a signal.
-    fn await_pending(&self) -> Result<(), Errno> {
-        let mut pending = core::mem::take(&mut *self.pending.lock());
-        while let Some(&(index, word)) = pending.last() {
-            let Some(seen) = self.is_pending(index, word) else {
-                pending.pop();
-                continue;
-            };
+    /// Returns when each RELEASE of a file of `node`, or of any, that nobody waits for has its reply,
+    /// whichever process has sent it; `EAGAIN` after a signal.
+    fn await_releases(&self, node: Option<u64>) -> Result<(), Errno> {
+        for index in 0..SLOTS {
             let slot = self.area.slot(index);
-            slot.sleeps.store(1, SeqCst);
-            let waited = shared_wait_outside(&slot.word, seen.0, TICK);
-            if self.area.session() == Session::Ended {
-                return Err(Errno::ENOTCONN);
-            }
-            if waited == Err(Errno::EINTR) || self.is_interrupted() {
-                self.pending.lock().append(&mut pending);
-                return Err(Errno::EAGAIN);
-            }
-            if waited == Err(Errno::ETIMEDOUT) && !self.is_over() {
-                mark(&self.area.header().posted, index);
-                self.ring();
+            while Identity(slot.owner.load(SeqCst)).is_orphan() {
+                let seen = Word(slot.word.load(SeqCst));
+                let waits = matches!(seen.state(), Some(State::Posted | State::Taken))
+                    && is_release(slot.opcode.load(Relaxed))
+                    && node.is_none_or(|node| slot.node.load(Relaxed) == node);
+                if !waits {
+                    break;
+                }
+                slot.sleeps.store(1, SeqCst);
+                // It may have been posted without a ring.
+                if seen.state() == Some(State::Posted) {
+                    self.ring();
+                }
+                let waited = shared_wait_outside(&slot.word, seen.0, TICK);
+                if self.area.session() == Session::Ended {
+                    return Err(Errno::ENOTCONN);
+                }
+                if waited == Err(Errno::EINTR) || self.is_interrupted() {
+                    return Err(Errno::EAGAIN);
+                }
+                if waited == Err(Errno::ETIMEDOUT) && !self.is_over() {
+                    mark(&self.area.header().posted, index);
+                    self.ring();
+                }
             }
         }
         Ok(())
@@ -483,7 +515,7 @@ impl<H: Held> Client<H> {
 
     /// Nobody waits for the end of a request that was posted: whoever of server and client comes
     /// second here frees it.
-    fn leave(&self, claim: Claim<'_>, opcode: u32) {
+    fn leave(&self, claim: Claim<'_>) {
         let slot = claim.slot();
         let count = claim.word.count();
         slot.owner.store(Identity::orphan(count).0, SeqCst);
@@ -492,10 +524,6 @@ impl<H: Held> Client<H> {
         let is_over = matches!(word.state(), Some(State::Free | State::Done));
         if is_over && word.count() == count {
             self.area.free_orphan(claim.index, count);
-        } else if has_reply(opcode) {
-            let mut pending = self.pending.lock();
-            pending.retain(|(index, word)| self.is_pending(*index, *word).is_some());
-            pending.push((claim.index, claim.word));
         }
         core::mem::forget(claim);
     }
@@ -509,7 +537,7 @@ impl<H: Held> Client<H> {
     }
 
     /// Takes a request back that the server has not taken.
-    fn take_back(&self, claim: &Claim<'_>) -> bool {
+    pub(crate) fn take_back(&self, claim: &Claim<'_>) -> bool {
         let posted = claim.word.to(State::Posted).0;
         let word = &claim.slot().word;
         word.compare_exchange(posted, claim.word.0, AcqRel, Relaxed)
@@ -553,14 +581,14 @@ impl<H: Held> Channel for Client<H> {
         // The kernel forgets no node before the RELEASE of a file of it was answered
         // (`fuse_file_put`, fs/fuse/file.c), and servers rely on that.
         if !has_reply(opcode) {
-            self.await_pending()?;
+            self.await_releases((opcode != BATCH_FORGET).then_some(node))?;
         }
         let own = self.own(caller.pid);
         let claim = self.try_claim(own).ok_or(Errno::EAGAIN)?;
         self.area.secure(claim.index, body.len())?;
         self.area.payload(claim.index, body.len()).write(0, body);
         self.post(&claim, opcode, node, body.len(), caller.pid);
-        self.ring();
+        self.ring_unless_seen();
         at(Step::Rung);
         if is_release(opcode) {
             let handle = body
@@ -569,8 +597,24 @@ impl<H: Held> Channel for Client<H> {
             note_closed(self.area.opens(), own, node, handle);
             at(Step::Closed);
         }
-        self.leave(claim, opcode);
+        self.leave(claim);
         Ok(())
+    }
+
+    fn begin(&self, caller: Caller, opcode: u32, node: u64, body: &[u8]) -> Result<Begun, Errno> {
+        self.begin_request(caller, opcode, node, body)
+    }
+
+    fn end(&self, begun: Begun, keeps: bool, take: Body<'_>) -> Result<(), Errno> {
+        self.end_request(begun, keeps, take)
+    }
+
+    fn abandon(&self, begun: Begun) {
+        self.abandon_request(begun);
+    }
+
+    fn await_closed(&self, node: u64) {
+        let _ = self.await_releases(Some(node));
     }
 
     fn init_reply(&self) -> [u8; 64] {
@@ -623,7 +667,6 @@ impl<H: Held> Channel for Client<H> {
 
     fn forked(&self) {
         self.own.store(0, Relaxed);
-        self.pending.lock().clear();
     }
 }
 
@@ -755,7 +798,8 @@ impl Area {
     /// The slots of the process that has told the guardian `identity` are freed, if it is gone, which
     /// is known of no process of another PID namespace. `bell` is rung for INTERRUPTs.
     pub fn died(&self, identity: u64, bell: impl AsFd) {
-        let rings = self.free_of_the_dead(false, |owner| owner.0 == identity && owner.is_gone());
+        let is_its = |owner: Identity| owner.process().0 == identity && owner.is_gone();
+        let rings = self.free_of_the_dead(false, is_its);
         if rings > 0 {
             let _ = fs::write(bell, &[0; SLOTS][..rings]);
         }

@@ -22,7 +22,7 @@ pub trait Heir {
 impl<H: Held> Client<H> {
     /// Whether the process that has told the guardian `identity` has anything of the server's.
     pub fn has_left(&self, identity: u64) -> bool {
-        let has = |owner: &AtomicU64| owner.load(SeqCst) == identity;
+        let has = |owner: &AtomicU64| Identity(owner.load(SeqCst)).process().0 == identity;
         (0..SLOTS).any(|index| has(&self.area().slot(index).owner))
             || self.area().opens().iter().any(|entry| has(&entry.owner))
     }
@@ -54,7 +54,8 @@ impl<H: Held> Client<H> {
         let (mut waited, mut released) = (Vec::new(), Vec::new());
         for index in 0..SLOTS {
             let slot = area.slot(index);
-            if slot.owner.load(SeqCst) != dead.0 {
+            let owner = Identity(slot.owner.load(SeqCst));
+            if owner.process() != dead {
                 continue;
             }
             let word = Word(slot.word.load(SeqCst));
@@ -70,7 +71,7 @@ impl<H: Held> Client<H> {
                 true => own,
                 false => Identity::orphan(word.count()),
             };
-            let taken_over = slot.owner.compare_exchange(dead.0, heir.0, SeqCst, SeqCst);
+            let taken_over = slot.owner.compare_exchange(owner.0, heir.0, SeqCst, SeqCst);
             if taken_over.is_err() {
                 continue;
             }

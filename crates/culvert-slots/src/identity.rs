@@ -13,6 +13,8 @@ const ELSEWHERE: u64 = 1 << 63;
 
 /// The upper half of an orphan's.
 const ORPHANS: u64 = 0x7fff_ffff;
+/// It does not wait for the reply: whoever finds no other slot may take this one.
+const SPARE: u64 = 1 << 62;
 
 /// A process, as an owner of slots is written down. 0: nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,25 @@ impl Identity {
         let number = process::getpid();
         let (began, _) = began(number).unwrap_or((0, false));
         let elsewhere = if namespace() == home { 0 } else { ELSEWHERE };
-        Self(elsewhere | began << NUMBER & !ELSEWHERE | u64::from(number))
+        Self(elsewhere | began << NUMBER & !(ELSEWHERE | SPARE) | u64::from(number))
+    }
+
+    /// The same, which does not wait for the reply.
+    pub const fn spare(self) -> Self {
+        Self(self.0 | SPARE)
+    }
+
+    /// Whether it is a process that does not wait for the reply.
+    pub const fn is_spare(self) -> bool {
+        !self.is_orphan() && self.0 & SPARE != 0
+    }
+
+    /// The process, whether it waits or not.
+    pub const fn process(self) -> Self {
+        match self.is_spare() {
+            true => Self(self.0 & !SPARE),
+            false => self,
+        }
     }
 
     /// Its number.
@@ -53,14 +73,17 @@ impl Identity {
     /// Whether it is known to be gone. Of another namespace nothing is known; and who is in another
     /// one itself must not ask.
     pub fn is_gone(self) -> bool {
-        if self.0 & ELSEWHERE != 0 || self.is_orphan() || self == Self::NOBODY {
+        let this = self.process();
+        if this.0 & ELSEWHERE != 0 || this.is_orphan() || this == Self::NOBODY {
             return false;
         }
-        let number = self.number();
+        let number = this.number();
         match process::kill(number as i32, 0) {
             Err(Errno::ESRCH) => true,
             _ => match began(number) {
-                Ok((began, _)) if (began << NUMBER & !ELSEWHERE) >> NUMBER != self.0 >> NUMBER => {
+                Ok((began, _))
+                    if began << NUMBER & !(ELSEWHERE | SPARE) != this.0 >> NUMBER << NUMBER =>
+                {
                     true
                 }
                 Ok((_, is_zombie)) => is_zombie && has_ended(number),
@@ -149,5 +172,7 @@ mod tests {
         let later = Identity(Identity::own(home).0 + (1 << NUMBER));
         assert!(later.is_gone());
         assert!(!Identity::NOBODY.is_gone() && !Identity::orphan(7).is_gone());
+        assert!(later.spare().is_gone() && !Identity::own(home).spare().is_gone());
+        assert!(!Identity::orphan(7).is_spare() && later.spare().process() == later);
     }
 }

@@ -24,6 +24,7 @@ extern crate alloc;
 
 mod area;
 pub mod backing;
+mod begun;
 mod channel;
 mod client;
 mod cut;
@@ -38,7 +39,7 @@ mod steps;
 mod tests;
 
 pub use area::{AREA, Area, BELL, GUARD, LARGEST, SLOTS, Session, open_fifo};
-pub use channel::{Body, Caller, Channel, OpenFile, Payload};
+pub use channel::{Begun, Body, Caller, Channel, OpenFile, Payload};
 pub use client::Client;
 pub use cut::{cut, has_area_of};
 pub use estates::Heir;

@@ -10,9 +10,10 @@ pub fn cycles() -> u64 {
     unsafe { _rdtsc() }
 }
 
-/// For how long one looks for the other side instead of sleeping: about as long as a wake-up on
-/// another processor takes, so that who looks in vain loses no more than who is woken.
-pub const LOOK: u64 = 75_000;
+/// For how long one looks for the other side instead of sleeping: about as long as a request and its
+/// reply take with a wake-up on another processor for each, so that who looks in vain loses no more
+/// than who is woken.
+pub const LOOK: u64 = 100_000;
 
 /// The processor that this thread runs on, as it was a moment ago; none where that is not told.
 #[inline]

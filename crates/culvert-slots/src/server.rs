@@ -1,6 +1,6 @@
 //! The server's side: what reads and writes of its descriptor for /dev/fuse mean.
 
-use crate::area::{Area, LARGEST, SLOTS, Session, State, Word};
+use crate::area::{ATTENDS, Area, LARGEST, SLOTS, Session, State, Word};
 use crate::channel::Payload;
 use crate::client::mark;
 use crate::identity::Identity;
@@ -17,7 +17,7 @@ const FORGET: u32 = 2;
 const RELEASE: u32 = 18;
 const RELEASEDIR: u32 = 29;
 const INTERRUPT: u32 = 36;
-const BATCH_FORGET: u32 = 42;
+pub(crate) const BATCH_FORGET: u32 = 42;
 
 /// The bit that tells the number of an INTERRUPT from that of its request (`FUSE_INT_REQ_BIT`).
 const OF_INTERRUPT: u64 = 1;
@@ -173,11 +173,12 @@ impl Reply<'_> {
         let _ = server.in_hand[index].compare_exchange(replying, 0, SeqCst, Relaxed);
         match replied {
             Ok(_) => {
-                server.area.free_orphan(index, word.count());
-                // Who goes to sleep says so first, and looks at the word again then.
+                // Who goes to sleep says so first, and looks at the word again then. The next owner
+                // says anew that he does.
                 if slot.sleeps.load(SeqCst) != 0 {
                     shared_wake(&slot.word);
                 }
+                server.area.free_orphan(index, word.count());
                 Ok(())
             }
             Err(_) => Err(Errno::ENOENT),
@@ -230,11 +231,15 @@ impl Server {
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         let is_waited_for = |(index, word): (usize, &AtomicU32)| {
-            word.load(Relaxed) != 0
-                && !Identity(self.area.slot(index).owner.load(Relaxed)).is_orphan()
+            word.load(Relaxed) != 0 && self.is_waited_for(index)
         };
         let in_hand = self.in_hand.iter().enumerate().map(is_waited_for);
         in_hand.filter(|is| *is).count() + self.posted() > 1
+    }
+
+    fn is_waited_for(&self, index: usize) -> bool {
+        let owner = Identity(self.area.slot(index).owner.load(Relaxed));
+        !owner.is_orphan() && !owner.is_spare()
     }
 
     /// How many requests seem to be posted whose replies are waited for.
@@ -244,9 +249,9 @@ impl Server {
             let mut marked = word.load(SeqCst);
             let mut count = 0;
             while marked != 0 {
-                let slot = self.area.slot(at * 64 + marked.trailing_zeros() as usize);
-                let waits = has_reply(slot.opcode.load(Relaxed))
-                    && !Identity(slot.owner.load(Relaxed)).is_orphan();
+                let index = at * 64 + marked.trailing_zeros() as usize;
+                let slot = self.area.slot(index);
+                let waits = has_reply(slot.opcode.load(Relaxed)) && self.is_waited_for(index);
                 count += usize::from(waits);
                 marked &= marked - 1;
             }
@@ -257,9 +262,19 @@ impl Server {
 
     /// Clients are told whether a thread of this process looks at the slots by itself.
     pub fn attends(&self, does: bool) {
+        self.says(u32::from(does));
+    }
+
+    /// A thread looks, and has found something so: it takes what it sees without a ring, and looks once
+    /// more when it has said that it does not.
+    pub fn attends_without_rings(&self) {
+        self.says(ATTENDS);
+    }
+
+    fn says(&self, word: u32) {
         let attention = &self.area.header().attention;
-        if attention.load(Relaxed) != u32::from(does) {
-            attention.store(u32::from(does), SeqCst);
+        if attention.load(Relaxed) != word {
+            attention.store(word, SeqCst);
         }
     }
 
@@ -276,6 +291,9 @@ impl Server {
         if interrupt.is_some() {
             return Ok(interrupt);
         }
+        if let Some(found) = self.released() {
+            return Ok(Some(found));
+        }
         if let Some(found) = self.marked(&header.posted, |index| self.try_take(index)) {
             return Ok(Some(found));
         }
@@ -286,6 +304,33 @@ impl Server {
             self.end_what_is_not_in_hand(index);
             self.try_take(index)
         }))
+    }
+
+    /// Of several requests a RELEASE, if there is one: nobody waits for it, and who has closed a file
+    /// may rely on that when he asks for the next thing.
+    fn released(&self) -> Option<Message<'_>> {
+        let marks = &self.area.header().posted;
+        let several = marks.iter().map(|word| word.load(SeqCst).count_ones());
+        if several.sum::<u32>() < 2 {
+            return None;
+        }
+        for (at, word) in marks.iter().enumerate() {
+            let mut seen = word.load(SeqCst);
+            while seen != 0 {
+                let bit = seen & seen.wrapping_neg();
+                seen ^= bit;
+                let index = at * 64 + bit.trailing_zeros() as usize;
+                let is_one = is_release(self.area.slot(index).opcode.load(Relaxed));
+                // Else another thread's.
+                if is_one && word.fetch_and(!bit, SeqCst) & bit != 0 {
+                    let message = self.try_take(index);
+                    if message.is_some() {
+                        return message;
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// What `take` makes of the first marked slot of which it makes anything.

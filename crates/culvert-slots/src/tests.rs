@@ -229,9 +229,11 @@ fn nothing_is_forgotten_before_what_nobody_waits_for_was_answered() {
     let message = server.take().unwrap().unwrap();
     let number = u64::from_ne_bytes(message.header[8..16].try_into().unwrap());
     let sent = AtomicBool::new(false);
+    // Whoever forgets it.
+    let other = place.client();
     thread::scope(|scope| {
         let forgetting = scope.spawn(|| {
-            client.send(caller(), FORGET, 3, &[0; 8]).unwrap();
+            other.send(caller(), FORGET, 3, &[0; 8]).unwrap();
             sent.store(true, Relaxed);
         });
         assert!(!heard(&bell) && !sent.load(Relaxed));
@@ -242,6 +244,151 @@ fn nothing_is_forgotten_before_what_nobody_waits_for_was_answered() {
     let forget = server.take().unwrap().unwrap();
     assert_eq!(forget.header[4..8], FORGET.to_ne_bytes());
     forget.taken();
+    assert_eq!(free_slots(server.area()), SLOTS);
+}
+
+#[test]
+fn another_node_is_forgotten_meanwhile_and_who_needs_the_file_closed_waits() {
+    let place = Place::new("closed");
+    let ((server, _bell), client) = (place.server(), place.client());
+    client.send(caller(), RELEASE, 3, &[0; 24]).unwrap();
+    client.send(caller(), FORGET, 4, &[0; 8]).unwrap();
+    client.await_closed(4);
+    let release = server.take().unwrap().unwrap();
+    let number = u64::from_ne_bytes(release.header[8..16].try_into().unwrap());
+    release.taken();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            client.await_closed(3);
+            assert!(over.load(SeqCst));
+        });
+        thread::yield_now();
+        over.store(true, SeqCst);
+        server.reply(number).unwrap().finish(0, 0).unwrap();
+        waiting.join().unwrap();
+    });
+}
+
+#[test]
+fn a_file_is_closed_before_what_waits_besides() {
+    let place = Place::new("first");
+    let ((server, bell), client) = (place.server(), place.client());
+    let forgotten = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| ask(&client, &mut 3).unwrap());
+        while !heard(&bell) {}
+        client.send(caller(), RELEASE, 3, &[0; 24]).unwrap();
+        for opcode in [RELEASE, ECHO] {
+            let message = server.take().unwrap().unwrap();
+            assert_eq!(message.header[4..8], opcode.to_ne_bytes());
+            answer(&server, message, &forgotten);
+        }
+        asking.join().unwrap();
+    });
+}
+
+#[test]
+fn who_looks_at_the_slots_is_not_rung_for_what_nobody_waits_for() {
+    let place = Place::new("looks");
+    let ((server, bell), client) = (place.server(), place.client());
+    let forgotten = AtomicU64::new(0);
+    for (says, rings) in [(2, false), (1, true), (0, true)] {
+        match says {
+            2 => server.attends_without_rings(),
+            says => server.attends(says == 1),
+        }
+        client.send(caller(), RELEASE, 3, &[0; 24]).unwrap();
+        assert_eq!(heard(&bell), rings);
+        // Who says that he looks no longer looks once more.
+        server.attends(false);
+        assert!(server.is_asked());
+        answer(&server, server.take().unwrap().unwrap(), &forgotten);
+    }
+    assert_eq!(free_slots(server.area()), SLOTS);
+}
+
+/// The server has answered what was begun, by the bytes of `body` plus one.
+fn begun(server: &Server, client: &Client, body: &[u8]) -> Begun {
+    let begun = Channel::begin(client, caller(), ECHO, 7, body).unwrap();
+    answer(server, server.take().unwrap().unwrap(), &AtomicU64::new(0));
+    begun
+}
+
+fn ended(client: &Client, begun: Begun, keeps: bool) -> Result<Vec<u8>, Errno> {
+    let mut seen = Vec::new();
+    Channel::end(client, begun, keeps, &mut |reply| {
+        seen.resize(reply.len(), 0);
+        reply.read(0, &mut seen);
+        Ok(())
+    })?;
+    Ok(seen)
+}
+
+#[test]
+fn a_reply_waits_until_it_is_wanted_and_is_nobodys_later() {
+    let place = Place::new("begun");
+    let ((server, _bell), client) = (place.server(), place.client());
+    let one = begun(&server, &client, &[1, 2]);
+    assert!(!server.is_crowded() && free_slots(server.area()) == SLOTS - 1);
+    for keeps in [true, true, false] {
+        assert_eq!(ended(&client, one, keeps), Ok(std::vec![2, 3]));
+    }
+    assert_eq!(ended(&client, one, false), Err(Errno::ENOENT));
+    // Another request of the same process in the same slot is not it.
+    let other = begun(&server, &client, &[5]);
+    assert_eq!((one.index, one.own), (other.index, other.own));
+    assert_eq!(ended(&client, one, false), Err(Errno::ENOENT));
+    client.abandon(one);
+    assert_eq!(ended(&client, other, true), Ok(std::vec![6]));
+    client.abandon(other);
+    assert_eq!(free_slots(server.area()), SLOTS);
+    // One that the server has not taken is taken back; of a child it is not.
+    let child = Begun {
+        own: one.own ^ 1 << 30,
+        ..Channel::begin(&client, caller(), ECHO, 7, &[]).unwrap()
+    };
+    client.abandon(child);
+    assert_eq!(free_slots(server.area()), SLOTS - 1);
+    client.abandon(Begun {
+        own: one.own,
+        ..child
+    });
+    assert_eq!(free_slots(server.area()), SLOTS);
+    assert!(server.take().unwrap().is_none());
+}
+
+#[test]
+fn a_reply_that_nobody_waits_for_makes_room_for_a_request() {
+    let place = Place::new("room");
+    let ((server, _bell), client) = (place.server(), place.client());
+    let spare = begun(&server, &client, &[1]);
+    for _ in 1..SLOTS {
+        client.send(caller(), RELEASE, 3, &[0; 24]).unwrap();
+    }
+    // What was begun takes no other's place.
+    let no_room = Channel::begin(&client, caller(), ECHO, 7, &[]);
+    assert_eq!(no_room, Err(Errno::EAGAIN));
+    client.send(caller(), RELEASE, 3, &[0; 24]).unwrap();
+    assert_eq!(ended(&client, spare, false), Err(Errno::ENOENT));
+    let forgotten = AtomicU64::new(0);
+    while let Some(message) = server.take().unwrap() {
+        answer(&server, message, &forgotten);
+    }
+    assert_eq!(free_slots(server.area()), SLOTS);
+}
+
+#[test]
+fn what_a_killed_process_has_begun_is_freed() {
+    let place = Place::new("killed");
+    let ((server, bell), client) = (place.server(), place.client());
+    let one = begun(&server, &client, &[1]);
+    // It began before this process did, so it is gone.
+    let dead = Identity(one.own - (1 << 22));
+    let owner = &server.area().slot(one.index as usize).owner;
+    owner.store(dead.spare().0, SeqCst);
+    assert!(client.has_left(dead.0));
+    server.area().died(dead.0, &bell);
     assert_eq!(free_slots(server.area()), SLOTS);
 }
 

@@ -2,7 +2,7 @@
 //! another.
 
 use culvert_client::{WORDS, capabilities};
-use culvert_slots::{Body, Caller, Channel, Payload};
+use culvert_slots::{Begun, Body, Caller, Channel, Payload};
 use culvert_sys::errno::Errno;
 use culvert_wire::{
     Extensions, Operation, Plain, Protocol, Request,
@@ -34,6 +34,8 @@ pub type Send = Box<dyn Fn(&[u8]) -> io::Result<()> + std::marker::Send + Sync>;
 pub struct Line {
     send: Send,
     waiting: Mutex<HashMap<u64, mpsc::Sender<Reply>>>,
+    /// Requests that were begun: their replies come there.
+    begun: Mutex<HashMap<u32, mpsc::Receiver<Reply>>>,
     unique: AtomicU64,
     notifications: AtomicU64,
     /// How many requests of each number were sent.
@@ -62,6 +64,7 @@ impl Line {
         Arc::new(Self {
             send,
             waiting: Mutex::default(),
+            begun: Mutex::default(),
             unique: AtomicU64::new(2),
             notifications: AtomicU64::new(0),
             counts: Mutex::default(),
@@ -119,16 +122,20 @@ impl Line {
     }
 
     fn asked(&self, unique: u64, bytes: &[u8]) -> Reply {
+        received(&self.sent(unique, bytes)?)
+    }
+
+    fn sent(&self, unique: u64, bytes: &[u8]) -> Result<mpsc::Receiver<Reply>, Errno> {
         let (sender, receiver) = mpsc::channel();
         locked(&self.waiting).insert(unique, sender);
         (self.send)(bytes).map_err(|_| Errno::ENOTCONN)?;
-        match receiver.recv_timeout(PATIENCE) {
-            Ok(reply) => reply,
-            Err(mpsc::RecvTimeoutError::Timeout) => panic!("no answer"),
-            Err(mpsc::RecvTimeoutError::Disconnected) => Err(Errno::ENOTCONN),
-        }
+        Ok(receiver)
     }
 
+    /// How many requests were begun of whose replies nobody has said what becomes of them.
+    pub fn begun(&self) -> usize {
+        locked(&self.begun).len()
+    }
     fn message(&self, caller: Caller, opcode: u32, node: u64, body: &[u8]) -> (u64, Vec<u8>) {
         *locked(&self.counts).entry(opcode).or_default() += 1;
         let unique = self.unique.fetch_add(2, SeqCst);
@@ -163,6 +170,14 @@ impl Line {
             .into_iter()
             .map(|(opcode, count)| (Operation::name(opcode), count));
         named.collect()
+    }
+}
+
+fn received(receiver: &mpsc::Receiver<Reply>) -> Reply {
+    match receiver.recv_timeout(PATIENCE) {
+        Ok(reply) => reply,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("no answer"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => Err(Errno::ENOTCONN),
     }
 }
 
@@ -204,6 +219,37 @@ impl Channel for End {
             return (self.0.send)(&bytes).map_err(|_| Errno::ENOTCONN);
         }
         self.0.asked(unique, &bytes).map(drop)
+    }
+
+    fn begin(&self, caller: Caller, opcode: u32, node: u64, body: &[u8]) -> Result<Begun, Errno> {
+        let (unique, bytes) = self.0.message(caller, opcode, node, body);
+        let reply = self.0.sent(unique, &bytes)?;
+        locked(&self.0.begun).insert(unique as u32, reply);
+        Ok(Begun {
+            index: unique as u32,
+            word: 0,
+            own: 0,
+        })
+    }
+
+    fn end(&self, begun: Begun, keeps: bool, take: Body<'_>) -> Result<(), Errno> {
+        let receiver = locked(&self.0.begun).remove(&begun.index);
+        let reply = received(&receiver.ok_or(Errno::ENOENT)?);
+        if keeps {
+            let (sender, again) = mpsc::channel();
+            let _ = sender.send(reply.clone());
+            locked(&self.0.begun).insert(begun.index, again);
+        }
+        let mut reply = reply?;
+        // SAFETY: as of a call.
+        take(&unsafe { Payload::new(reply.as_mut_ptr(), reply.len()) })
+    }
+
+    fn abandon(&self, begun: Begun) {
+        let receiver = locked(&self.0.begun).remove(&begun.index);
+        if let Some(receiver) = receiver {
+            let _ = received(&receiver);
+        }
     }
 
     fn init_reply(&self) -> [u8; 64] {

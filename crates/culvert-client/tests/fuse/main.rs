@@ -5,6 +5,7 @@ mod caches;
 mod channel;
 mod conformance;
 mod hostile;
+mod large;
 mod ours;
 mod pages;
 mod servers;

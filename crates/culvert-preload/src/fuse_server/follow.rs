@@ -24,9 +24,10 @@ const CROWD: u32 = 64;
 /// How often a caller must have asked from one processor before threads go there.
 const SAME: u32 = 3;
 /// How many requests must follow each other fast before a thread looks, at least and at most.
-const NEEDED: [u32; 2] = [64, 65_536];
-/// The same where there was no processor for it.
-const NEEDED_OF_BUSY: u32 = 4096;
+const NEEDED: [u32; 2] = [64, 4096];
+/// How many looks must have found a request for each that was in vain: one costs as much as two
+/// wake-ups save.
+const WORTH: u32 = 16;
 /// How many strays end following, and for how many requests, at least and at most.
 const STRAYS: u32 = 3;
 const UNFOLLOWED: [u32; 2] = [1024, 65_536];
@@ -61,6 +62,8 @@ pub(super) struct Follow {
     apart: AtomicBool,
     /// It is about it now.
     looks: AtomicBool,
+    /// It has ended, and a request may be there that was posted without a ring.
+    ended: AtomicBool,
     /// How often it has found one, and how often one was there already before the first.
     found: AtomicU32,
     there: AtomicU32,
@@ -88,6 +91,7 @@ impl Follow {
             needed: AtomicU32::new(NEEDED[0]),
             apart: AtomicBool::new(false),
             looks: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             found: AtomicU32::new(0),
             there: AtomicU32::new(0),
         }
@@ -145,15 +149,15 @@ impl Follow {
     /// The calling thread is about to wait for a request. True: there is one, for which the bell may
     /// not have rung.
     pub fn await_asked(&self, slots: &Server) -> bool {
+        if self.ended.load(Relaxed) && self.ended.swap(false, SeqCst) && slots.is_asked() {
+            return true;
+        }
         if self.crowd.load(Relaxed) > 0 {
             return false;
         }
         let Some(caller) = self.caller.load(Relaxed).checked_sub(1) else {
             return false;
         };
-        if self.same.load(Relaxed) < SAME && !self.apart.load(Relaxed) {
-            return false;
-        }
         self.may_begin();
         let free = || {
             let taken = self.looks.compare_exchange(false, true, AcqRel, Relaxed);
@@ -166,7 +170,8 @@ impl Follow {
                 return asked;
             }
         }
-        if self.unfollowed.load(Relaxed) == 0 {
+        let stays = self.same.load(Relaxed) >= SAME;
+        if stays && self.unfollowed.load(Relaxed) == 0 {
             self.moved.place(false, caller);
         }
         false
@@ -180,8 +185,7 @@ impl Follow {
         }
         self.fast.store(0, Relaxed);
         if !processors::is_one_idle() {
-            let more = (needed * 2).min(NEEDED_OF_BUSY).max(needed);
-            self.needed.store(more, Relaxed);
+            self.needed.store((needed * 2).min(NEEDED[1]), Relaxed);
             return;
         }
         self.found.store(0, Relaxed);
@@ -190,8 +194,11 @@ impl Follow {
     }
 
     fn look(&self, slots: &Server) -> bool {
-        slots.attends(true);
         let is_first = self.found.load(Relaxed) == 0;
+        match is_first {
+            true => slots.attends(true),
+            false => slots.attends_without_rings(),
+        }
         if slots.is_asked() {
             // Who asks by poll(2) whether there is a request never looks for one here, and has to
             // find the bell's byte gone afterwards.
@@ -212,7 +219,7 @@ impl Follow {
             // The wait that follows ends by it.
             Seen::Signal => slots.attends(false),
             Seen::Nothing => self.end_in_vain(slots, 2),
-            Seen::Away => self.end_in_vain(slots, 16),
+            Seen::Away => self.end_in_vain(slots, 8),
         }
         slots.is_asked()
     }
@@ -220,11 +227,9 @@ impl Follow {
     /// Looking has found nothing: the next time comes later by `factor`, unless it was worth it.
     fn end_in_vain(&self, slots: &Server, factor: u32) {
         let [least, most] = NEEDED;
-        let needed = self.needed.load(Relaxed);
-        let worth = self.found.load(Relaxed) / 4 > needed && factor == 2;
-        let next = match worth {
+        let next = match self.found.load(Relaxed) / factor >= WORTH / 2 {
             true => least,
-            false => needed.saturating_mul(factor).min(most),
+            false => self.needed.load(Relaxed).saturating_mul(factor).min(most),
         };
         self.needed.store(next, Relaxed);
         self.end_apart(slots);
@@ -234,6 +239,7 @@ impl Follow {
         self.apart.store(false, Relaxed);
         self.fast.store(0, Relaxed);
         slots.attends(false);
+        self.ended.store(true, SeqCst);
     }
 }
 
