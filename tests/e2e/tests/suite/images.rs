@@ -75,6 +75,10 @@ as_each_user! {
     an_image_that_is_cut_is_mended |case| says(case,
         script!("images/an_image_that_is_cut_is_mended.sh"), &mended());
 
+    threads_go_on_in_images_that_are_cut |case| says(case,
+        script!("images/threads_go_on_in_images_that_are_cut.sh"),
+        "ready\n[b'written'] 0\n");
+
     a_full_store_is_left |case| says(case,
         script!("images/a_full_store_is_left.sh"),
         &"1000\n".repeat(5));
