@@ -1,7 +1,7 @@
 //! Serves a driver as a kernel mount: what is not intercepted (static and set-user-ID programs,
 //! other users, the kernel itself) reaches it through FUSE.
 //!
-//! [`serve`] does all of it for a server that wants no more. [`mounting`] gives a connection to the kernel, [`Session::negotiate`] agrees with it on what
+//! [`serve()`] does all of it for a server that wants no more. [`mounting`] gives a connection to the kernel, [`Session::negotiate`] agrees with it on what
 //! both sides do ([`capabilities`]), [`Session::serve`] answers its requests with several threads
 //! until the mount is gone. What a request means is in `dispatch`, one function for each; by what
 //! requests come is in `transport`.

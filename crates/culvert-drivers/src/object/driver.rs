@@ -215,8 +215,7 @@ impl Library {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Why the library runs in no program: a host's state is one for all; none: it says that it keeps
-    /// none.
+    /// Whether it says that nothing it keeps between calls matters to others (`CULVERT_STATELESS`).
     pub fn is_stateless(&self) -> bool {
         self.0.has(abi::STATELESS)
     }

@@ -1,8 +1,8 @@
 //! Drivers of others, in shared libraries that have the ABI of `culvert/driver.h`.
 //!
 //! [`Library`] makes a driver of a table of functions, whoever has loaded it. A library that needs no
-//! libc is loaded here, into the program's own process: [`elf`] reads what it is and needs,
-//! [`placed`] maps and relocates it, [`provided`] is what it gets in place of a libc. All others
+//! libc is loaded here, into the program's own process: `elf` reads what it is and needs,
+//! `placed` maps and relocates it, `provided` is what it gets in place of a libc. All others
 //! run in a host, whose command loads them by dlopen(3) (`culvert-library`).
 
 mod driver;

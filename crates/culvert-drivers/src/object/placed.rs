@@ -41,10 +41,8 @@ pub fn load(object: &Object<'_>, provided: Provider) -> Result<Driver> {
     }
     let start = mapping.leak();
     initialise(object, start);
-    functions(
-        start.wrapping_add(table as usize),
-        object.span - table as usize,
-    )
+    let room = object.span.saturating_sub(table as usize);
+    functions(start.wrapping_add(table as usize), room)
 }
 
 fn protect(start: *mut u8, segment: &Segment<'_>) -> Result<()> {

@@ -115,6 +115,23 @@ fn a_library_without_a_libc_runs_in_the_programs() {
     place.prints("", &script, "hello\nhello\nhello\n");
 }
 
+#[test]
+fn a_library_without_a_libc_serves_mappings_and_programs_of_musl() {
+    let place = Place::new("musl");
+    place.compile(&format!("{ROOT}/examples/c/direct.c"), "-O2");
+    let base = place.base.display().to_string();
+    let program = "#include <stdio.h>\nint main(void) { char text[9] = \"\"; FILE *file = fopen(\"file\", \"r\");\n\
+                   return !file || !fgets(text, 9, file) || fputs(text, stdout) < 0; }\n";
+    fs::write(place.base.join("program.c"), program).expect("ours");
+    let compiled = shell(&format!("musl-gcc -o {base}/program {base}/program.c"));
+    assert_eq!(compiled.status, "exit 0", "{}", compiled.report());
+    place.prints("", &format!("{base}/program"), "hello\n");
+    let stores = "import mmap; f = open('m', 'w+b'); f.write(b'a' * 8192); f.flush(); \
+                  m = mmap.mmap(f.fileno(), 8192); m[0:3] = b'xyz'; f.seek(0); print(f.read(4).decode())";
+    let script = format!("python3 -c \"{stores}\"; head -c 4 {base}/source/m; rm m");
+    place.prints("", &script, "xyza\nxyza");
+}
+
 /// A library that says in which process it runs.
 const WHERE: &str = "#include <culvert/freestanding.h>\n#include <string.h>\n\
     static int attributes(void *s, const char *path, struct stat *a)\n\
