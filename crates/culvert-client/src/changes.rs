@@ -4,7 +4,7 @@ use crate::{
     attributes::{attributes, duration},
     connection::Who,
     core::{Core, opcode},
-    nodes::Before,
+    nodes::{Before, DEEPEST, Step},
     words::{CHANGE, is_read_only},
 };
 use alloc::vec::Vec;
@@ -261,7 +261,15 @@ impl Core {
                 false => Ok(()),
             };
         }
-        let leads = |at: (u64, &[u8])| self.nodes.last(at.0, at.1).map(|(node, _)| node);
+        // As the kernel, which looks both up before it compares; others may have moved them.
+        let leads = |at: (u64, &[u8])| {
+            if from.0 == to.0 {
+                return None;
+            }
+            let found = self.find(who, at.0, at.1).ok()?;
+            self.forget(found.node.0, 1);
+            Some(found.node.0).filter(|_| found.kind == FileKind::Directory)
+        };
         if leads(from).is_some_and(|node| self.lies_in(who, to.0, node)) {
             return Err(Errno::EINVAL.into());
         }
@@ -312,8 +320,17 @@ impl Core {
         for at in ends {
             self.name_changed(at.0, at.1);
         }
-        for node in changed.into_iter().flatten() {
+        for &node in changed.iter().flatten() {
             self.words().node_changed(node);
+        }
+        if done.is_ok() && !is_one_file(nodes, flags) {
+            let [moved, back] = changed;
+            if let Some(node) = moved {
+                self.tell_move(node, to);
+            }
+            if let Some(node) = back.filter(|_| flags.exchange()) {
+                self.tell_move(node, from);
+            }
         }
         if done.is_ok() && !is_one_file(nodes, flags) {
             let back = self.nodes.rename(self.words(), from, to, flags.exchange());
@@ -322,19 +339,45 @@ impl Core {
         done
     }
 
-    /// Whether `node` is `above`, or lies in it, as far as that can be known. Who has moved something on
-    /// the way meanwhile has changed its name, which is asked for then.
+    /// Whether directory `node` is `above`, or lies in it, as far as that can be known. What this
+    /// process knows is asked for at each step, because others may have moved it; then they have
+    /// said where it is.
     fn lies_in(&self, who: Who, node: u64, above: u64) -> bool {
-        let Some(way) = self.nodes.way(node, above) else {
-            return false;
-        };
-        way.iter().all(|(node, dir, name)| {
-            let Ok(found) = self.find(who, *dir, name) else {
+        let mut at = node;
+        for _ in 0..DEEPEST {
+            if at == above {
+                return true;
+            }
+            let words = self.words();
+            let is_there = |(dir, name): &Step| match self.find(who, *dir, name) {
+                Ok(found) => {
+                    self.forget(found.node.0, 1);
+                    found.node.0 == at
+                }
+                // Only others know that directory.
+                Err(error) => error.errno() == Errno::ESTALE && self.nodes.kind(*dir).is_err(),
+            };
+            let told = words.moved(at).map(|moved| (moved.dir, moved.name));
+            let places = [self.nodes.place(at), told];
+            let Some((dir, _)) = places.into_iter().flatten().find(is_there) else {
                 return false;
             };
-            self.forget(found.node.0, 1);
-            found.node.0 == *node
-        })
+            at = dir;
+        }
+        false
+    }
+
+    /// `node` was moved to `to`: others, who know another place of it, can learn where it and the
+    /// directories above it are.
+    fn tell_move(&self, node: u64, to: (u64, &[u8])) {
+        let (words, now) = (self.words(), self.connection.now());
+        words.remember_move(now, node, to);
+        for (node, (dir, name)) in self.nodes.way_up(to.0) {
+            // Who has moved that has said so.
+            if words.moved(node).is_none() {
+                words.remember_move(now, node, (dir, &name));
+            }
+        }
     }
 
     /// SETATTR (`fuse_setattr`, `fuse_do_setattr`, fs/fuse/dir.c); by the open file `fh` where

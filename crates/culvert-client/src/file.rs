@@ -381,9 +381,11 @@ impl File for FuseFile {
     fn shared(&self) {
         if let (Some(fh), ALONE) = (self.handle.fh, self.shared.load(Relaxed)) {
             let number = self.core.share(self.node, fh);
+            if number.is_none() {
+                self.core.connection.channel.lent(self.node, fh);
+            }
             let number = number.map_or(LEFT_OPEN, |index| index as u64);
             self.shared.store(number, Relaxed);
-            self.core.connection.channel.lent(self.node, fh);
         }
         self.core.words().forked();
     }

@@ -135,7 +135,7 @@ impl FileSystem for FuseFs {
     }
 
     fn path_of(&self, node: Node) -> Result<Vec<u8>> {
-        self.core.nodes.path(node.0)
+        self.core.nodes.path(self.core.words(), node.0)
     }
 
     fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes> {

@@ -32,7 +32,7 @@ pub const ACCOUNTS: usize = 16384;
 /// The word, the node, a sum that says that these belong together, and lookups.
 pub const ACCOUNT_WORDS: usize = 4;
 /// How many words a client wants: 2 MiB hold them.
-pub const WORDS: usize = CHANGING_AT + PLACES + 1;
+pub const WORDS: usize = MOVED.end();
 const _: () = assert!(WORDS <= 1 << 18);
 pub const NODES: usize = 1024;
 pub const NAMES: usize = 4096;
@@ -47,6 +47,13 @@ pub const OPENS_AT: usize = COUNTERS_AT + NODES + NAMES + CONTENTS;
 pub const PLACES_AT: usize = OPENS_AT + OPENS * OPEN_WORDS;
 /// How many changes the process of each place has under way, and those without one together.
 pub const CHANGING_AT: usize = LINKS.end();
+/// Words of a record of a node that was moved.
+pub const MOVE: usize = 5 + LONGEST_NAME / 8;
+pub const MOVED: Records = Records {
+    start: CHANGING_AT + PLACES + 1,
+    count: 1024,
+    size: MOVE,
+};
 /// Where accounts begin.
 pub const ACCOUNTS_AT: usize = PLACES_AT + PLACES;
 pub const NAMED: Records = Records {

@@ -55,6 +55,6 @@ mod words;
 pub use estate::Estate;
 pub use filesystem::FuseFs;
 pub use holders::{Left, end_process};
-pub use opens::end_run;
+pub use opens::{end_run, end_shares, has_shares};
 pub use settings::{InUse, Settings, place};
 pub use words::{Counts, WORDS, disbelieve_pages};

@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use culvert::{
     Access, Attributes, Caller, Errno, FileKind, Node, OpenFlags, Result, SetAttributes,
 };
+use culvert_slots::OpenFile;
 use culvert_wire::{
     InitFlags, Operation, Text,
     structures::{CreateIn, ForgetOne, MknodIn, OpenIn, OpenOut, ReleaseIn},
@@ -49,11 +50,19 @@ impl From<OpenOut> for Handle {
     }
 }
 
-/// States of a file that is open in several processes: nobody's; of somebody who is about to change
-/// it; open.
+/// States of a file that is open in several processes: nobody's; open.
 const FREE: u64 = 0;
-const CLAIMED: u64 = 1;
 const OPEN: u64 = 2;
+/// Of the process in the lower bits, which is about to say what it is: that process has it open.
+const WRITTEN: u64 = 1 << 62;
+/// Of the process in the lower bits, between what it has open and what several have: it is its own
+/// where the channel knows so.
+const HANDED: u64 = 1 << 61;
+
+/// `identity`, a process's, as it stands in a state of its.
+const fn within(identity: u64) -> u64 {
+    identity & (HANDED - 1)
+}
 
 impl Shared<'_> {
     /// No process of the run with this number ([`crate::place`]) is there any more.
@@ -61,32 +70,54 @@ impl Shared<'_> {
         let mut left = Left::default();
         for [state, handle, node, place, account] in (0..OPENS).filter_map(|at| self.open(at)) {
             let is_its = place.load(SeqCst) >> 32 == run >> 32;
-            if !is_its
-                || state
-                    .compare_exchange(OPEN, CLAIMED, SeqCst, SeqCst)
-                    .is_err()
-            {
-                continue;
-            }
-            let (node, fh) = (node.load(SeqCst), handle.load(SeqCst));
-            let account = Account::of_word(account.load(SeqCst));
-            state.store(FREE, SeqCst);
-            left.files.push((node, fh));
-            if let Some(account) = account
-                && !self.has_files(account)
-                && let Some(lookups) = self.leave_files(account)
-            {
-                left.nodes.push((node, lookups));
+            let claimed = || state.compare_exchange(OPEN, HANDED, SeqCst, SeqCst).is_ok();
+            if is_its && claimed() {
+                left.files.push((node.load(SeqCst), handle.load(SeqCst)));
+                self.end_file(state, node.load(SeqCst), account.load(SeqCst), &mut left);
             }
         }
         left
+    }
+
+    /// The process `identity` was killed while it made a file of its own one of several, or the other
+    /// way round. `is_own` says whether the channel knows that it has file (node, handle) open: then
+    /// it is released for that.
+    fn end_files_of_process(self, identity: u64, is_own: &dyn Fn(u64, u64) -> bool) -> Left {
+        let mut left = Left::default();
+        for [state, handle, node, _, account] in (0..OPENS).filter_map(|at| self.open(at)) {
+            let seen = state.load(SeqCst);
+            if seen == WRITTEN | within(identity) {
+                let _ = state.compare_exchange(seen, FREE, SeqCst, SeqCst);
+            }
+            if seen == HANDED | within(identity) {
+                let (node, fh) = (node.load(SeqCst), handle.load(SeqCst));
+                if !is_own(node, fh) {
+                    left.files.push((node, fh));
+                }
+                self.end_file(state, node, account.load(SeqCst), &mut left);
+            }
+        }
+        left
+    }
+
+    /// A file of `node`, whose `state` is the caller's, is not one of several any more.
+    fn end_file(self, state: &AtomicU64, node: u64, account: u64, left: &mut Left) {
+        state.store(FREE, SeqCst);
+        if let Some(account) = Account::of_word(account)
+            && !self.has_files(account)
+            && let Some(lookups) = self.leave_files(account)
+        {
+            left.nodes.push((node, lookups));
+        }
     }
 
     /// Whether files that several processes have open hold their node by `account`.
     fn has_files(self, account: Account) -> bool {
         let mut all = (0..OPENS).filter_map(|index| self.open(index));
         all.any(|[state, _, _, _, of]| {
-            state.load(SeqCst) == OPEN && of.load(SeqCst) == account.word()
+            let state = state.load(SeqCst);
+            let is_there = state == OPEN || state & HANDED != 0;
+            is_there && of.load(SeqCst) == account.word()
         })
     }
 }
@@ -100,6 +131,28 @@ pub fn end_run(words: &[AtomicU64], run: &[u8]) -> Left {
     }
     let words = Shared::of(words);
     words.end_files_of_run(crate::place(run, &[]))
+}
+
+/// Whether the process `identity`, which is gone, has left anything for [`end_shares`].
+#[must_use]
+pub fn has_shares(words: &[AtomicU64], identity: u64) -> bool {
+    let states = [WRITTEN | within(identity), HANDED | within(identity)];
+    let shared = Shared::of(words);
+    let mut all = (0..OPENS).filter_map(|at| shared.open(at));
+    words.len() >= WORDS
+        && identity != 0
+        && all.any(|[state, ..]| states.contains(&state.load(SeqCst)))
+}
+
+/// What the process `identity`, which is gone, has left of files that are open in several processes;
+/// `is_own` says whether it is noted to have file (node, handle) open. To be asked before what is
+/// noted is released.
+#[must_use]
+pub fn end_shares(words: &[AtomicU64], identity: u64, is_own: &dyn Fn(u64, u64) -> bool) -> Left {
+    if words.len() < WORDS || identity == 0 {
+        return Left::default();
+    }
+    Shared::of(words).end_files_of_process(identity, is_own)
 }
 
 impl Core {
@@ -364,23 +417,24 @@ impl Core {
     /// where there are too many.
     pub fn share(&self, node: u64, fh: u64) -> Option<usize> {
         let words = self.words();
+        let own = within(self.connection.channel.identity());
         (0..OPENS).find(|&index| {
             let Some([state, handle, of, place, held]) = words.open(index) else {
                 return false;
             };
-            let claimed = state
-                .compare_exchange(FREE, CLAIMED, SeqCst, SeqCst)
-                .is_ok();
-            if claimed {
+            let written = state.compare_exchange(FREE, WRITTEN | own, SeqCst, SeqCst);
+            if written.is_ok() {
                 handle.store(fh, SeqCst);
                 of.store(node, SeqCst);
                 place.store(self.connection.settings.place, SeqCst);
                 let account = self.nodes.account(node);
                 let account = account.filter(|&account| words.join_files(account));
                 held.store(account.map_or(0, Account::word), SeqCst);
+                state.store(HANDED | own, SeqCst);
+                self.connection.channel.lent(node, fh);
                 state.store(OPEN, SeqCst);
             }
-            claimed
+            written.is_ok()
         })
     }
 
@@ -404,6 +458,8 @@ impl Core {
             return;
         }
         let (words, here) = (self.words(), self.connection.settings.place);
+        let channel = &self.connection.channel;
+        let own = within(channel.identity());
         let mut accounts = Vec::new();
         let all = (0..OPENS).filter_map(|index| words.open(index));
         for [state, handle, of, place, account] in all {
@@ -414,7 +470,7 @@ impl Core {
             }
             let (fh, account) = (handle.load(SeqCst), account.load(SeqCst));
             if state
-                .compare_exchange(OPEN, CLAIMED, SeqCst, SeqCst)
+                .compare_exchange(OPEN, HANDED | own, SeqCst, SeqCst)
                 .is_ok()
             {
                 let closed = Handle {
@@ -422,6 +478,12 @@ impl Core {
                     how: 0,
                     backing: 0,
                 };
+                channel.opened(&OpenFile {
+                    node,
+                    handle: fh,
+                    flags: 0,
+                    is_directory: false,
+                });
                 state.store(FREE, SeqCst);
                 self.release_handle(who, node, &closed, 0);
                 accounts.extend(Account::of_word(account));

@@ -12,7 +12,7 @@
 //! A page has four places, of which the one goes that was used longest ago. Sixteen pages of a node
 //! that follow each other lie together.
 
-use crate::words::{PAGES, Shared};
+use crate::words::{PAGES, PAGES_EVICTED, Shared};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use culvert_slots::Channel;
 
@@ -162,8 +162,11 @@ impl<'a> Pages<'a> {
             return;
         };
         let [sum_of, used, node, index, belief, length, ..] = head;
-        if sum_of.swap(0, Relaxed) == 0 {
-            self.words.count(PAGES, 1);
+        let is_it = node.load(Relaxed) == key.node && index.load(Relaxed) == key.index;
+        match sum_of.swap(0, Relaxed) {
+            0 => self.words.count(PAGES, 1),
+            _ if !is_it => self.words.count(PAGES_EVICTED, 1),
+            _ => {}
         }
         for (place, word) in words.iter().zip(page) {
             place.store(word, Relaxed);

@@ -11,7 +11,7 @@
 
 use crate::{
     holders::Account,
-    layout::{ATTRIBUTES, LINK, LONGEST_NAME, LONGEST_TARGET, NAME, Records},
+    layout::{ATTRIBUTES, LINK, LONGEST_NAME, LONGEST_TARGET, MOVE, MOVED, NAME, Records},
     words::{Shared, is_read_only},
 };
 use alloc::vec::Vec;
@@ -51,6 +51,14 @@ pub struct NodeRecord {
     pub attributes: Attributes,
 }
 
+/// Where a node was moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    pub when: u64,
+    pub dir: u64,
+    pub name: Vec<u8>,
+}
+
 /// A sum of `words` that tells a record from what is none.
 fn sum(words: &[u64]) -> u64 {
     words.iter().fold(0x6a09_e667_f3bc_c908, |sum: u64, word| {
@@ -78,6 +86,10 @@ fn unpack(words: &[u64], length: usize) -> Option<Vec<u8>> {
     }
     bytes.truncate(length);
     Some(bytes)
+}
+
+const fn node_hash(node: u64) -> u64 {
+    node.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
 }
 
 const fn halves(low: u32, high: u32) -> u64 {
@@ -140,8 +152,10 @@ impl<'a> Shared<'a> {
             false => way.get(EXPIRES).map_or(0, |word| word.load(Relaxed)).max(1),
         };
         if let Some(way) = self.ways(records, hash).min_by_key(expires) {
-            if way.get(SUM).is_some_and(|word| word.load(Relaxed) == 0) {
-                self.count(crate::words::REMEMBERED, 1);
+            match way.get(SUM).map_or(0, |word| word.load(Relaxed)) {
+                0 => self.count(crate::words::REMEMBERED, 1),
+                _ if !is_it(way) => self.count(crate::words::EVICTED, 1),
+                _ => {}
             }
             for (place, word) in way.iter().zip(record) {
                 place.store(word, Relaxed);
@@ -206,10 +220,33 @@ impl<'a> Shared<'a> {
         });
     }
 
+    /// Where somebody has moved `node` last, or has known it to be when he moved something below it.
+    pub fn moved(self, node: u64) -> Option<Moved> {
+        let hash = node_hash(node);
+        let found = self.record::<MOVE>(MOVED, hash, |record| record.get(2) == Some(&node))?;
+        let [_, when, _, dir, length, name @ ..] = found;
+        let name = unpack(&name, length as usize)?;
+        let is_name = culvert_wire::Name::new(&name).is_some();
+        is_name.then_some(Moved { when, dir, name })
+    }
+
+    /// Remembers that, at `now`.
+    pub fn remember_move(self, now: u64, node: u64, (dir, name): (u64, &[u8])) {
+        if name.len() > LONGEST_NAME {
+            return;
+        }
+        let mut record = [0; MOVE];
+        let (head, text) = record.split_at_mut(5);
+        head.copy_from_slice(&[0, now, node, dir, name.len() as u64]);
+        pack(name, text);
+        let is_it = |way: &[AtomicU64]| way.get(2).is_some_and(|word| word.load(Relaxed) == node);
+        self.put_record(MOVED, node_hash(node), record, is_it);
+    }
+
     /// What is remembered of `node`, if that may be believed; its time of access only where it has
     /// the stamp that the node has now.
     pub fn remembered_node(self, (now, told): (u64, u64), node: u64) -> Option<NodeRecord> {
-        let hash = node.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        let hash = node_hash(node);
         let found = self.record::<ATTRIBUTES>(self.attributes(), hash, |record| {
             record.get(2) == Some(&node)
         })?;
@@ -265,7 +302,7 @@ impl<'a> Shared<'a> {
     pub fn remember_node(self, known: &NodeRecord) {
         let found = &known.attributes;
         let node = found.node.0;
-        let hash = node.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        let hash = node_hash(node);
         let record = [
             0,
             known.expires,
@@ -295,7 +332,7 @@ impl<'a> Shared<'a> {
 
     /// The target of the link `node`, where it is remembered.
     pub fn remembered_target(self, told: u64, node: u64) -> Option<Vec<u8>> {
-        let hash = node.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        let hash = node_hash(node);
         let found =
             self.record::<LINK>(self.links(), hash, |record| record.get(2) == Some(&node))?;
         let [_, _, _, stamp, heard, length, account, text @ ..] = &found;
@@ -318,7 +355,7 @@ impl<'a> Shared<'a> {
         if target.len() > LONGEST_TARGET {
             return;
         }
-        let hash = node.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        let hash = node_hash(node);
         let mut record = [0; LINK];
         let length = target.len() as u64;
         if let Some((head, text)) = record.split_first_chunk_mut::<7>() {

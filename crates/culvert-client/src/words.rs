@@ -35,6 +35,11 @@ pub const PAGES_ASKED: usize = 8;
 /// Places of pages that were ever used.
 pub const PAGES: usize = 9;
 
+/// Records of which others have taken the place.
+pub const EVICTED: usize = 10;
+/// Pages of which others have.
+pub const PAGES_EVICTED: usize = 11;
+
 /// A change of a node's attributes, in what [`Shared::of_node`] counts; 1 is a read, after which only
 /// the time of access may be another. Reads that go over into a change make others ask once more.
 pub const CHANGE: u64 = 1 << 32;
@@ -293,6 +298,10 @@ pub struct Counts {
     pub pages_asked: u64,
     /// Those that are in the cache, or were.
     pub pages: u64,
+    /// Records and pages of which others have taken the place.
+    pub evicted: u64,
+    /// As said.
+    pub pages_evicted: u64,
 }
 
 impl Counts {
@@ -309,6 +318,8 @@ impl Counts {
             pages_found: words.value(PAGES_FOUND),
             pages_asked: words.value(PAGES_ASKED),
             pages: words.value(PAGES),
+            evicted: words.value(EVICTED),
+            pages_evicted: words.value(PAGES_EVICTED),
         }
     }
 }

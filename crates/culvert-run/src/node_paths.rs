@@ -39,9 +39,18 @@ pub fn find(name: ShadowName) -> Result<()> {
         return Ok(());
     }
     let path = read_link(&super::get().node_path(name)).map_err(|_| Errno::ESTALE)?;
-    let node = walk(file_system, &path)?;
-    if node != name.node {
-        file_system.forget(node, 1);
+    find_by(file_system, name.node, &path).or_else(|error| {
+        // Others have moved it since, and its driver may know where.
+        let path = file_system.path_of(name.node).map_err(|_| error)?;
+        find_by(file_system, name.node, &path)
+    })
+}
+
+/// Finds `node` by `path`, as [`find`] does.
+fn find_by(file_system: &dyn FileSystem, node: Node, path: &[u8]) -> Result<()> {
+    let found = walk(file_system, path)?;
+    if found != node {
+        file_system.forget(found, 1);
         return Err(Errno::ESTALE.into());
     }
     Ok(())

@@ -30,7 +30,7 @@ pub const LARGEST: usize = (1 << 20) + 2 * PAGE;
 pub(crate) const ATTENDS: u32 = 2;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"culvslot");
-const VERSION: u32 = 5;
+const VERSION: u32 = 7;
 
 /// The name of the area in the mount directory.
 pub const AREA: &CStr = c"area";

@@ -282,12 +282,20 @@ impl<H: Held> Client<H> {
             if waited == Err(Errno::EINTR) || self.is_interrupted() {
                 return Err(Errno::EINTR);
             }
-            if waited == Err(Errno::ETIMEDOUT) && own.judges() {
+            if waited == Err(Errno::ETIMEDOUT) {
                 ticks += 1;
                 let spares = ticks < PATIENCE;
-                let rings = self.area.free_of_the_dead(spares, Identity::is_gone);
+                let rings = match own.judges() {
+                    true => self.area.free_of_the_dead(spares, Identity::is_gone),
+                    false => 0,
+                };
                 if rings > 0 {
                     self.ring_times(rings);
+                }
+                if !spares && !self.area.is_asked() {
+                    // All are somebody's, and nobody asks anything: somebody writes to slots that are
+                    // not his.
+                    return Err(Errno::EIO);
                 }
             }
         }
@@ -756,6 +764,15 @@ impl Area {
         if freed.is_ok() {
             tell_free(self.header());
         }
+    }
+
+    /// Whether the server has a request in hand, or is to have.
+    fn is_asked(&self) -> bool {
+        let is_asked = |index| {
+            let word = Word(self.slot(index).word.load(SeqCst));
+            matches!(word.state(), Some(State::Posted | State::Taken))
+        };
+        (0..SLOTS).any(is_asked)
     }
 
     /// Frees slots whose requests are over, and that nobody waits for. Who frees them else is killed

@@ -27,6 +27,17 @@ impl<H: Held> Client<H> {
             || self.area().opens().iter().any(|entry| has(&entry.owner))
     }
 
+    /// Whether file `handle` of `node` is noted as open in the process `identity`.
+    pub fn is_noted(&self, identity: u64, node: u64, handle: u64) -> bool {
+        let file = OpenFile {
+            node,
+            handle,
+            flags: 0,
+            is_directory: false,
+        };
+        has_noted(self.area().opens(), Identity(identity), &file)
+    }
+
     /// Whether the server has a request in hand, or is about to, whose process is gone, or that nobody
     /// waits for but this process, which may have it from one that is.
     pub fn has_orphans(&self) -> bool {
@@ -109,6 +120,10 @@ impl<H: Held> Client<H> {
                 }
                 slot.sleeps.store(1, SeqCst);
                 shared_wait(&slot.word, seen.0, TICK);
+                // The server looks at all slots when it finds none that was posted, and ends what it
+                // does not have.
+                mark(&area.header().posted, index);
+                self.ring();
             }
             let is_done = Word(slot.word.load(Acquire)) == word.to(State::Done);
             if is_done && slot.error.load(Relaxed) == 0 {

@@ -2,6 +2,7 @@
 
 extern crate std;
 pub(crate) mod deaths;
+mod scribbled;
 use super::*;
 use crate::area::{State, Word};
 use crate::identity::Identity;

@@ -24,8 +24,9 @@ every result, attribute, listing and content.
 
   --mapped     programs that mostly map files, store and load
   --mount M    native, passthrough, bound, driven, memory, paged (driven, without
-               descriptors), layered, fault, stacked (passthrough below layers), kernel and
-               kernel-memory (`culvert mount`), at:DIRECTORY (what is mounted there;
+               descriptors), layered, fault, stacked (passthrough below layers), kernel,
+               kernel-memory and kernel-server (`culvert mount`), server (bindfs, which is
+               compared with bindfs behind the kernel), at:DIRECTORY (what is mounted there;
                it is emptied), or type=...,target={mnt} as behind
                `culvert run --mount`; may be repeated
   --disk       directories in $TMPDIR instead of on tmpfs
@@ -132,7 +133,7 @@ impl Bench {
     }
 
     fn report(&self, program: &Program, mount: &Mount) -> String {
-        let native = self.world.run(program, &Mount::Native, None);
+        let native = self.world.run(program, &mount.reference(), None);
         let ours = self.world.run(program, mount, self.perturb);
         report(program, &native, &ours, mount)
     }
@@ -154,12 +155,13 @@ fn fuzz(bench: &Bench, options: &Options) -> Result<bool, String> {
         if native.status != "exit 0" || native.output.contains(" unknown\n") {
             println!("seed {seed} natively: {} {}", native.status, native.errors);
         }
-        let mut last = whole.clone();
+        let mut last = (whole.clone(), Mount::Native);
         for mount in &options.mounts {
             let program = suited(&whole, mount);
-            if program != last {
-                native = bench.world.run(&program, &Mount::Native, None);
-                last = program.clone();
+            let now = (program.clone(), mount.reference());
+            if now != last {
+                native = bench.world.run(&program, &now.1, None);
+                last = now;
             }
             let ours = bench.world.run(&program, mount, bench.perturb);
             let Some(found) = compare(&program, &native, &ours, mount) else {

@@ -30,7 +30,7 @@ pub enum Mount {
 }
 
 /// Mounts with names, and what they are.
-const NAMED: [(&str, &str, bool, bool); 8] = [
+const NAMED: [(&str, &str, bool, bool); 9] = [
     (
         "passthrough",
         "type=passthrough,source={tree},target={mnt}",
@@ -74,13 +74,23 @@ const NAMED: [(&str, &str, bool, bool); 8] = [
         true,
     ),
     ("memory", "type=memory,target={mnt}", false, false),
+    (
+        "server",
+        "type=fuse.bindfs,source={tree},target={mnt}",
+        false,
+        true,
+    ),
 ];
 
 /// Kernel mounts: name, type, whether the tree shows what was done.
-const KERNEL: [(&str, &str, bool); 2] = [
+const KERNEL: [(&str, &str, bool); 3] = [
     ("kernel", "passthrough", true),
     ("kernel-memory", "memory", false),
+    ("kernel-server", SERVER, true),
 ];
+
+/// A FUSE server of others.
+const SERVER: &str = "fuse.bindfs";
 
 impl Mount {
     /// The names that [`Mount::from_str`] knows.
@@ -94,6 +104,17 @@ impl Mount {
     /// Whether the command under test makes it.
     pub fn is_culverts(&self) -> bool {
         matches!(self, Self::Culvert { .. } | Self::Kernel { .. })
+    }
+
+    /// What it is compared with: a server by slots with the same one behind the kernel.
+    pub fn reference(&self) -> Self {
+        match self {
+            Self::Culvert { specification, .. } if specification.contains(SERVER) => Self::Kernel {
+                driver: SERVER,
+                in_tree: true,
+            },
+            _ => Self::Native,
+        }
     }
 
     /// Whether the tree shows what was done, read natively.

@@ -18,7 +18,7 @@ pub fn difference(
     mount: &Mount,
     perturbed: Option<usize>,
 ) -> Option<Difference> {
-    let native = world.run(program, &Mount::Native, None);
+    let native = world.run(program, &mount.reference(), None);
     if native.status != "exit 0" {
         return None;
     }

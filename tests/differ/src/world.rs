@@ -79,6 +79,15 @@ pub struct World {
     culvert: Option<PathBuf>,
 }
 
+/// Whether the server of file system `driver` is installed, where it has one.
+fn is_there(driver: &str) -> bool {
+    driver.strip_prefix("fuse.").is_none_or(|server| {
+        ["/usr/local/bin", "/usr/bin", "/bin"]
+            .iter()
+            .any(|directory| Path::new(directory).join(server).exists())
+    })
+}
+
 impl World {
     /// Makes the directories and compiles the executor. `culvert` is the command under test; none:
     /// native runs only.
@@ -147,6 +156,9 @@ impl World {
             Mount::Kernel { .. } if !self.root => Err("kernel mounts need root here".to_owned()),
             Mount::Kernel { .. } if !Path::new("/dev/fuse").exists() => {
                 Err("there is no /dev/fuse".to_owned())
+            }
+            Mount::Kernel { driver, .. } if !is_there(driver) => {
+                Err(format!("{driver} is not installed"))
             }
             _ => Ok(()),
         }

@@ -34,7 +34,8 @@ fn world_at(mount: &Mount, place: Place) -> Option<World> {
     let world = World::new(place, culvert.as_deref()).unwrap_or_else(|error| {
         panic!("{error}; the command under test is {culvert:?}: `cargo build --release` makes it, CULVERT_BIN names another")
     });
-    match world.can_bind().and_then(|()| world.can_mount(mount)) {
+    let possible = world.can_bind().and_then(|()| world.can_mount(mount));
+    match possible.and_then(|()| world.can_mount(&mount.reference())) {
         Ok(()) => Some(world),
         Err(why) => {
             not_tested(&why);
@@ -70,7 +71,7 @@ fn equal(world: &World, mount: &Mount, name: &str, program: &Program) {
         return;
     };
     let short = smaller(world, program, mount, &found, None);
-    let native = world.run(&short, &Mount::Native, None);
+    let native = world.run(&short, &mount.reference(), None);
     let ours = world.run(&short, mount, None);
     panic!(
         "{name} on {mount:?}: {}\n\n{short}\n{}",

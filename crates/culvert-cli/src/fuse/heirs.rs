@@ -51,7 +51,8 @@ impl Heirs {
     pub fn died(&self, identity: u64) {
         let work = &self.0;
         work.client.area().free_orphans();
-        if !work.client.has_left(identity) {
+        let has_left = work.client.has_left(identity);
+        if !has_left && !left::has_shares(&work.client, identity) {
             left::end_process(work.client.area(), identity, true);
             return;
         }
@@ -87,7 +88,9 @@ impl Work {
             drop(queue);
             match self.estate() {
                 Some(estate) => {
+                    let shares = left::end_shares(&self.client, identity);
                     self.client.bury(identity, &*estate);
+                    left::close(&self.client, &estate, shares);
                     left::end_process(self.client.area(), identity, true);
                 }
                 None => self.free(identity),

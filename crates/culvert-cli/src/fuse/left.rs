@@ -1,6 +1,6 @@
 //! What is left in a server of programs that are killed, and of runs that end.
 
-use culvert_client::Estate;
+use culvert_client::{Estate, Left};
 use culvert_run::files::c_string;
 use culvert_slots::{Area, Caller, Channel, Client, Heir, OpenFile, Session};
 use culvert_sys::{Errno, process};
@@ -41,6 +41,37 @@ pub fn end_process(area: &Area, identity: u64, waited: bool) {
             }
             area.all_may_have_changed();
         }
+    }
+}
+
+/// Whether the process that has told of itself by `identity` was killed while it shared a file, or
+/// ended that.
+pub fn has_shares(client: &Client, identity: u64) -> bool {
+    Area::is_gone(identity) && culvert_client::has_shares(Channel::words(client), identity)
+}
+
+/// What it has left of such files, for [`close`]; before what is noted as open in it is released.
+pub fn end_shares(client: &Client, identity: u64) -> Left {
+    match Area::is_gone(identity) {
+        true => culvert_client::end_shares(Channel::words(client), identity, &|node, handle| {
+            client.is_noted(identity, node, handle)
+        }),
+        false => Left::default(),
+    }
+}
+
+/// Closes what is `left`.
+pub fn close(client: &Client, estate: &Estate, left: Left) {
+    for (node, handle) in left.files {
+        estate.release(&OpenFile {
+            node,
+            handle,
+            flags: 0,
+            is_directory: false,
+        });
+    }
+    for (node, nlookup) in left.nodes {
+        send(client, FORGET, node, ForgetIn { nlookup }.bytes());
     }
 }
 
@@ -94,9 +125,10 @@ fn closed(mount: &Path, files: Vec<(u64, u64)>) -> bool {
 }
 
 fn send(client: &Client, opcode: u32, node: u64, body: &[u8]) {
+    let until = Instant::now() + PATIENCE;
     while client.area().session() == Session::Ready {
         match client.send(caller(), opcode, node, body) {
-            Err(Errno::EAGAIN | Errno::EINTR) => sleep(PAUSE),
+            Err(Errno::EAGAIN | Errno::EINTR) if Instant::now() < until => sleep(PAUSE),
             _ => return,
         }
     }

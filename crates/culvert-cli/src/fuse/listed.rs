@@ -94,7 +94,7 @@ impl Listed {
     }
 
     /// What else is counted.
-    pub const fn numbers(&self) -> [(&'static str, u64); 10] {
+    pub const fn numbers(&self) -> [(&'static str, u64); 12] {
         let Self { counts, .. } = self;
         [
             ("runs", self.runs),
@@ -107,6 +107,8 @@ impl Listed {
             ("pages_found", counts.pages_found),
             ("pages_asked", counts.pages_asked),
             ("pages", counts.pages),
+            ("evicted", counts.evicted),
+            ("pages_evicted", counts.pages_evicted),
         ]
     }
 }

@@ -23,7 +23,7 @@ use culvert_wire::{ROOT_ID, structures::ForgetOne};
 const KEPT: usize = 16384;
 
 /// The longest path that is put together, in names: a server's nodes may lie in a ring.
-const DEEPEST: usize = 4096;
+pub const DEEPEST: usize = 4096;
 
 /// A name that was absent this long ago is not looked up again before it is made, as the kernel's
 /// one open(2) with `O_CREAT` looks once, nanoseconds.
@@ -145,8 +145,8 @@ pub struct Nodes(Mutex<Table>);
 /// What is to be given back to the server.
 pub type Back = Vec<ForgetOne>;
 
-/// A node on a way up, its directory and its name there.
-pub type Step = (u64, u64, Box<[u8]>);
+/// A node's directory, and its name there.
+pub type Step = (u64, Vec<u8>);
 
 impl Nodes {
     /// The root alone; `times_tell`: another time of change means other bytes.

@@ -1,7 +1,7 @@
 //! Names that change, and ways up.
 
-use super::{Back, DEEPEST, Known, Nodes, Step};
-use crate::words::Shared;
+use super::{Back, DEEPEST, Known, Nodes, Step, Table};
+use crate::{remembered::Moved, words::Shared};
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind, Node, Result};
 use culvert_wire::ROOT_ID;
@@ -83,24 +83,36 @@ impl Nodes {
         }
     }
 
-    /// From `node` up to `above`, if it is that or lies in it, as far as that is known.
-    pub fn way(&self, node: u64, above: u64) -> Option<Vec<Step>> {
+    /// The directory of `node`, and its name there, as far as this process knows.
+    pub fn place(&self, node: u64) -> Option<Step> {
         let table = self.0.lock();
-        let (mut way, mut at) = (Vec::new(), node);
-        while at != above {
-            let known = table.nodes.get(&at).filter(|_| at != ROOT_ID)?;
-            way.push((at, known.parent, known.name.clone()?));
-            at = known.parent;
-            if way.len() > DEEPEST {
-                return None;
-            }
-        }
-        Some(way)
+        let known = table.nodes.get(&node).filter(|_| node != ROOT_ID)?;
+        Some((known.parent, known.name.as_deref()?.to_vec()))
     }
 
-    /// The path of `node` below the root.
-    pub fn path(&self, node: u64) -> Result<Vec<u8>> {
+    /// The way from directory `node`, known here, up to the root, as far as this process knows.
+    pub fn way_up(&self, node: u64) -> Vec<(u64, Step)> {
+        let (mut way, mut at) = (Vec::new(), node);
+        while let Some(place) = self.place(at).filter(|_| way.len() < DEEPEST) {
+            let dir = place.0;
+            way.push((at, place));
+            at = dir;
+        }
+        way
+    }
+
+    /// The path of `node` below the root; where others have moved it, or a directory above it, the one
+    /// that they have said.
+    pub fn path(&self, words: Shared<'_>, node: u64) -> Result<Vec<u8>> {
         let table = self.0.lock();
+        let told = table.path(node, &|node| words.moved(node));
+        // What they have said may lead to what nobody here knows.
+        told.or_else(|_| table.path(node, &|_| None))
+    }
+}
+
+impl Table {
+    fn path(&self, node: u64, moved: &dyn Fn(u64) -> Option<Moved>) -> Result<Vec<u8>> {
         let (mut names, mut at) = (Vec::new(), node);
         while at != ROOT_ID {
             let error = if at == node {
@@ -108,20 +120,25 @@ impl Nodes {
             } else {
                 Errno::ENOENT
             };
-            let known = table.nodes.get(&at).ok_or(error)?;
-            names.push(known.name.as_ref().ok_or(Errno::ENOENT)?);
-            at = known.parent;
+            let known = self.nodes.get(&at);
+            let own = match known {
+                Some(known) => Some((known.parent, known.name.as_deref().ok_or(Errno::ENOENT)?)),
+                None => None,
+            };
+            let named = own.and_then(|(dir, name)| self.named(dir, name));
+            let seen = named.filter(|is| is.node == at).map_or(0, |is| is.seen);
+            let is_newer = |moved: &Moved| own.is_none() || moved.when >= seen;
+            let (dir, name) = match moved(at).filter(is_newer) {
+                Some(moved) => (moved.dir, moved.name),
+                None => own.map(|(dir, name)| (dir, name.to_vec())).ok_or(error)?,
+            };
+            names.push(name);
+            at = dir;
             if names.len() > DEEPEST {
                 return Err(Errno::EIO.into());
             }
         }
-        let mut path = Vec::new();
-        for name in names.iter().rev() {
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name);
-        }
-        Ok(path)
+        names.reverse();
+        Ok(names.join(&b'/'))
     }
 }

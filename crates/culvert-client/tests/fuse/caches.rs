@@ -7,19 +7,27 @@ use crate::{
     ours::Served,
 };
 use culvert::{
-    Caller, Errno, File, FileSystem, OpenFlags, Opened, SetAttributes,
+    Caller, Errno, File, FileSystem, OpenFlags, Opened, RenameFlags, SetAttributes,
     testing::{Memory, caller},
 };
 use culvert_wire::{
     Operation, Plain,
     structures::{Attr, AttrOut, EntryOut},
 };
+use std::sync::atomic::Ordering::SeqCst;
 
 const WHO: Caller<'static> = caller();
 
 fn made(client: &dyn FileSystem, name: &[u8]) -> (culvert::Node, Box<dyn File>) {
-    let root = client.root();
-    let made = client.create(&WHO, root, name, OpenFlags::READ_WRITE, 0o644);
+    made_in(client, client.root(), name)
+}
+
+fn made_in(
+    client: &dyn FileSystem,
+    dir: culvert::Node,
+    name: &[u8],
+) -> (culvert::Node, Box<dyn File>) {
+    let made = client.create(&WHO, dir, name, OpenFlags::READ_WRITE, 0o644);
     let (entry, opened) = made.expect("it can be made");
     match opened {
         Opened::Driven(file) => (entry.attributes.node, file),
@@ -271,6 +279,11 @@ fn what_the_server_keeps_for_all_is_bounded() {
         client.finish();
         assert!(kept.load(SeqCst) <= MOST, "{kept:?}");
     }
+    let counts = culvert_client::Counts::of(server.line.words());
+    assert!(
+        counts.evicted > MOST && counts.remembered < MOST,
+        "{counts:?}"
+    );
 }
 
 #[test]
@@ -390,6 +403,87 @@ fn files_of_several_processes_are_closed_with_their_run() {
     let left = culvert_client::end_run(words, b"/run");
     assert_eq!((left.files.len(), left.files[0].0), (1, node.0));
     assert_eq!(culvert_client::end_run(words, b"/run").files, []);
+}
+
+/// libfuse would wait for itself.
+#[test]
+fn a_directory_goes_not_below_itself_also_where_others_have_moved_it() {
+    let served = Served::new(Box::new(Memory::new()));
+    let (one, other) = (served.client(), served.client());
+    let root = one.root();
+    let directory = |client: &dyn FileSystem, dir, name: &[u8]| {
+        let made = client
+            .mkdir(&WHO, dir, name, 0o755)
+            .expect("it can be made");
+        made.attributes.node
+    };
+    let above = directory(&one, root, b"above");
+    let moved = directory(&one, root, b"moved");
+    let plain = RenameFlags::default();
+    // The other process moves one into a directory that the first has never heard of.
+    let found = other.lookup(&WHO, root, b"above").expect("it is there");
+    let between = directory(&other, found.attributes.node, b"between");
+    let to = (between, &b"here"[..]);
+    let done = other.rename(&WHO, (root, b"moved"), to, plain);
+    done.expect("it can be moved");
+    assert_eq!(
+        one.path_of(moved).expect("it has one"),
+        b"above/between/here"
+    );
+    served.line.counted();
+    let errno = |done: culvert::Result<()>| done.map_err(|error| error.errno());
+    let done = one.rename(&WHO, (root, b"above"), (moved, b"new"), plain);
+    assert_eq!(errno(done), Err(Errno::EINVAL));
+    made_in(&one, moved, b"file");
+    let done = one.rename(&WHO, (moved, b"file"), (root, b"above"), plain);
+    assert_eq!(errno(done), Err(Errno::ENOTEMPTY));
+    let counted = served.line.counted();
+    assert!(!counted.contains_key("Rename") && !counted.contains_key("Rename2"));
+    // Back again, it may be.
+    let done = other.rename(&WHO, to, (root, b"moved"), plain);
+    done.expect("it can be moved");
+    assert_eq!(one.path_of(moved).expect("it has one"), b"moved");
+    let done = one.rename(&WHO, (root, b"above"), (moved, b"new"), plain);
+    assert_eq!(errno(done), Ok(()));
+    assert_eq!(one.path_of(above).expect("it has one"), b"moved/new");
+}
+
+/// A process that is killed at any instruction of the way between a file of its own and one of several.
+#[test]
+fn a_file_that_is_about_to_be_shared_or_no_more_is_closed_once() {
+    const WRITTEN: u64 = 1 << 62;
+    const HANDED: u64 = 1 << 61;
+    let served = Served::new(Box::new(Memory::new()));
+    let settings = culvert_client::Settings {
+        place: culvert_client::place(b"/run", b"/target"),
+        ..crate::ours::settings()
+    };
+    let client = served.client_with(settings);
+    let (node, file) = made(&client, b"file");
+    let words = served.line.words();
+    let before: Vec<_> = words.iter().map(|word| word.load(SeqCst)).collect();
+    file.shared();
+    let identity = served.line.identity();
+    let open = 2;
+    let state = (0..words.len()).find(|&at| {
+        before[at] == 0 && words[at].load(SeqCst) == open && words[at + 2].load(SeqCst) == node.0
+    });
+    let state = &words[state.expect("it is shared")];
+    for (left_in, is_own, closed) in [
+        (WRITTEN | identity, true, 0),
+        (HANDED | identity, true, 0),
+        (HANDED | identity, false, 1),
+        (WRITTEN | identity + 1, false, 0),
+        (open, false, 0),
+    ] {
+        state.store(left_in, SeqCst);
+        let is_its = left_in != open && left_in & 1 == identity & 1;
+        assert_eq!(culvert_client::has_shares(words, identity), is_its);
+        let left = culvert_client::end_shares(words, identity, &|of, _| of == node.0 && is_own);
+        assert_eq!(left.files.len(), closed, "{left_in:x}");
+        assert!(!culvert_client::has_shares(words, identity));
+        assert_eq!(state.load(SeqCst), if is_its { 0 } else { left_in });
+    }
 }
 
 #[test]

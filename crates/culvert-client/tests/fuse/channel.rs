@@ -157,10 +157,14 @@ impl Line {
         &self.words
     }
 
-    /// The client that has said last who it is, is gone: what it has left.
+    /// The client that has said last who it is; 0: none.
+    pub fn identity(&self) -> u64 {
+        locked(&self.identities).last().copied().unwrap_or(0)
+    }
+
+    /// It is gone: what it has left.
     pub fn gone(&self) -> culvert_client::Left {
-        let identity = locked(&self.identities).last().copied();
-        culvert_client::end_process(&self.words, identity.unwrap_or(0))
+        culvert_client::end_process(&self.words, self.identity())
     }
 
     /// How many requests there were, by name, since this was asked last.

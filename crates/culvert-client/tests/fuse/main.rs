@@ -8,4 +8,5 @@ mod hostile;
 mod large;
 mod ours;
 mod pages;
+mod requests;
 mod servers;

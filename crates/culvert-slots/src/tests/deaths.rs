@@ -489,7 +489,7 @@ fn play(trial: &Trial, victims: &Client, closer: &Closer<'_>, case: &Case, count
 static PLAYED: AtomicU64 = AtomicU64::new(0);
 
 /// Ends the tests where `count` stays the same for minutes: a wait without end.
-fn watch(count: &'static AtomicU64) {
+pub(super) fn watch(count: &'static AtomicU64) {
     thread::spawn(|| {
         let mut last = (u64::MAX, Instant::now());
         loop {

@@ -258,7 +258,7 @@ fn a_server_mounts_by_the_kernel_with_its_own_options() {
 }
 
 /// bindfs, which says in a file what it is asked.
-const LOGGED: &str = "type=fuse,\"command=bindfs -d %s %m > LOG 2>&1\"";
+pub const LOGGED: &str = "type=fuse,\"command=bindfs -d %s %m > LOG 2>&1\"";
 
 #[test]
 fn what_a_killed_program_had_open_is_released() {

@@ -25,6 +25,7 @@ mod dropped;
 mod durability;
 mod fault;
 mod fuse_adapter;
+mod fuse_hostile;
 mod fuse_runs;
 mod fuse_server_kinds;
 mod fuse_servers;
