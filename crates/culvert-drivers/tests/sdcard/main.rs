@@ -640,7 +640,7 @@ fn one_obb_directory_is_of_all_users() {
         fs.forget(node, times);
     }
     drop(opened);
-    assert_eq!(errno(fs.path_of(other)).is_some(), false);
+    assert!(errno(fs.path_of(other)).is_none());
     fs.forget(other, 100);
     assert!(fs.attributes(&caller(), other).is_err());
 }
