@@ -1,22 +1,17 @@
 //! FUSE servers that cannot be intercepted, by an adapter, as an ordinary user without /dev/fuse.
 
 use crate::{fuse_server_kinds::serves, kernel_mount::culvert};
-use culvert_e2e::{filled, installed, not_tested, world};
+use culvert_e2e::{installed, not_tested, world};
 use std::path::Path;
 
 /// Where scripts/prerequisites unpacks Debian's sources of libfuse.
 const EXAMPLES: &str = "/usr/src/culvert/fuse3/example";
 
-/// The work of `script` with tests/e2e/programs/PROGRAM in place `name`.
-fn with_program(test: &str, needs: &[&str], script: &str, (name, program): (&str, &str)) {
-    let program = world().program(program).display().to_string();
-    serves(test, needs, &filled(script, &[(name, program)]));
-}
-
 #[test]
 fn a_server_of_32_bits_is_served_by_an_adapter() {
-    let script = script!(part "fuse_servers/adapter-32.sh");
-    with_program("adapter-32", &["cc"], script, ("source", "server32.c"));
+    let source = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/programs/server32.c"));
+    let script = script!(part "fuse_servers/adapter-32.sh", source);
+    serves("adapter-32", &["cc"], &script);
 }
 
 #[test]
@@ -54,9 +49,9 @@ fn a_server_that_splices_into_the_device_by_an_adapter() {
 
 #[test]
 fn packets_are_bounded_and_those_that_are_no_messages_are_errors() {
-    let script = script!(part "fuse_servers/adapter-packets.sh");
-    let server = ("server", "packet_server.py");
-    with_program("adapter-packets", &["python3"], script, server);
+    let server = world().program("packet_server.py");
+    let script = script!(part "fuse_servers/adapter-packets.sh", server = server.display());
+    serves("adapter-packets", &["python3"], &script);
 }
 
 #[test]
