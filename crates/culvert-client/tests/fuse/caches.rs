@@ -473,7 +473,7 @@ fn a_file_that_is_about_to_be_shared_or_no_more_is_closed_once() {
         (WRITTEN | identity, true, 0),
         (HANDED | identity, true, 0),
         (HANDED | identity, false, 1),
-        (WRITTEN | identity + 1, false, 0),
+        (WRITTEN | (identity + 1), false, 0),
         (open, false, 0),
     ] {
         state.store(left_in, SeqCst);
