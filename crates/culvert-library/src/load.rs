@@ -187,7 +187,7 @@ mod tests {
         ];
         for (version, size, want) in heads {
             let head = [version, size, 0, 0];
-            let error = table(head.as_ptr().cast()).err().expect("refused");
+            let error = table(head.as_ptr().cast()).expect_err("refused");
             assert!(error.to_string().contains(want), "{error}");
         }
         // An older header's is shorter.
