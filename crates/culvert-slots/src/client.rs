@@ -23,6 +23,10 @@ use culvert_sys::{AsFd, BorrowedFd, Errno, OwnedFd, fs, process};
 /// lives, and whether somebody has taken the bell's byte and not the request. Nanoseconds.
 pub(crate) const TICK: u32 = 900_000_000;
 
+/// How long the first of these waits is: who was stopped or killed between posting a request and
+/// ringing for it has his taken for another's byte.
+const FIRST_TICK: u32 = 5_000_000;
+
 /// How many such waits the guardian has for slots of the dead that say what is open; then whoever
 /// finds no slot frees these, too.
 const PATIENCE: u32 = 10;
@@ -444,7 +448,7 @@ impl<H: Held> Client<H> {
     /// Waits for the reply. A signal takes the request back, if it may and has not been taken.
     pub(crate) fn wait(&self, claim: &Claim<'_>, may_be_taken_back: bool) -> Result<(), Errno> {
         let slot = claim.slot();
-        let mut interrupted = false;
+        let (mut interrupted, mut tick) = (false, FIRST_TICK);
         at(Step::Rung);
         loop {
             let seen = Word(slot.word.load(Acquire));
@@ -467,7 +471,7 @@ impl<H: Held> Client<H> {
             slot.sleeps.store(1, SeqCst);
             at(Step::Sleeps);
             let waited = match interrupted || !self.is_interrupted() {
-                true => shared_wait_outside(&slot.word, seen.0, TICK),
+                true => shared_wait_outside(&slot.word, seen.0, tick),
                 false => Err(Errno::EINTR),
             };
             if !interrupted && (waited == Err(Errno::EINTR) || self.is_interrupted()) {
@@ -479,10 +483,14 @@ impl<H: Held> Client<H> {
                 mark(&self.area.header().interrupts, claim.index);
                 self.ring();
             }
-            if waited == Err(Errno::ETIMEDOUT) && !self.is_over() {
-                // The server looks at all slots when it finds none that was posted.
-                mark(&self.area.header().posted, claim.index);
-                self.ring();
+            if waited == Err(Errno::ETIMEDOUT) {
+                let is_first = core::mem::replace(&mut tick, TICK) != TICK;
+                let is_posted = slot.word.load(SeqCst) == claim.word.to(State::Posted).0;
+                if is_first && is_posted || !is_first && !self.is_over() {
+                    // The server looks at all slots when it finds none that was posted.
+                    mark(&self.area.header().posted, claim.index);
+                    self.ring();
+                }
             }
         }
     }

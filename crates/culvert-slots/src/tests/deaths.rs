@@ -196,10 +196,11 @@ impl Trial {
             let bytes = &body[index * 8..index * 8 + 8];
             u64::from_ne_bytes(bytes.try_into().unwrap())
         };
-        message.taken();
         let mut done = self.done.lock().unwrap();
         let id = part(1);
         *done.times.entry(id).or_default() += 1;
+        // From here on the slot of what needs no reply is free, and looked for.
+        message.taken();
         assert_eq!(done.times[&id], 1, "request {id} was done twice");
         let mut reply = std::vec![0; 16];
         match opcode {
@@ -395,6 +396,8 @@ fn until(what: &str, case: &Case, is: impl Fn() -> bool) {
 struct Counts {
     killed: u64,
     stopped: u64,
+    /// Cases in which somebody may have waited for the next look ([`crate::client::TICK`]).
+    slow: u64,
     /// For the requests of who looks on.
     seed: u64,
     /// Deaths by the state of the slot.
@@ -485,14 +488,17 @@ fn play(trial: &Trial, victims: &Client, closer: &Closer<'_>, case: &Case, count
     }
 }
 
+/// What a count is when there is nothing to watch any more.
+pub(super) const OVER: u64 = u64::MAX - 1;
+
 /// How many cases there were.
 static PLAYED: AtomicU64 = AtomicU64::new(0);
 
-/// Ends the tests where `count` stays the same for minutes: a wait without end.
+/// Ends the tests where `count` stays the same for minutes, before it is [`OVER`]: a wait without end.
 pub(super) fn watch(count: &'static AtomicU64) {
     thread::spawn(|| {
         let mut last = (u64::MAX, Instant::now());
-        loop {
+        while count.load(Relaxed) != OVER {
             let now = count.load(Relaxed);
             if now != last.0 {
                 last = (now, Instant::now());
@@ -526,6 +532,7 @@ fn who_is_killed_or_stopped_at_any_step_holds_nobody_up_and_leaves_nothing() {
         let (mut number, mut seed) = (0, 5);
         while counts.killed < deaths {
             let case = Case::of(number, &mut seed);
+            let began = Instant::now();
             play(
                 &trial,
                 &victims,
@@ -533,9 +540,11 @@ fn who_is_killed_or_stopped_at_any_step_holds_nobody_up_and_leaves_nothing() {
                 &case,
                 &mut counts,
             );
+            counts.slow += u64::from(began.elapsed() > Duration::from_millis(800));
             number += 1;
             PLAYED.store(number, Relaxed);
         }
+        PLAYED.store(OVER, Relaxed);
         trial.over.store(true, SeqCst);
         for thread in serving {
             thread.join().unwrap();
