@@ -35,10 +35,14 @@ pub struct Config {
 
 /// The library, beside the command or in ../lib/culvert from there.
 pub fn library() -> Result<PathBuf, Failure> {
-    place(
-        "library",
-        &[LIBRARY.into(), Path::new("../lib/culvert").join(LIBRARY)],
-    )
+    beside(LIBRARY, "install it by scripts/install")
+}
+
+/// The library `name`, beside the command or in ../lib/culvert from there; `advice` where it is
+/// missing.
+pub fn beside(name: &str, advice: &str) -> Result<PathBuf, Failure> {
+    let names = [name.into(), Path::new("../lib/culvert").join(name)];
+    place("library", &names).map_err(|failure| failure.advice(advice.to_owned()))
 }
 
 /// The headers: where they were installed, or, beside what cargo has made, in the source.

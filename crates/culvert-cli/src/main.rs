@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), no_main)]
 
 mod arguments;
+mod bindings;
 mod base;
 mod completion;
 mod config;

@@ -1,6 +1,7 @@
 //! From the mounts as typed to mounts that can be served: types found, paths absolute and checked.
 
 use crate::{
+    bindings,
     failure::{Failure, path, reason, shown},
     shared_object,
 };
@@ -124,6 +125,7 @@ fn absolute(typed: &Path) -> Result<PathBuf, Failure> {
 /// The mount at `target` that `request` asks for, its sources canonical. Of several sources each is
 /// a branch, whose driver is found from what it is.
 pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
+    request = bindings::resolved(request)?;
     if let Some(driver) = request.driver.clone()
         && let Some(served) = shared_object::served_type(&driver)
     {

@@ -47,7 +47,13 @@ pub enum Kind {
 /// What the file at `path` is.
 pub fn kind(path: impl AsRef<Path>) -> Kind {
     match regular_file(path.as_ref()) {
-        Some(bytes) if elf::defines(&bytes, b"culvert_driver") => Kind::Driver,
+        Some(bytes)
+            if [&b"culvert_driver"[..], b"culvert_driver_for"]
+                .iter()
+                .any(|name| elf::defines(&bytes, name)) =>
+        {
+            Kind::Driver
+        }
         Some(bytes) if elf::defines(&bytes, b"main") => Kind::Server,
         _ => Kind::Other,
     }

@@ -24,7 +24,8 @@ use std::{
 pub fn open(mount: &Mount) -> Result<Box<dyn FileSystem>> {
     let path = Path::new(OsStr::from_bytes(mount.driver.as_bytes()));
     let within = |error: culvert::Error| error.within(&path.display().to_string());
-    let functions = load::load(path, culvert_sys::process::geteuid() == 0).map_err(within)?;
+    let superuser = culvert_sys::process::geteuid() == 0;
+    let functions = load::load(path, superuser, mount).map_err(within)?;
     let library = Library::begin(functions, mount).map_err(within)?;
     Ok(Box::new(PathAdapter::new(library)))
 }

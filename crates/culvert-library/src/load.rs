@@ -1,8 +1,9 @@
 //! A shared library, loaded as the file that was looked at.
 
-use culvert::library::abi::Driver;
+use culvert::library::abi::{Driver, Mounted};
+use culvert::mount::Mount;
 use culvert::{Errno, Error, Result};
-use culvert_drivers::object::{self, check_closed, check_head};
+use culvert_drivers::object::{self, Words, check_closed, check_head};
 use std::{
     convert::Infallible,
     ffi::{CStr, CString, c_char, c_int, c_void},
@@ -33,27 +34,46 @@ type Main = unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_ch
 const O_NONBLOCK: i32 = 0o4000;
 /// What a library defines.
 const SYMBOL: &CStr = c"culvert_driver";
+/// What it defines instead, where its functions depend on the mount.
+const CHOICE: &CStr = c"culvert_driver_for";
+type Choice = unsafe extern "C" fn(*const Mounted) -> *const u8;
 
 fn refused(why: impl Into<String>) -> Error {
     Error::because(Errno::ENOEXEC, why.into())
 }
 
-/// The functions of the library at `path`, which is loaded for as long as the process lives. To
-/// `superuser` it must be closed to all others.
+/// The functions for `mount` of the library at `path`, which is loaded for as long as the process
+/// lives. To `superuser` it must be closed to all others.
 ///
 /// # Errors
-/// With the reason: it cannot be opened or loaded, is no driver, or of another version.
-pub fn load(path: &Path, superuser: bool) -> Result<Driver> {
+/// With the reason: it cannot be opened or loaded, is no driver, has none for this mount, or is of
+/// another version.
+pub fn load(path: &Path, superuser: bool, mount: &Mount) -> Result<Driver> {
     let library = opened(path, superuser, RTLD_NOW)?;
-    // SAFETY: a library that was opened, and a string.
-    let symbol = unsafe { dlsym(library, SYMBOL.as_ptr()) };
-    if symbol.is_null() {
+    // SAFETY: a library that was opened, and strings.
+    let [symbol, choice] = [SYMBOL, CHOICE].map(|name| unsafe { dlsym(library, name.as_ptr()) });
+    if !symbol.is_null() {
+        return table(symbol.cast());
+    }
+    if choice.is_null() {
         let name = SYMBOL.to_string_lossy();
         return Err(refused(format!(
             "no driver: it does not define {name} (culvert/driver.h)"
         )));
     }
-    table(symbol.cast())
+    let mut words = Words::of(mount)?;
+    let mounted = words.mounted(mount.read_only());
+    // SAFETY: what the library has by that name takes a mount, which lives as long as the call.
+    let found = unsafe {
+        let choose = std::mem::transmute::<*mut c_void, Choice>(choice);
+        choose(&raw const mounted)
+    };
+    if found.is_null() {
+        let why = words.said();
+        let why = why.unwrap_or_else(|| "it has no functions for this mount".into());
+        return Err(Error::because(Errno::EINVAL, why));
+    }
+    table(found)
 }
 
 /// The library at `path`, loaded. To `superuser` it must be closed to all others.

@@ -154,6 +154,56 @@ impl Drop for Open {
     }
 }
 
+/// The words of a mount, as C has them, and room for a reason.
+pub struct Words {
+    source: CString,
+    target: CString,
+    _options: Vec<CString>,
+    pointers: Vec<*const c_char>,
+    reason: [c_char; REASON],
+}
+
+impl Words {
+    /// Those of `mount`.
+    ///
+    /// # Errors
+    /// `EINVAL`: one has a NUL.
+    pub fn of(mount: &Mount) -> Result<Self> {
+        let options = mount.options.iter();
+        let options = options.filter(|(name, _)| !matches!(name.as_str(), "ro" | "rw"));
+        let options = options.map(|(name, value)| match value.is_empty() {
+            true => string(name.as_bytes()),
+            false => string(&[name.as_bytes(), b"=", value].concat()),
+        });
+        let options = options.collect::<Result<Vec<_>>>()?;
+        Ok(Self {
+            source: string(&mount.source)?,
+            target: string(&mount.target)?,
+            pointers: options.iter().map(|option| option.as_ptr()).collect(),
+            _options: options,
+            reason: [0; REASON],
+        })
+    }
+
+    /// The structure, valid as long as `self` stays where it is.
+    pub fn mounted(&mut self, read_only: bool) -> Mounted {
+        Mounted {
+            source: self.source.as_ptr(),
+            target: self.target.as_ptr(),
+            options: self.pointers.as_ptr(),
+            option_count: self.pointers.len(),
+            read_only: c_int::from(read_only),
+            reason: self.reason.as_mut_ptr(),
+            reason_size: self.reason.len(),
+        }
+    }
+
+    /// What the library has said.
+    pub fn said(&self) -> Option<String> {
+        said(&self.reason)
+    }
+}
+
 impl Library {
     /// The file system that `driver` makes of `mount`.
     ///
@@ -176,33 +226,15 @@ impl Library {
             one_at_a_time: (driver.flags & abi::ONE_AT_A_TIME != 0).then(|| Mutex::new(())),
             begun: false,
         };
-        let source = string(&mount.source)?;
-        let target = string(&mount.target)?;
-        let options = mount.options.iter();
-        let options = options.filter(|(name, _)| !matches!(name.as_str(), "ro" | "rw"));
-        let options = options.map(|(name, value)| match value.is_empty() {
-            true => string(name.as_bytes()),
-            false => string(&[name.as_bytes(), b"=", value].concat()),
-        });
-        let options = options.collect::<Result<Vec<_>>>()?;
-        let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
-        let mut reason: [c_char; REASON] = [0; REASON];
-        let mounted = Mounted {
-            source: source.as_ptr(),
-            target: target.as_ptr(),
-            options: pointers.as_ptr(),
-            option_count: pointers.len(),
-            read_only: c_int::from(inner.read_only),
-            reason: reason.as_mut_ptr(),
-            reason_size: reason.len(),
-        };
+        let mut words = Words::of(mount)?;
+        let mounted = words.mounted(inner.read_only);
         if let Some(init) = driver.init {
             let mut state = core::ptr::null_mut();
             let _held = Holding::new();
             // SAFETY: both live as long as the call.
             let result = unsafe { init(&raw const mounted, &raw mut state) };
             checked("init", result).map_err(|error| {
-                said(&reason).map_or(error, |words| Error::because(Errno::new(result), words))
+                words.said().map_or(error, |words| Error::because(Errno::new(result), words))
             })?;
             inner.state = state;
         }

@@ -10,7 +10,7 @@ mod elf;
 mod placed;
 mod provided;
 
-pub use driver::Library;
+pub use driver::{Library, Words};
 pub use placed::table;
 
 use crate::archive::host::{create_new, open_read};

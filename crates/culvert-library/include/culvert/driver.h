@@ -5,10 +5,11 @@
  *
  *     cc -shared -fPIC -o libmine.so mine.c
  *
- * The library defines one symbol, culvert_driver. It runs in a process of its own, a host, which all
- * programs of the run ask; or in each program itself, where it says CULVERT_STATELESS and needs no
- * libc (culvert/freestanding.h), which is faster. All functions are optional; what is missing is refused as a file system
- * refuses that has no such thing (EROFS, ENOSYS, EPERM or EOPNOTSUPP).
+ * The library defines one symbol, culvert_driver or culvert_driver_for. It runs in a process of its
+ * own, a host, which all programs of the run ask; or in each program itself, where it says
+ * CULVERT_STATELESS and needs no libc (culvert/freestanding.h), which is faster. All functions are
+ * optional; what is missing is refused as a file system refuses that has no such thing (EROFS, ENOSYS,
+ * EPERM or EOPNOTSUPP).
  *
  * Results. Each function returns 0, or an errno, which is positive and below 512.
  * Paths are relative to the mount, without a slash at either end; "" is the root. Strings and buffers
@@ -86,7 +87,7 @@ struct culvert_mount {
     size_t option_count;
     /* Nothing may be changed. */
     int read_only;
-    /* Where init may say in words why it fails. */
+    /* Where init and culvert_driver_for may say in words why they fail. */
     char *reason;
     size_t reason_size;
 };
@@ -207,6 +208,10 @@ struct culvert_driver {
 
 /* What the library defines. */
 extern const struct culvert_driver culvert_driver;
+
+/* Or this, of a library in a host, where the functions depend on the mount: called once, before init.
+ * The table is read when it returns; NULL: there is none. */
+const struct culvert_driver *culvert_driver_for(const struct culvert_mount *mount);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@ mod arguments;
 mod backed;
 mod bad_directories;
 mod bad_input;
+mod bindings;
 mod boundary;
 mod browsers;
 mod changing;

@@ -163,7 +163,7 @@ fn memory_has_no_other_limit_of_links_than_tmpfs() {
 /// All operations but mappings, each of a byte at least: posix_fallocate of nothing is EINVAL,
 /// which fsx takes for a failure. fsx checks every byte that it reads, and the size after each
 /// operation.
-const FSX: &str = "
+pub const FSX: &str = "
 flen = 262144
 nomsyncafterwrite = true
 [opsize]

@@ -1,0 +1,366 @@
+"""From calls of libfuse's interface to methods of a FileSystem."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import errno
+import inspect
+import os
+import stat as modes
+import sys
+import threading
+import traceback
+from typing import Any, Callable, Dict, Mapping, Optional
+
+from . import _library
+from .filesystem import FileSystem, Mount
+
+#: What may be as long as a path, or an attribute's value.
+ATTRIBUTE = 65536
+#: Flags of a descriptor's: the caller keeps them.
+NOT_OURS = os.O_EXCL | os.O_NOCTTY
+#: The inode of a name whose inode is not told.
+UNKNOWN = 0xFFFFFFFF
+UTIME_NOW, UTIME_OMIT = (1 << 30) - 1, (1 << 30) - 2
+
+_loaded: Optional[ctypes.CDLL] = None
+
+
+def context() -> _library.Context:
+    """Who asks, for the length of a call."""
+    assert _loaded is not None, "no call is being served"
+    return _loaded.context().contents
+
+
+class _Loop:
+    """One event loop in a thread of its own, for methods that are `async`."""
+
+    def __init__(self) -> None:
+        self.loop: Optional[asyncio.AbstractEventLoop] = None
+        self.lock = threading.Lock()
+
+    def wait(self, coroutine: Any) -> Any:
+        with self.lock:
+            if self.loop is None:
+                self.loop = asyncio.new_event_loop()
+                threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+
+
+class Host:
+    """The functions of struct fuse_operations for one file system."""
+
+    def __init__(self, system: FileSystem, mount: Mount) -> None:
+        self.system, self.mount = system, mount
+        self.loop = _Loop()
+        self.files: Dict[int, Any] = {}
+        self.next = 1
+        self.free: list = []
+        self.lock = threading.Lock()
+        self.failure: Optional[BaseException] = None
+        self.operations = _library.Operations()
+        self.keep = []
+        has = self.has
+        if has("preadv"):
+            self.read_into = self.method("preadv")
+        elif has("pread"):
+            pread = self.method("pread")
+
+            def read_into(file: Any, buffer: memoryview, offset: int) -> int:
+                data = pread(file, len(buffer), offset)
+                buffer[:len(data)] = data
+                return len(data)
+            self.read_into = read_into
+        else:
+            self.read_into = None
+        names = {
+            "getattr": True, "init": True, "destroy": True, "open": True, "release": True,
+            "readdir": has("listdir"), "read": self.read_into is not None, "write": has("pwrite"),
+            "create": has("open") and has("pwrite"), "statfs": has("statvfs"),
+            "utimens": has("utime"), "truncate": has("truncate") or has("ftruncate"),
+        }
+        for name, kind in _library.OPERATIONS:
+            if kind is None or not names.get(name, has(name)):
+                continue
+            function = kind(self.guarded(name, getattr(self, name)))
+            self.keep.append(function)
+            setattr(self.operations, name, function)
+
+    def has(self, name: str) -> bool:
+        return callable(getattr(self.system, name, None))
+
+    def method(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.system, name)
+        if not inspect.iscoroutinefunction(method):
+            return method
+        wait = self.loop.wait
+        return lambda *arguments, **words: wait(method(*arguments, **words))
+
+    def guarded(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function`, whose exceptions are numbers: none may reach C."""
+        if name in ("init", "destroy"):
+            return function
+
+        def call(*arguments: Any) -> int:
+            try:
+                return function(*arguments) or 0
+            except OSError as error:
+                return -(error.errno or errno.EIO)
+            except NotImplementedError:
+                return -errno.ENOSYS
+            except MemoryError:
+                return -errno.ENOMEM
+            except BaseException:
+                traceback.print_exc()
+                return -errno.EIO
+        return call
+
+    @staticmethod
+    def path(path: bytes) -> str:
+        return os.fsdecode(path)[1:]
+
+    # Open files, by number.
+
+    def add(self, file: Any) -> int:
+        with self.lock:
+            if self.free:
+                number = self.free.pop()
+            else:
+                number = self.next
+                self.next += 1
+            self.files[number] = file
+        return number
+
+    # The functions.
+
+    def init(self, _connection: int, config: Any) -> Optional[int]:
+        config = config.contents
+        config.use_ino = int(self.system.inodes)
+        config.nullpath_ok = 0
+        config.entry_timeout = config.attr_timeout = self.system.timeout
+        config.negative_timeout = self.system.negative_timeout
+        # What is open and has lost its name is kept under a hidden one.
+        return None
+
+    def destroy(self, _data: Any) -> None:
+        try:
+            self.method("destroy")()
+        except BaseException:
+            traceback.print_exc()
+
+    def getattr(self, path: Optional[bytes], found: Any, info: Any) -> None:
+        if info and self.has("fstat"):
+            attributes = self.method("fstat")(self.files[info.contents.fh])
+        elif path is None:
+            raise OSError(errno.ENOENT, "a file without a name")
+        else:
+            attributes = self.method("stat")(self.path(path))
+        fill(found.contents, attributes)
+
+    def readlink(self, path: bytes, buffer: int, size: int) -> None:
+        target = os.fsencode(self.method("readlink")(self.path(path)))[:size - 1]
+        ctypes.memmove(buffer, target + b"\0", len(target) + 1)
+
+    def mknod(self, path: bytes, mode: int, device: int) -> None:
+        self.method("mknod")(self.path(path), mode, device)
+
+    def mkdir(self, path: bytes, mode: int) -> None:
+        self.method("mkdir")(self.path(path), mode)
+
+    def unlink(self, path: bytes) -> None:
+        self.method("unlink")(self.path(path))
+
+    def rmdir(self, path: bytes) -> None:
+        self.method("rmdir")(self.path(path))
+
+    def symlink(self, target: bytes, path: bytes) -> None:
+        self.method("symlink")(os.fsdecode(target), self.path(path))
+
+    def rename(self, source: bytes, target: bytes, flags: int) -> None:
+        self.method("rename")(self.path(source), self.path(target), flags)
+
+    def link(self, path: bytes, name: bytes) -> None:
+        self.method("link")(self.path(path), self.path(name))
+
+    def chmod(self, path: bytes, mode: int, _info: Any) -> None:
+        self.method("chmod")(self.path(path), modes.S_IMODE(mode))
+
+    def chown(self, path: bytes, uid: int, gid: int, _info: Any) -> None:
+        signed = [-1 if one == 0xFFFFFFFF else one for one in (uid, gid)]
+        self.method("chown")(self.path(path), *signed)
+
+    def truncate(self, path: Optional[bytes], size: int, info: Any) -> None:
+        if info and self.has("ftruncate"):
+            self.method("ftruncate")(self.files[info.contents.fh], size)
+        elif path is not None and self.has("truncate"):
+            self.method("truncate")(self.path(path), size)
+        else:
+            raise OSError(errno.ENOSYS, "truncate")
+
+    def opened(self, info: Any, file: Any) -> None:
+        info = info.contents
+        info.fh = self.add(file)
+        if self.system.direct_io:
+            info.bits |= _library.FileInfo.DIRECT_IO
+        if self.system.keep_cache:
+            info.bits |= _library.FileInfo.KEEP_CACHE
+
+    def open(self, path: bytes, info: Any) -> None:
+        name = self.path(path)
+        flags = info.contents.flags & ~NOT_OURS
+        self.opened(info, self.method("open")(name, flags) if self.has("open") else name)
+
+    def create(self, path: bytes, mode: int, info: Any) -> None:
+        flags = info.contents.flags | os.O_CREAT
+        self.opened(info, self.method("open")(self.path(path), flags, modes.S_IMODE(mode)))
+
+    def read(self, _path: bytes, buffer: int, size: int, offset: int, info: Any) -> int:
+        room = memoryview((ctypes.c_char * size).from_address(buffer)).cast("B")
+        return self.read_into(self.files[info.contents.fh], room, offset)
+
+    def write(self, _path: bytes, buffer: int, size: int, offset: int, info: Any) -> int:
+        data = memoryview((ctypes.c_char * size).from_address(buffer)).cast("B").toreadonly()
+        return self.method("pwrite")(self.files[info.contents.fh], data, offset)
+
+    def statfs(self, _path: bytes, found: Any) -> None:
+        answer, found = self.method("statvfs")(), found.contents
+        get = answer.get if isinstance(answer, Mapping) else lambda name: getattr(answer, name, None)
+        for name in ("bsize", "frsize", "blocks", "bfree", "bavail", "files", "ffree", "favail",
+                     "namemax"):
+            setattr(found, name, get("f_" + name) or 0)
+        found.bsize = found.bsize or 4096
+        found.frsize = found.frsize or found.bsize
+        found.namemax = found.namemax or 255
+
+    def flush(self, _path: bytes, info: Any) -> None:
+        self.method("flush")(self.files[info.contents.fh])
+
+    def release(self, _path: bytes, info: Any) -> None:
+        number = info.contents.fh
+        with self.lock:
+            file = self.files.pop(number)
+            self.free.append(number)
+        if self.has("close"):
+            self.method("close")(file)
+
+    def fsync(self, _path: bytes, data_only: int, info: Any) -> None:
+        self.method("fsync")(self.files[info.contents.fh], bool(data_only))
+
+    def setxattr(self, path: bytes, name: bytes, value: int, size: int, flags: int) -> None:
+        self.method("setxattr")(self.path(path), os.fsdecode(name), ctypes.string_at(value, size),
+                                flags)
+
+    def getxattr(self, path: bytes, name: bytes, value: int, size: int) -> int:
+        return put(self.method("getxattr")(self.path(path), os.fsdecode(name)), value, size)
+
+    def listxattr(self, path: bytes, names: int, size: int) -> int:
+        found = self.method("listxattr")(self.path(path))
+        return put(b"".join(os.fsencode(name) + b"\0" for name in found), names, size)
+
+    def removexattr(self, path: bytes, name: bytes) -> None:
+        self.method("removexattr")(self.path(path), os.fsdecode(name))
+
+    def readdir(self, path: bytes, buffer: int, fill_in: Any, _offset: int, _info: Any,
+                _flags: int) -> None:
+        stat = _library.Stat()
+        for entry in self.method("listdir")(self.path(path)):
+            name, mode, inode = entry, 0, 0
+            if not isinstance(entry, (str, bytes)):
+                name, mode, inode = entry if len(entry) == 3 else (*entry, 0)
+            stat.mode, stat.ino = mode, inode or UNKNOWN
+            if fill_in(buffer, os.fsencode(name), ctypes.addressof(stat), 0, 0):
+                break
+
+    def access(self, path: bytes, mode: int) -> None:
+        self.method("access")(self.path(path), mode)
+
+    def utimens(self, path: bytes, times: Any, _info: Any) -> None:
+        name, found = self.path(path), list(times.contents)
+        now = None
+        pairs = [found[:2], found[2:]]
+        for index, (seconds, rest) in enumerate(pairs):
+            if rest == UTIME_NOW:
+                import time
+                now = now or time.time_ns()
+                pairs[index] = now
+            elif rest == UTIME_OMIT:
+                pairs[index] = None
+            else:
+                pairs[index] = seconds * 10**9 + rest
+        if None in pairs:
+            attributes = self.method("stat")(name)
+            old = [nanoseconds(attributes, "st_atime"), nanoseconds(attributes, "st_mtime")]
+            pairs = [was if one is None else one for one, was in zip(pairs, old)]
+        self.method("utime")(name, ns=tuple(pairs))
+
+    def fallocate(self, _path: bytes, mode: int, offset: int, size: int, info: Any) -> None:
+        self.method("fallocate")(self.files[info.contents.fh], mode, offset, size)
+
+    def lseek(self, _path: bytes, offset: int, whence: int, info: Any) -> int:
+        return self.method("lseek")(self.files[info.contents.fh], offset, whence)
+
+
+def put(data: bytes, where: int, size: int) -> int:
+    """An attribute's bytes, where there is room; their number where nobody wants them yet."""
+    if size:
+        if len(data) > size:
+            raise OSError(errno.ERANGE, "the buffer is too small")
+        ctypes.memmove(where, bytes(data), len(data))
+    return len(data)
+
+
+def _get(attributes: Any, name: str) -> Any:
+    if isinstance(attributes, Mapping):
+        return attributes.get(name)
+    return getattr(attributes, name, None)
+
+
+def nanoseconds(attributes: Any, name: str) -> int:
+    """The time `name` of attributes."""
+    exact = _get(attributes, name + "_ns")
+    if exact is not None:
+        return int(exact)
+    return int((_get(attributes, name) or 0) * 10**9)
+
+
+def fill(found: _library.Stat, attributes: Any) -> None:
+    """struct stat, of an os.stat_result or what has its names."""
+    for name in ("ino", "nlink", "mode", "uid", "gid", "rdev", "size", "blksize", "blocks"):
+        value = _get(attributes, "st_" + name)
+        if value:
+            setattr(found, name, value)
+    found.nlink = found.nlink or 1
+    if not found.blocks and found.size:
+        found.blocks = (found.size + 511) // 512
+    for name in ("atime", "mtime", "ctime"):
+        seconds, rest = divmod(nanoseconds(attributes, "st_" + name), 10**9)
+        setattr(found, name, seconds)
+        setattr(found, name + "_ns", rest)
+
+
+def serve(system: FileSystem, source: str, target: str, options: list,
+          one_at_a_time: bool = False) -> int:
+    """Serves `system` until the mount ends; the process's status."""
+    global _loaded
+    words = [option.partition("=") for option in options]
+    mount = Mount(source, target, {name: value for name, _, value in words})
+    library = _loaded = _library.load()
+    host = Host(system, mount)
+    start = host.method("init") if host.has("init") else None
+    if start:
+        start(mount)
+    passed = [option for option, word in zip(options, words) if word[0] in PASSED]
+    fsname = source.replace("\\", "\\\\").replace(",", "\\,")
+    arguments = [sys.argv[0] or "culvert", target, "-f", "-o", ",".join(
+        ["fsname=" + fsname, "subtype=python", *passed])]
+    if one_at_a_time:
+        arguments.append("-s")
+    array = (ctypes.c_char_p * (len(arguments) + 1))(*map(os.fsencode, arguments), None)
+    return library.culvert_fuse_main(len(arguments), array, ctypes.byref(host.operations),
+                                     ctypes.sizeof(host.operations), None, _library.VERSION)
+
+
+#: Options of the mount that are not the file system's.
+PASSED = frozenset(("allow_other", "default_permissions", "ro", "rw", "dev", "suid", "nodev", "nosuid",
+                    "noexec", "exec", "max_read", "auto_unmount"))

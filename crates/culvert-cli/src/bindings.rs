@@ -1,0 +1,115 @@
+//! Types that are languages. `java`: a library of `culvert/driver.h` that starts a virtual machine,
+//! whose methods are its functions. `python`: a program that serves by `libculvert_fuse.so`.
+
+use crate::{config, failure::Failure};
+use culvert::mount::{Options, Request};
+use std::{fs, os::unix::ffi::OsStrExt, path::Path};
+
+const ADVICE: &str = "install it by scripts/bindings";
+
+/// What becomes of `request` where its type is a language.
+pub fn resolved(mut request: Request) -> Result<Request, Failure> {
+    match request.driver.as_deref() {
+        Some("java") => {
+            let library = config::beside("libculvert_java.so", ADVICE)?;
+            let library = library.into_os_string().into_string();
+            let failed = |_| Failure::new("type java: the path of its library is not UTF-8");
+            request.driver = Some(library.map_err(failed)?);
+            Ok(request)
+        }
+        Some("python") => {
+            let program = config::beside("culvert_python.py", ADVICE)?;
+            let command = command(program.as_os_str().as_bytes(), &mut request.options)?;
+            if let Ok(source) = fs::canonicalize(Path::new(crate::failure::path(&request.source))) {
+                request.source = source.into_os_string().into_encoded_bytes();
+            }
+            request.options.push(("command".into(), command));
+            request.driver = Some("fuse".into());
+            Ok(request)
+        }
+        _ => Ok(request),
+    }
+}
+
+/// Options of a mount of type python that are the command's, not the file system's.
+fn is_own(name: &str) -> bool {
+    matches!(name, "name" | "restart" | "start-timeout" | "place" | "way")
+}
+
+/// The command of a server in Python; its options are taken out.
+fn command(program: &[u8], options: &mut Options) -> Result<Vec<u8>, Failure> {
+    let mut take = |wanted: &str| {
+        let place = options.iter().position(|(name, _)| name == wanted)?;
+        Some(options.remove(place).1)
+    };
+    let class = take("class").ok_or_else(|| {
+        Failure::new("type python needs a class").advice("give class=MODULE.CLASS or FILE.py:CLASS")
+    })?;
+    let python = take("python").unwrap_or_else(|| b"python3".to_vec());
+    let (own, passed) = std::mem::take(options)
+        .into_iter()
+        .partition(|(name, _)| is_own(name));
+    *options = own;
+    let mut words = Vec::new();
+    for (name, value) in passed {
+        let mut word = name.into_bytes();
+        if !value.is_empty() {
+            word.push(b'=');
+            word.extend(value);
+        }
+        words.push(escaped(&word));
+    }
+    let mut line = [quoted(&python), quoted(program), quoted(&class)].join(&b' ');
+    line.extend_from_slice(b" %s %m");
+    if !words.is_empty() {
+        line.extend_from_slice(b" -o ");
+        line.extend(quoted(&words.join(&b',')));
+    }
+    Ok(line)
+}
+
+/// `word` for a list: `\` keeps a comma.
+fn escaped(word: &[u8]) -> Vec<u8> {
+    let each = word.iter().flat_map(|&byte| match byte {
+        b',' | b'\\' => vec![b'\\', byte],
+        _ => vec![byte],
+    });
+    each.collect()
+}
+
+/// `word` for the shell, in a command where a percent sign is two.
+fn quoted(word: &[u8]) -> Vec<u8> {
+    let mut line = b"'".to_vec();
+    for &byte in word {
+        match byte {
+            b'\'' => line.extend_from_slice(b"'\\''"),
+            b'%' => line.extend_from_slice(b"%%"),
+            _ => line.push(byte),
+        }
+    }
+    line.push(b'\'');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_in_python_is_a_command() {
+        let option = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
+        let mut options = vec![
+            option("class", "it's.py:Of"),
+            option("restart", "3"),
+            option("path", "/a,b"),
+            option("rate", "5%"),
+            option("quick", ""),
+        ];
+        let line = command(b"/lib/p.py", &mut options).expect("a class");
+        let want = r"'python3' '/lib/p.py' 'it'\''s.py:Of' %s %m -o 'path=/a\,b,rate=5%%,quick'";
+        assert_eq!(String::from_utf8_lossy(&line), want);
+        assert_eq!(options, [option("restart", "3")]);
+        let error = command(b"/lib/p.py", &mut Vec::new()).expect_err("no class");
+        assert!(error.to_string().contains("class"), "{error}");
+    }
+}

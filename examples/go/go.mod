@@ -1,0 +1,3 @@
+module keyvalue
+
+go 1.21

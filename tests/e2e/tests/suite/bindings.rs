@@ -1,0 +1,278 @@
+//! File systems in Java, Python, C++ and Go: the same example in each, by docs/bindings.md.
+
+use crate::kernel_mount::{Mounted, culvert, shell};
+use crate::suites::FSX;
+use culvert_e2e::{Finished, suites::suite, world};
+use std::{fs, path::PathBuf, sync::OnceLock};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const JAVA: &str = "type=java,class=KeyValue,classpath=@base@/classes";
+
+/// The JDK by which `scripts/bindings` has built Java's part; none: there is none of release 22.
+fn jdk() -> Option<&'static PathBuf> {
+    static JDK: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let found = JDK.get_or_init(|| {
+        let bin = world().path("bin");
+        let done = shell(&format!("{ROOT}/scripts/bindings {} 2>&1", bin.display()));
+        assert_eq!(done.status, "exit 0", "{}", done.report());
+        let text = done.text();
+        let line = text.lines().find(|line| line.starts_with("Java: "));
+        let (_, jdk) = line?.rsplit_once(", by ")?;
+        Some(jdk.into())
+    });
+    if found.is_none() {
+        eprintln!("skipped: no JDK of release 22 or later is installed");
+    }
+    found.as_ref()
+}
+
+/// Directories for one test.
+struct Place {
+    base: PathBuf,
+}
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let base = world().claim("bindings", name);
+        for directory in ["source", "target", "classes"] {
+            fs::create_dir_all(base.join(directory)).expect("the base directory is ours");
+        }
+        Self { base }
+    }
+
+    fn build(&self, script: &str) {
+        let base = self.base.display();
+        let include = format!("{ROOT}/crates/culvert-library/include");
+        let done = shell(&format!(
+            "set -e; base={base} root={ROOT} include={include} bin={}; {script}",
+            world().path("bin").display()
+        ));
+        assert_eq!(done.status, "exit 0", "{}", done.report());
+    }
+
+    /// Compiles Java sources, which are below `root` or written before.
+    fn javac(&self, sources: &str) -> bool {
+        let Some(jdk) = jdk() else { return false };
+        let javac = jdk.join("bin/javac");
+        self.build(&format!(
+            "{} -Xlint:all -Werror -cp $bin/culvert.jar -d $base/classes {sources}",
+            javac.display()
+        ));
+        true
+    }
+
+    fn run(&self, mount: &str, script: &str) -> Finished {
+        let base = self.base.display().to_string();
+        let mount = mount.replace("@base@", &base);
+        let mount = format!("{mount},target={base}/target");
+        let script = format!("cd {base}/target; {script}");
+        culvert(&["run", "--mount", &mount, "--", "bash", "-c", &script])
+    }
+
+    #[track_caller]
+    fn prints(&self, mount: &str, script: &str, want: &str) {
+        let done = self.run(mount, script);
+        assert_eq!(done.text(), want, "{}", done.report());
+        assert_eq!(done.status, "exit 0", "{}", done.report());
+    }
+
+    #[track_caller]
+    fn refused(&self, mount: &str, want: &str) {
+        let done = self.run(mount, "echo ran");
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status, "exit 125", "{}", done.report());
+        assert!(told.contains(want), "no {want}: {told}");
+    }
+
+    /// What the store is to programs: names, data, attributes, threads, fsx.
+    #[track_caller]
+    fn is_a_store(&self, mount: &str) {
+        let script = "echo one > a; echo two >> a; cat a; mv a b; ls; stat -c '%s %a %F' b; chmod 640 b; \
+             stat -c %a b; touch -d @5 b; stat -c %Y b; setfattr -n user.k -v v b; \
+             getfattr --only-values -n user.k b; echo; getfattr -n user.none b 2>&1 | grep -c 'No such'; \
+             setfattr -x user.k b; getfattr -d b; exec 5< b; rm b; cat <&5; exec 5<&-; ls; \
+             head -c 300000 /dev/urandom > big; cp big copy; cmp big copy && echo same; \
+             truncate -s 5 copy; stat -c %s copy; (cat big; cat big) | wc -c; rm big copy; \
+             for i in $(seq 200); do : > f$i; done; ls | wc -l; rm f*; ls; cat none 2>&1 | grep -c 'No such'; \
+             printf x > $'not\\xffutf8'; ls -b; rm *";
+        let want = "one\ntwo\nb\n8 644 regular file\n640\n5\nv\n1\none\ntwo\nsame\n5\n600000\n200\n1\n\
+             not\\377utf8\n";
+        self.prints(mount, script, want);
+        let threads = "import threading, os\ndef one(i):\n for n in range(40):\n  p = f't{i}'\n  \
+             open(p, 'w').write(p * n); assert open(p).read() == p * n; os.unlink(p)\n\
+             ts = [threading.Thread(target=one, args=(i,)) for i in range(100)]\n\
+             [t.start() for t in ts]; [t.join() for t in ts]; print(os.listdir('.'))";
+        self.prints(mount, &format!("python3 -c \"{threads}\""), "[]\n");
+        // Stores have no fallocate(2) and no mappings of their own.
+        let configuration = FSX
+            .replace("_fallocate = 3", "_fallocate = 0")
+            .replace("hole = 3", "hole = 0")
+            .replace("flen = 262144", "flen = 90000");
+        fs::write(self.base.join("fsx.conf"), configuration).expect("ours");
+        let (fsx, base) = (suite("fsx"), self.base.display());
+        let script = format!(
+            "mkdir {base}/said; {} -f {base}/fsx.conf -N 1500 -S 7 -P {base}/said file > {base}/fsx.log 2>&1 \
+             || tail -n 30 {base}/fsx.log; rm -r {base}/said; tail -n 1 {base}/fsx.log",
+            fsx.display()
+        );
+        let done = self.run(mount, &script);
+        assert!(done.text().contains("A-OK"), "{}", done.report());
+    }
+}
+
+#[test]
+fn a_store_in_java() {
+    let place = Place::new("java");
+    if place.javac("$root/examples/java/KeyValue.java") {
+        place.is_a_store(JAVA);
+    }
+}
+
+#[test]
+fn a_store_in_python() {
+    let place = Place::new("python");
+    jdk();
+    place.is_a_store(&format!(
+        "type=python,class={ROOT}/examples/python/keyvalue.py:KeyValue"
+    ));
+}
+
+#[test]
+fn a_store_in_cpp() {
+    let place = Place::new("cpp");
+    place.build(
+        "c++ -std=c++17 -Wall -Wextra -Werror -D_GNU_SOURCE -O1 -shared -fPIC -I$include \
+         -o $base/kv.so $root/examples/cpp/keyvalue.cpp",
+    );
+    place.is_a_store("type=@base@/kv.so");
+}
+
+#[test]
+fn a_store_in_go() {
+    let place = Place::new("go");
+    place.build(
+        "cp -r $root/examples/go $base/go; cd $base/go; \
+         CGO_CFLAGS=\"-I$include\" go build -buildmode=c-shared -o $base/kv.so .",
+    );
+    place.is_a_store("type=@base@/kv.so");
+}
+
+#[test]
+fn javafuse_hooks_before_and_behind_system_calls() {
+    let place = Place::new("javafuse");
+    if !place.javac("$root/examples/java/Mirror.java") {
+        return;
+    }
+    fs::write(place.base.join("source/file"), "hello\n").expect("ours");
+    let configuration = "/*\n * Of the example.\n */\nCLASSNAME Mirror\nMETA_DATA_ONLY 1\nPRE_CALL 1 \n";
+    let classes = place.base.join("classes");
+    let text = format!("{configuration}CLASSPATH {}\n", classes.display());
+    fs::write(place.base.join("conf"), &text).expect("ours");
+    let mount = "type=java,config=@base@/conf,source=@base@/source";
+    let script = "cat file; echo more >> file; cat file; mkdir -p d/e; mv file d/e/f; ln d/e/f g; \
+         stat -c '%h %s' g; ln -s d/e/f soft; cat soft | wc -c; chmod 600 g; stat -c %a d/e/f; \
+         touch -d @7 g; stat -c %Y g; truncate -s 3 g; cat g; echo; setfattr -n user.a -v b g; \
+         getfattr --only-values -n user.a g; echo; fallocate -l 4096 g; stat -c %s g; \
+         echo x > secret; cat secret 2>&1 | grep -c denied; rm -r d soft g; ls; ls ../source";
+    let want = "hello\nhello\nmore\n2 11\n11\n600\n7\nhel\nb\n4096\n1\nsecret\nsecret\n";
+    place.prints(mount, script, want);
+    // Without system calls the method before the call is all there is.
+    let only_hooks = text.replace("META_DATA_ONLY", "SYS_CALL 0\nMETA_DATA_ONLY");
+    fs::write(place.base.join("conf"), only_hooks).expect("ours");
+    place.prints(mount, "mkdir never; ls ../source", "secret\n");
+    fs::write(place.base.join("conf"), "CLASSNAME Mirror\nPRECALL 1\n").expect("ours");
+    place.refused(mount, "no such setting: PRECALL 1");
+}
+
+#[test]
+fn exceptions_of_java_are_errors_of_the_call() {
+    let place = Place::new("exceptions");
+    let code = "import org.culvert.*;\n\
+        public class Bad extends FileSystem {\n\
+        @Override public void getattr(String path, Stat stat) throws Exception {\n\
+          switch (path) {\n\
+            case \"\" -> stat.mode = Stat.S_IFDIR | 0755;\n\
+            case \"deep\" -> getattr(path, stat);\n\
+            case \"gone\" -> throw new java.nio.file.NoSuchFileException(path);\n\
+            case \"mine\" -> throw new ErrnoException(ErrnoException.EACCES);\n\
+            default -> throw new IllegalStateException(path + \" hurts\");\n\
+          }\n\
+        }\n}\n";
+    fs::write(place.base.join("Bad.java"), code).expect("ours");
+    if !place.javac("$base/Bad.java") {
+        return;
+    }
+    let mount = "type=java,class=Bad,classpath=@base@/classes";
+    let script = "for name in deep gone mine other; do stat $name 2>&1 | sed 's/.*: //'; done; \
+         stat -c %F .";
+    let done = place.run(mount, script);
+    let want = "Input/output error\nNo such file or directory\nPermission denied\nInput/output error\n\
+         directory\n";
+    assert_eq!(done.text(), want, "{}", done.report());
+}
+
+#[test]
+fn what_java_and_python_lack_is_said_with_the_remedy() {
+    let place = Place::new("lacking");
+    fs::write(place.base.join("classes/module.py"), "class Other: pass\n").expect("ours");
+    let python = |rest: &str| format!("type=python{rest}");
+    jdk();
+    place.refused(&python(""), "needs a class");
+    place.refused(&python(",class=nowhere.Class"), "say with path=DIRECTORY");
+    place.refused(
+        &python(",class=module.Class,path=@base@/classes"),
+        "module has no Class",
+    );
+    place.refused(
+        &python(",class=module.Other,path=@base@/classes"),
+        "no culvert.FileSystem",
+    );
+    if jdk().is_some() {
+        place.refused("type=java", "no class; name one with class=");
+        place.refused("type=java,class=No", "class No is not to be found");
+        place.refused("type=java,class=java.lang.Object", "is no org.culvert.FileSystem");
+        place.refused("type=java,class=No,jdk=/usr", "jdk=/usr: there is no");
+        place.refused("type=java,class=No,jvm=-Xnothing", "does not start with jvm=-Xnothing");
+    }
+}
+
+#[test]
+fn a_store_in_java_and_one_in_python_behind_the_kernel() {
+    let mounted = Mounted::place("bindings");
+    let place = Place::new("kernel");
+    if !place.javac("$root/examples/java/KeyValue.java") {
+        return;
+    }
+    let (base, target) = (place.base.display(), mounted.target().display().to_string());
+    let kinds = [
+        ("java", format!("class=KeyValue,classpath={base}/classes")),
+        ("python", format!("class={ROOT}/examples/python/keyvalue.py:KeyValue")),
+    ];
+    for (kind, options) in kinds {
+        let done = culvert(&["mount", "-t", kind, "-o", &options, "none", &target]);
+        assert_eq!(done.status, "exit 0", "{}", done.report());
+        let done = shell(&format!(
+            "cd {target}; echo text > a; cat a; mv a b; ls; cd /; culvert umount {target} || umount {target}"
+        ));
+        assert_eq!(done.text(), "text\nb\n", "{kind}: {}", done.report());
+    }
+}
+
+#[test]
+fn a_program_for_mfusepy_runs_unchanged() {
+    let place = Place::new("mfusepy");
+    jdk();
+    let program = place.base.join("loopback.py");
+    fs::write(&program, include_str!("../../programs/mfusepy_loopback.py")).expect("ours");
+    fs::write(place.base.join("source/file"), "hello\n").expect("ours");
+    let bin = world().path("bin");
+    let mount = format!(
+        "type=fuse,command=env PYTHONPATH={0}/python CULVERT_FUSE_LIBRARY={0}/libculvert_fuse.so python3 -m culvert \
+         --as mfusepy {1} %s %m,source=@base@/source",
+        bin.display(),
+        program.display()
+    );
+    let script = "cat file; echo more > new; cat new; mkdir d; mv new d; ls d; ln -s file soft; readlink soft; \
+         chmod 600 file; stat -c %a file; rm -r d soft; ls";
+    place.prints(&mount, script, "hello\nmore\nnew\nfile\n600\nfile\n");
+}
