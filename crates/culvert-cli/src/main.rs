@@ -6,8 +6,8 @@
 #![cfg_attr(not(test), no_main)]
 
 mod arguments;
-mod bindings;
 mod base;
+mod bindings;
 mod completion;
 mod config;
 mod cover;

@@ -234,7 +234,9 @@ impl Library {
             // SAFETY: both live as long as the call.
             let result = unsafe { init(&raw const mounted, &raw mut state) };
             checked("init", result).map_err(|error| {
-                words.said().map_or(error, |words| Error::because(Errno::new(result), words))
+                words
+                    .said()
+                    .map_or(error, |words| Error::because(Errno::new(result), words))
             })?;
             inner.state = state;
         }

@@ -218,7 +218,8 @@ fn mount(text: &[u8]) -> Result<Request> {
 /// Whether mounts of type `driver` may have no source: it is named after the type then.
 fn needs_no_source(driver: &str) -> bool {
     matches!(driver, "memory" | "fuse" | "java" | "python")
-        || driver.starts_with("fuse.") || is_library(driver)
+        || driver.starts_with("fuse.")
+        || is_library(driver)
 }
 
 fn once<T>(slot: &mut Option<T>, what: &str, value: T) -> Result<()> {

@@ -164,7 +164,8 @@ fn javafuse_hooks_before_and_behind_system_calls() {
         return;
     }
     fs::write(place.base.join("source/file"), "hello\n").expect("ours");
-    let configuration = "/*\n * Of the example.\n */\nCLASSNAME Mirror\nMETA_DATA_ONLY 1\nPRE_CALL 1 \n";
+    let configuration =
+        "/*\n * Of the example.\n */\nCLASSNAME Mirror\nMETA_DATA_ONLY 1\nPRE_CALL 1 \n";
     let classes = place.base.join("classes");
     let text = format!("{configuration}CLASSPATH {}\n", classes.display());
     fs::write(place.base.join("conf"), &text).expect("ours");
@@ -230,9 +231,15 @@ fn what_java_and_python_lack_is_said_with_the_remedy() {
     if jdk().is_some() {
         place.refused("type=java", "no class; name one with class=");
         place.refused("type=java,class=No", "class No is not to be found");
-        place.refused("type=java,class=java.lang.Object", "is no org.culvert.FileSystem");
+        place.refused(
+            "type=java,class=java.lang.Object",
+            "is no org.culvert.FileSystem",
+        );
         place.refused("type=java,class=No,jdk=/usr", "jdk=/usr: there is no");
-        place.refused("type=java,class=No,jvm=-Xnothing", "does not start with jvm=-Xnothing");
+        place.refused(
+            "type=java,class=No,jvm=-Xnothing",
+            "does not start with jvm=-Xnothing",
+        );
     }
 }
 
@@ -246,7 +253,10 @@ fn a_store_in_java_and_one_in_python_behind_the_kernel() {
     let (base, target) = (place.base.display(), mounted.target().display().to_string());
     let kinds = [
         ("java", format!("class=KeyValue,classpath={base}/classes")),
-        ("python", format!("class={ROOT}/examples/python/keyvalue.py:KeyValue")),
+        (
+            "python",
+            format!("class={ROOT}/examples/python/keyvalue.py:KeyValue"),
+        ),
     ];
     for (kind, options) in kinds {
         let done = culvert(&["mount", "-t", kind, "-o", &options, "none", &target]);
