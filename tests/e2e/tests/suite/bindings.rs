@@ -286,3 +286,26 @@ fn a_program_for_mfusepy_runs_unchanged() {
          chmod 600 file; stat -c %a file; rm -r d soft; ls";
     place.prints(&mount, script, "hello\nmore\nnew\nfile\n600\nfile\n");
 }
+
+#[test]
+fn a_program_for_pyfuse3_runs_unchanged() {
+    let place = Place::new("pyfuse3");
+    jdk();
+    let base = place.base.display();
+    place.build(
+        "export BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes BORG_BASE_DIR=$base/borg; \
+         echo hello > $base/source/f; mkdir $base/source/d; seq 1000 > $base/source/d/g; \
+         borg init -e none $base/repo; cd $base; borg create repo::one source",
+    );
+    let bin = world().path("bin");
+    let mount = format!(
+        "type=fuse,command=env BORG_FUSE_IMPL=pyfuse3 BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes \
+         BORG_BASE_DIR={base}/borg CULVERT_FUSE_LIBRARY={0}/libculvert_fuse.so PYTHONPATH={0}/python /usr/bin/python3 \
+         -m culvert --as pyfuse3 /usr/bin/borg mount -f {base}/repo %m",
+        bin.display()
+    );
+    let script = "find . | sort; cat one/source/f; cmp one/source/d/g ../source/d/g && echo same; \
+         stat -c '%s %a' one/source/d/g; ls one/none 2>&1 | grep -c 'No such'";
+    let want = ".\n./one\n./one/source\n./one/source/d\n./one/source/d/g\n./one/source/f\nhello\nsame\n3893 644\n1\n";
+    place.prints(&mount, script, want);
+}
