@@ -1,6 +1,6 @@
 """python3 -m culvert CLASS SOURCE TARGET [-f] [-o OPTION,…]: serves a class of an author's.
 
-CLASS is MODULE.NAME, or FILE.py:NAME. Options: path=DIRECTORY adds to where modules are looked for
+Without -f it goes to the background once it is mounted. CLASS is MODULE.NAME, or FILE.py:NAME. Options: path=DIRECTORY adds to where modules are looked for
 (again for more); all others are the class's. With --as mfusepy or --as pyfuse3 the first word is a
 program that imports that module, which is Culvert's then, and the rest are its own words.
 """
@@ -100,7 +100,7 @@ def main(words: List[str]) -> int:
     system = kind()
     if not isinstance(system, FileSystem):
         fail(f"class={name}: it is no culvert.FileSystem")
-    return _host.serve(system, source, target, options)
+    return _host.serve(system, source, target, options, foreground="-f" in words)
 
 
 if __name__ == "__main__":

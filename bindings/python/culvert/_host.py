@@ -340,7 +340,7 @@ def fill(found: _library.Stat, attributes: Any) -> None:
 
 
 def serve(system: FileSystem, source: str, target: str, options: list,
-          one_at_a_time: bool = False) -> int:
+          one_at_a_time: bool = False, foreground: bool = True) -> int:
     """Serves `system` until the mount ends; the process's status."""
     global _loaded
     words = [option.partition("=") for option in options]
@@ -352,10 +352,12 @@ def serve(system: FileSystem, source: str, target: str, options: list,
         start(mount)
     passed = [option for option, word in zip(options, words) if word[0] in PASSED]
     fsname = source.replace("\\", "\\\\").replace(",", "\\,")
-    arguments = [sys.argv[0] or "culvert", target, "-f", "-o", ",".join(
+    arguments = [sys.argv[0] or "culvert", target, "-o", ",".join(
         ["fsname=" + fsname, "subtype=python", *passed])]
     if one_at_a_time:
         arguments.append("-s")
+    if foreground:
+        arguments.append("-f")
     array = (ctypes.c_char_p * (len(arguments) + 1))(*map(os.fsencode, arguments), None)
     return library.culvert_fuse_main(len(arguments), array, ctypes.byref(host.operations),
                                      ctypes.sizeof(host.operations), None, _library.VERSION)

@@ -7,8 +7,8 @@ use std::{fs, os::unix::ffi::OsStrExt, path::Path};
 
 const ADVICE: &str = "install it by scripts/bindings";
 
-/// What becomes of `request` where its type is a language.
-pub fn resolved(mut request: Request) -> Result<Request, Failure> {
+/// What becomes of `request` where its type is a language; a program stays in the `foreground`.
+pub fn resolved(mut request: Request, foreground: bool) -> Result<Request, Failure> {
     match request.driver.as_deref() {
         Some("java") => {
             let library = config::beside("libculvert_java.so", ADVICE)?;
@@ -19,7 +19,10 @@ pub fn resolved(mut request: Request) -> Result<Request, Failure> {
         }
         Some("python") => {
             let program = config::beside("culvert_python.py", ADVICE)?;
-            let command = command(program.as_os_str().as_bytes(), &mut request.options)?;
+            let mut command = command(program.as_os_str().as_bytes(), &mut request.options)?;
+            if foreground {
+                command.extend_from_slice(b" -f");
+            }
             if let Ok(source) = fs::canonicalize(Path::new(crate::failure::path(&request.source))) {
                 request.source = source.into_os_string().into_encoded_bytes();
             }

@@ -125,7 +125,7 @@ fn absolute(typed: &Path) -> Result<PathBuf, Failure> {
 /// The mount at `target` that `request` asks for, its sources canonical. Of several sources each is
 /// a branch, whose driver is found from what it is.
 pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
-    request = bindings::resolved(request)?;
+    request = bindings::resolved(request, true)?;
     if let Some(driver) = request.driver.clone()
         && let Some(served) = shared_object::served_type(&driver)
     {

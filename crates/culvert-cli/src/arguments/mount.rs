@@ -134,7 +134,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 .map_err(|error| Failure::new(error.to_string()))?
         }
     };
-    request = crate::bindings::resolved(request)?;
+    request = crate::bindings::resolved(request, foreground)?;
     if let Some(served) = request
         .driver
         .as_deref()
