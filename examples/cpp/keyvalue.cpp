@@ -82,10 +82,8 @@ public:
     std::unique_ptr<culvert::File> open(const std::string &path, int flags, mode_t mode) override {
         if (flags & O_CREAT) {
             std::lock_guard guard(lock);
-            auto [place, is_new] = values.try_emplace(path);
-            if (!is_new)
+            if (!values.try_emplace(path, std::make_shared<Value>(S_IFREG | mode)).second)
                 throw culvert::Errno(EEXIST);
-            place->second = std::make_shared<Value>(S_IFREG | mode);
             touch();
         }
         auto value = find(path);

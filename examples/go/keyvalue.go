@@ -18,6 +18,8 @@ import (
 )
 
 const (
+	// Of a value, bytes.
+	largest         = 1 << 32
 	renameNoreplace = 1
 	renameExchange  = 2
 	xattrCreate     = 1
@@ -133,16 +135,19 @@ func kv_getdirents(_ unsafe.Pointer, path *C.char, entries *C.struct_culvert_dir
 
 //export kv_open
 func kv_open(_ unsafe.Pointer, path *C.char, flags C.int, mode C.uint, file *unsafe.Pointer) C.int {
-	create := func() {
+	create := func() bool {
 		lock.Lock()
 		defer lock.Unlock()
-		if name := C.GoString(path); values[name] == nil {
+		name := C.GoString(path)
+		exists := values[name] != nil
+		if !exists {
 			values[name] = fresh(syscall.S_IFREG | uint32(mode))
 			root.changed()
 		}
+		return !exists
 	}
-	if flags&syscall.O_CREAT != 0 {
-		create()
+	if flags&syscall.O_CREAT != 0 && !create() {
+		return C.int(syscall.EEXIST)
 	}
 	return under(path, func(_ string, v *value) syscall.Errno {
 		if flags&syscall.O_TRUNC != 0 {
@@ -175,6 +180,9 @@ func kv_read(_, file unsafe.Pointer, buffer unsafe.Pointer, size C.size_t, offse
 
 //export kv_write
 func kv_write(_, file unsafe.Pointer, buffer unsafe.Pointer, size C.size_t, offset C.off_t, done *C.size_t) C.int {
+	if int64(offset)+int64(size) > largest {
+		return C.int(syscall.EFBIG)
+	}
 	return opened(file, func(v *value) {
 		if end := int64(offset) + int64(size); end > int64(len(v.bytes)) {
 			v.resize(end)
@@ -186,11 +194,17 @@ func kv_write(_, file unsafe.Pointer, buffer unsafe.Pointer, size C.size_t, offs
 
 //export kv_ftruncate
 func kv_ftruncate(_, file unsafe.Pointer, size C.off_t) C.int {
+	if size > largest {
+		return C.int(syscall.EFBIG)
+	}
 	return opened(file, func(v *value) { v.resize(int64(size)) })
 }
 
 //export kv_truncate
 func kv_truncate(_ unsafe.Pointer, path *C.char, size C.off_t) C.int {
+	if size > largest {
+		return C.int(syscall.EFBIG)
+	}
 	return under(path, func(_ string, v *value) syscall.Errno { v.resize(int64(size)); return 0 })
 }
 

@@ -8,10 +8,11 @@ program that imports that module, which is Culvert's then, and the rest are its 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
+import stat
 import sys
-from typing import Any, List, NoReturn
+import types
+from typing import Any, Callable, List, NoReturn, Optional
 
 from . import _host
 from .filesystem import FileSystem
@@ -41,12 +42,17 @@ def load(name: str) -> Any:
     """The class called `name`."""
     module, separator, kind = name.rpartition(":")
     if separator:
-        spec = importlib.util.spec_from_file_location(os.path.basename(module)[:-3], module)
-        if spec is None or spec.loader is None or not os.path.exists(module):
-            fail(f"class={name}: there is no file {module} that is a module")
-        loaded = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = loaded
-        spec.loader.exec_module(loaded)
+        # What was looked at is what is executed: no compiled file beside it is.
+        try:
+            with open(module, "rb") as file:
+                closed(os.fstat(file.fileno()), module)
+                code = compile(file.read(), module, "exec")
+        except (OSError, SyntaxError) as error:
+            fail(f"class={name}: {error}")
+        loaded = types.ModuleType(os.path.splitext(os.path.basename(module))[0])
+        loaded.__file__ = os.path.abspath(module)
+        sys.modules[loaded.__name__] = loaded
+        exec(code, loaded.__dict__)
     else:
         module, _, kind = name.rpartition(".")
         if not module:
@@ -61,12 +67,23 @@ def load(name: str) -> Any:
     return found
 
 
-def closed(place: str) -> None:
+def closed(found: os.stat_result, place: str) -> None:
     """Root executes only what nobody else may write."""
-    if os.geteuid() == 0 and os.path.exists(place):
+    if os.geteuid() == 0 and (found.st_uid != 0 or found.st_mode & 0o022):
+        fail(f"{place}: others than root may write it, and root executes no such code")
+
+
+def closed_directory(place: str) -> None:
+    """The same for a directory of modules, and those above; in a sticky one nobody renames others'
+    files. What is in it is not looked at."""
+    place = os.path.realpath(place)
+    while os.geteuid() == 0:
         found = os.stat(place)
-        if found.st_uid != 0 or found.st_mode & 0o022:
-            fail(f"{place}: others than root may write it, and root executes no such code")
+        if found.st_uid != 0 or found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+            fail(f"{place}: others than root may write it, and root executes no code from there")
+        if place == os.path.dirname(place):
+            return
+        place = os.path.dirname(place)
 
 
 def main(words: List[str]) -> int:
@@ -75,10 +92,12 @@ def main(words: List[str]) -> int:
             fail("--as wants mfusepy or pyfuse3, and a program")
         adapter = importlib.import_module("." + words[1], __package__)
         sys.modules[words[1]] = adapter
-        closed(words[2])
         import runpy
+        directory = os.path.dirname(os.path.realpath(words[2]))
+        closed(os.stat(words[2]), words[2])
+        closed_directory(directory)
         sys.argv = words[2:]
-        sys.path.insert(0, os.path.dirname(os.path.abspath(words[2])))
+        sys.path.insert(0, directory)
         runpy.run_path(words[2], run_name="__main__")
         return 0
     options, plain, rest = [], [], iter(words)
@@ -89,18 +108,23 @@ def main(words: List[str]) -> int:
             plain.append(word)
     if len(plain) != 3:
         fail("give CLASS SOURCE TARGET; see python3 -m pydoc culvert.__main__")
+    if "-f" in words:
+        return serve(plain, options)
+    return _host.in_background(lambda mounted: serve(plain, options, mounted))
+
+
+def serve(plain: List[str], options: List[str],
+          mounted: Optional[Callable[[], None]] = None) -> int:
+    """Serves the class, source and target that are `plain`."""
     name, source, target = plain
     for place in [option[5:] for option in options if option.startswith("path=")]:
-        closed(place)
+        closed_directory(place)
         sys.path.insert(0, os.path.abspath(place))
-    if name.rpartition(":")[0]:
-        closed(name.rpartition(":")[0])
     options = [option for option in options if not option.startswith("path=")]
-    kind = load(name)
-    system = kind()
+    system = load(name)()
     if not isinstance(system, FileSystem):
         fail(f"class={name}: it is no culvert.FileSystem")
-    return _host.serve(system, source, target, options, foreground="-f" in words)
+    return _host.serve(system, source, os.path.abspath(target), options, mounted=mounted)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import ctypes
 import errno
 import inspect
 import os
+import signal
 import stat as modes
 import sys
 import threading
@@ -45,7 +46,26 @@ class _Loop:
             if self.loop is None:
                 self.loop = asyncio.new_event_loop()
                 threading.Thread(target=self.loop.run_forever, daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+        return asyncio.run_coroutine_threadsafe(awaited(coroutine), self.loop).result()
+
+
+async def collected(names: Any) -> list:
+    """All that an asynchronous generator gives."""
+    return [one async for one in names]
+
+
+async def awaited(work: Any) -> Any:
+    """What `work` gives, which need not be a coroutine."""
+    return await work
+
+
+class Opened:
+    """An open file that is known by its path, as it is now."""
+
+    __slots__ = ("path", "handle")
+
+    def __init__(self, path: str, handle: Any = None) -> None:
+        self.path, self.handle = path, handle
 
 
 class Host:
@@ -58,7 +78,8 @@ class Host:
         self.next = 1
         self.free: list = []
         self.lock = threading.Lock()
-        self.failure: Optional[BaseException] = None
+        #: Called once the mount is there.
+        self.mounted: Optional[Callable[[], None]] = None
         self.operations = _library.Operations()
         self.keep = []
         has = self.has
@@ -92,10 +113,13 @@ class Host:
 
     def method(self, name: str) -> Callable[..., Any]:
         method = getattr(self.system, name)
-        if not inspect.iscoroutinefunction(method):
-            return method
-        wait = self.loop.wait
-        return lambda *arguments, **words: wait(method(*arguments, **words))
+
+        def call(*arguments: Any, **words: Any) -> Any:
+            found = method(*arguments, **words)
+            if inspect.isasyncgen(found):
+                found = collected(found)
+            return self.loop.wait(found) if inspect.isawaitable(found) else found
+        return call
 
     def guarded(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function`, whose exceptions are numbers: none may reach C."""
@@ -132,6 +156,13 @@ class Host:
             self.files[number] = file
         return number
 
+    def file(self, path: Optional[bytes], info: Any) -> Any:
+        """The open file, which knows its path of now if it is known by that."""
+        found = self.files[info.contents.fh]
+        if path is not None and isinstance(found, Opened):
+            found.path = self.path(path)
+        return found
+
     # The functions.
 
     def init(self, _connection: int, config: Any) -> Optional[int]:
@@ -140,7 +171,8 @@ class Host:
         config.nullpath_ok = 0
         config.entry_timeout = config.attr_timeout = self.system.timeout
         config.negative_timeout = self.system.negative_timeout
-        # What is open and has lost its name is kept under a hidden one.
+        if self.mounted:
+            self.mounted()
         return None
 
     def destroy(self, _data: Any) -> None:
@@ -151,7 +183,7 @@ class Host:
 
     def getattr(self, path: Optional[bytes], found: Any, info: Any) -> None:
         if info and self.has("fstat"):
-            attributes = self.method("fstat")(self.files[info.contents.fh])
+            attributes = self.method("fstat")(self.file(path, info))
         elif path is None:
             raise OSError(errno.ENOENT, "a file without a name")
         else:
@@ -192,7 +224,7 @@ class Host:
 
     def truncate(self, path: Optional[bytes], size: int, info: Any) -> None:
         if info and self.has("ftruncate"):
-            self.method("ftruncate")(self.files[info.contents.fh], size)
+            self.method("ftruncate")(self.file(path, info), size)
         elif path is not None and self.has("truncate"):
             self.method("truncate")(self.path(path), size)
         else:
@@ -209,19 +241,19 @@ class Host:
     def open(self, path: bytes, info: Any) -> None:
         name = self.path(path)
         flags = info.contents.flags & ~NOT_OURS
-        self.opened(info, self.method("open")(name, flags) if self.has("open") else name)
+        self.opened(info, self.method("open")(name, flags) if self.has("open") else Opened(name))
 
     def create(self, path: bytes, mode: int, info: Any) -> None:
         flags = info.contents.flags | os.O_CREAT
         self.opened(info, self.method("open")(self.path(path), flags, modes.S_IMODE(mode)))
 
-    def read(self, _path: bytes, buffer: int, size: int, offset: int, info: Any) -> int:
+    def read(self, path: bytes, buffer: int, size: int, offset: int, info: Any) -> int:
         room = memoryview((ctypes.c_char * size).from_address(buffer)).cast("B")
-        return self.read_into(self.files[info.contents.fh], room, offset)
+        return self.read_into(self.file(path, info), room, offset)
 
-    def write(self, _path: bytes, buffer: int, size: int, offset: int, info: Any) -> int:
+    def write(self, path: bytes, buffer: int, size: int, offset: int, info: Any) -> int:
         data = memoryview((ctypes.c_char * size).from_address(buffer)).cast("B").toreadonly()
-        return self.method("pwrite")(self.files[info.contents.fh], data, offset)
+        return self.method("pwrite")(self.file(path, info), data, offset)
 
     def statfs(self, _path: bytes, found: Any) -> None:
         answer, found = self.method("statvfs")(), found.contents
@@ -233,19 +265,20 @@ class Host:
         found.frsize = found.frsize or found.bsize
         found.namemax = found.namemax or 255
 
-    def flush(self, _path: bytes, info: Any) -> None:
-        self.method("flush")(self.files[info.contents.fh])
+    def flush(self, path: bytes, info: Any) -> None:
+        self.method("flush")(self.file(path, info))
 
-    def release(self, _path: bytes, info: Any) -> None:
+    def release(self, path: bytes, info: Any) -> None:
         number = info.contents.fh
+        self.file(path, info)
         with self.lock:
             file = self.files.pop(number)
             self.free.append(number)
         if self.has("close"):
             self.method("close")(file)
 
-    def fsync(self, _path: bytes, data_only: int, info: Any) -> None:
-        self.method("fsync")(self.files[info.contents.fh], bool(data_only))
+    def fsync(self, path: bytes, data_only: int, info: Any) -> None:
+        self.method("fsync")(self.file(path, info), bool(data_only))
 
     def setxattr(self, path: bytes, name: bytes, value: int, size: int, flags: int) -> None:
         self.method("setxattr")(self.path(path), os.fsdecode(name), ctypes.string_at(value, size),
@@ -294,11 +327,11 @@ class Host:
             pairs = [was if one is None else one for one, was in zip(pairs, old)]
         self.method("utime")(name, ns=tuple(pairs))
 
-    def fallocate(self, _path: bytes, mode: int, offset: int, size: int, info: Any) -> None:
-        self.method("fallocate")(self.files[info.contents.fh], mode, offset, size)
+    def fallocate(self, path: bytes, mode: int, offset: int, size: int, info: Any) -> None:
+        self.method("fallocate")(self.file(path, info), mode, offset, size)
 
-    def lseek(self, _path: bytes, offset: int, whence: int, info: Any) -> int:
-        return self.method("lseek")(self.files[info.contents.fh], offset, whence)
+    def lseek(self, path: bytes, offset: int, whence: int, info: Any) -> int:
+        return self.method("lseek")(self.file(path, info), offset, whence)
 
 
 def put(data: bytes, where: int, size: int) -> int:
@@ -340,27 +373,52 @@ def fill(found: _library.Stat, attributes: Any) -> None:
 
 
 def serve(system: FileSystem, source: str, target: str, options: list,
-          one_at_a_time: bool = False, foreground: bool = True) -> int:
+          one_at_a_time: bool = False, mounted: Optional[Callable[[], None]] = None) -> int:
     """Serves `system` until the mount ends; the process's status."""
     global _loaded
     words = [option.partition("=") for option in options]
     mount = Mount(source, target, {name: value for name, _, value in words})
     library = _loaded = _library.load()
     host = Host(system, mount)
-    start = host.method("init") if host.has("init") else None
-    if start:
-        start(mount)
+    host.mounted = mounted
+    if host.has("init"):
+        host.method("init")(mount)
     passed = [option for option, word in zip(options, words) if word[0] in PASSED]
     fsname = source.replace("\\", "\\\\").replace(",", "\\,")
-    arguments = [sys.argv[0] or "culvert", target, "-o", ",".join(
+    arguments = [sys.argv[0] or "culvert", target, "-f", "-o", ",".join(
         ["fsname=" + fsname, "subtype=python", *passed])]
     if one_at_a_time:
         arguments.append("-s")
-    if foreground:
-        arguments.append("-f")
     array = (ctypes.c_char_p * (len(arguments) + 1))(*map(os.fsencode, arguments), None)
+    # Python's own handler would never run while the main thread is in the library.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     return library.culvert_fuse_main(len(arguments), array, ctypes.byref(host.operations),
                                      ctypes.sizeof(host.operations), None, _library.VERSION)
+
+
+def in_background(work: Callable[[Callable[[], None]], int]) -> int:
+    """Does `work` in a child, before there is any thread; comes back with 0 when it has called what
+    it gets, or with the child's status."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writes)
+        if os.read(reads, 1):
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.close(reads)
+
+    def mounted() -> None:
+        os.setsid()
+        os.chdir("/")
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(null, number)
+        os.close(null)
+        os.write(writes, b"m")
+        os.close(writes)
+    return work(mounted)
 
 
 #: Options of the mount that are not the file system's.

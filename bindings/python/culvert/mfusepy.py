@@ -2,7 +2,8 @@
 
 There are Operations with mfusepy's methods (paths with a leading slash, attributes as mappings,
 file handles as numbers), FUSE, FuseOSError, LoggingMixIn and fuse_get_context. Not there: ioctl,
-poll, bmap, locks, raw_fi (an error), and modules of libfuse.
+poll, bmap, locks, raw_fi (an error), modules of libfuse, the background (FUSE stays in the
+foreground), and options that are not of mounts, such as direct_io or entry_timeout (an error).
 """
 
 from __future__ import annotations
@@ -158,8 +159,8 @@ class _System(FileSystem):
     def stat(self, path: str) -> Dict[str, Any]:
         return self.attributes(self.operations("getattr", "/" + path, None))
 
-    def fstat(self, file: Tuple[str, int]) -> Dict[str, Any]:
-        return self.attributes(self.operations("getattr", file[0], file[1]))
+    def fstat(self, file: _host.Opened) -> Dict[str, Any]:
+        return self.attributes(self.operations("getattr", "/" + file.path, file.handle))
 
     def listdir(self, path: str) -> Any:
         path = "/" + path
@@ -175,32 +176,31 @@ class _System(FileSystem):
         finally:
             self.operations("releasedir", path, handle)
 
-    def open(self, path: str, flags: int, mode: int = 0) -> Tuple[str, int]:
-        path = "/" + path
+    def open(self, path: str, flags: int, mode: int = 0) -> _host.Opened:
         if flags & os.O_CREAT:
-            return path, self.operations("create", path, mode)
-        return path, self.operations("open", path, flags) or 0
+            return _host.Opened(path, self.operations("create", "/" + path, mode))
+        return _host.Opened(path, self.operations("open", "/" + path, flags) or 0)
 
-    def close(self, file: Tuple[str, int]) -> None:
-        self.operations("release", *file)
+    def close(self, file: _host.Opened) -> None:
+        self.operations("release", "/" + file.path, file.handle)
 
-    def pread(self, file: Tuple[str, int], size: int, offset: int) -> bytes:
-        return self.operations("read", file[0], size, offset, file[1])
+    def pread(self, file: _host.Opened, size: int, offset: int) -> bytes:
+        return self.operations("read", "/" + file.path, size, offset, file.handle)
 
-    def pwrite(self, file: Tuple[str, int], data: memoryview, offset: int) -> int:
-        return self.operations("write", file[0], bytes(data), offset, file[1])
+    def pwrite(self, file: _host.Opened, data: memoryview, offset: int) -> int:
+        return self.operations("write", "/" + file.path, bytes(data), offset, file.handle)
 
-    def flush(self, file: Tuple[str, int]) -> None:
-        self.operations("flush", *file)
+    def flush(self, file: _host.Opened) -> None:
+        self.operations("flush", "/" + file.path, file.handle)
 
-    def fsync(self, file: Tuple[str, int], data_only: bool) -> None:
-        self.operations("fsync", file[0], int(data_only), file[1])
+    def fsync(self, file: _host.Opened, data_only: bool) -> None:
+        self.operations("fsync", "/" + file.path, int(data_only), file.handle)
 
     def truncate(self, path: str, size: int) -> None:
         self.operations("truncate", "/" + path, size)
 
-    def ftruncate(self, file: Tuple[str, int], size: int) -> None:
-        self.operations("truncate", file[0], size, file[1])
+    def ftruncate(self, file: _host.Opened, size: int) -> None:
+        self.operations("truncate", "/" + file.path, size, file.handle)
 
     def readlink(self, path: str) -> str:
         return self.operations("readlink", "/" + path)
@@ -278,6 +278,10 @@ class FUSE:
         options.pop("debug", None)
         nothreads = options.pop("nothreads", False)
         source = str(options.pop("fsname", type(operations).__name__))
+        unknown = {name for name, value in options.items() if value not in (False, None)}
+        unknown -= _host.PASSED
+        if unknown:
+            raise NotImplementedError("options that Culvert has not: " + ", ".join(sorted(unknown)))
         words = []
         for name, value in options.items():
             if value is True:

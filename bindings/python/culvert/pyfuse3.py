@@ -3,7 +3,7 @@
 There are Operations with its `async` methods by nodes, EntryAttributes and the other classes, init,
 main (trio, or asyncio by `pyfuse3.asyncio.enable`), close, terminate, readdir_reply, invalidate_inode,
 invalidate_entry and invalidate_entry_async. Not there: notify_store, getxattr, setxattr and syncfs as
-functions of the module, poll, ioctl.
+functions of the module, poll, ioctl, `deleted` of invalidate_entry, enable_writeback_cache, enable_acl.
 """
 
 from __future__ import annotations
@@ -228,18 +228,25 @@ class _Session:
 
     # From a call to a task.
 
-    def serve(self, req: int, coroutine: Any, answer: Callable[[Any], Any]) -> None:
+    def serve(self, req: int, work: Callable[[], Any], answer: Callable[[Any], Any]) -> None:
         async def task() -> None:
             try:
-                found = await coroutine
-                answer(found)
+                found = await work()
             except FUSEError as error:
                 self.reply_error(req, error.errno)
+                return
             except BaseException as error:
                 traceback.print_exc()
                 self.reply_error(req, errno.EIO)
                 if not isinstance(error, Exception):
                     raise
+                return
+            try:
+                answer(found)
+            except Exception:
+                # Of another kind than what is awaited: nothing has been answered.
+                traceback.print_exc()
+                self.reply_error(req, errno.EIO)
         assert self.start is not None
         self.start(task)
 
@@ -313,7 +320,8 @@ class _Session:
         self.operations.destroy()
 
     def on_lookup(self, req: int, parent: int, name: bytes) -> None:
-        work = self.operations.lookup(parent, name, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.lookup(parent, name, who)
         self.serve(req, work, self.answer_entry(req))
 
     def on_forget(self, req: int, inode: int, count: int) -> None:
@@ -323,12 +331,19 @@ class _Session:
         self.forget(req, [(one.ino, one.nlookup) for one in forgets[:count]])
 
     def forget(self, req: int, inodes: Any) -> None:
-        none = self.call("reply_none", None, c_void_p)
-        self.serve(req, self.operations.forget(inodes), lambda _: None)
-        none(req)
+        async def task() -> None:
+            try:
+                await self.operations.forget(inodes)
+            except Exception:
+                traceback.print_exc()
+        # It has no reply.
+        self.call("reply_none", None, c_void_p)(req)
+        assert self.start is not None
+        self.start(task)
 
     def on_getattr(self, req: int, inode: int, _info: Any) -> None:
-        work = self.operations.getattr(inode, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.getattr(inode, who)
         self.serve(req, work, self.answer_attributes(req))
 
     def on_setattr(self, req: int, inode: int, stat: Any, bits: int, info: Any) -> None:
@@ -340,50 +355,63 @@ class _Session:
             time_ns = getattr(stat, name) * 10**9 + getattr(stat, name + "_ns")
             setattr(wanted, f"st_{name}_ns", time.time_ns() if bits & now else time_ns)
         handle = info.contents.fh if info else None
-        work = self.operations.setattr(inode, wanted, SetattrFields(bits), handle, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.setattr(inode, wanted, SetattrFields(bits), handle, who)
         self.serve(req, work, self.answer_attributes(req))
 
     def on_readlink(self, req: int, inode: int) -> None:
         reply = self.reply("readlink", c_char_p)
-        work = self.operations.readlink(inode, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.readlink(inode, who)
         self.serve(req, work, lambda found: reply(req, found))
 
     def on_mknod(self, req: int, parent: int, name: bytes, mode: int, device: int) -> None:
-        work = self.operations.mknod(parent, name, mode, device, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.mknod(parent, name, mode, device, who)
         self.serve(req, work, self.answer_entry(req))
 
     def on_mkdir(self, req: int, parent: int, name: bytes, mode: int) -> None:
-        work = self.operations.mkdir(parent, name, mode | 0o40000, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.mkdir(parent, name, mode | 0o40000, who)
         self.serve(req, work, self.answer_entry(req))
 
     def on_unlink(self, req: int, parent: int, name: bytes) -> None:
-        work = self.operations.unlink(parent, name, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.unlink(parent, name, who)
         self.serve(req, work, self.nothing(req))
 
     def on_rmdir(self, req: int, parent: int, name: bytes) -> None:
-        work = self.operations.rmdir(parent, name, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.rmdir(parent, name, who)
         self.serve(req, work, self.nothing(req))
 
     def on_symlink(self, req: int, target: bytes, parent: int, name: bytes) -> None:
-        work = self.operations.symlink(parent, name, target, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.symlink(parent, name, target, who)
         self.serve(req, work, self.answer_entry(req))
 
     def on_rename(self, req: int, parent: int, name: bytes, to: int, new: bytes, flags: int) -> None:
-        work = self.operations.rename(parent, name, to, new, flags, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.rename(parent, name, to, new, flags, who)
         self.serve(req, work, self.nothing(req))
 
     def on_link(self, req: int, inode: int, parent: int, name: bytes) -> None:
-        work = self.operations.link(inode, parent, name, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.link(inode, parent, name, who)
         self.serve(req, work, self.answer_entry(req))
 
     def on_open(self, req: int, inode: int, info: Any) -> None:
         reply = self.reply("open", POINTER(_Info))
-        work = self.operations.open(inode, info.contents.flags, self.context(req))
+        who = self.context(req)
+        flags = info.contents.flags
+        work = lambda: self.operations.open(inode, flags, who)
         self.serve(req, work, lambda found: reply(req, ctypes.byref(self.info(found))))
 
     def on_create(self, req: int, parent: int, name: bytes, mode: int, info: Any) -> None:
         reply = self.reply("create", POINTER(_Entry), POINTER(_Info))
-        work = self.operations.create(parent, name, mode, info.contents.flags, self.context(req))
+        who = self.context(req)
+        flags = info.contents.flags
+        work = lambda: self.operations.create(parent, name, mode, flags, who)
 
         def answer(found: Any) -> None:
             file, attributes = found
@@ -392,22 +420,28 @@ class _Session:
         self.serve(req, work, answer)
 
     def on_read(self, req: int, _inode: int, size: int, offset: int, info: Any) -> None:
-        work = self.operations.read(info.contents.fh, offset, size)
+        handle = info.contents.fh
+        work = lambda: self.operations.read(handle, offset, size)
         self.serve(req, work, self.answer_bytes(req))
 
     def on_write(self, req: int, _inode: int, data: int, size: int, offset: int, info: Any) -> None:
         reply = self.reply("write", c_size_t)
-        work = self.operations.write(info.contents.fh, offset, ctypes.string_at(data, size))
+        handle = info.contents.fh
+        content = ctypes.string_at(data, size)
+        work = lambda: self.operations.write(handle, offset, content)
         self.serve(req, work, lambda count: reply(req, count))
 
     def on_flush(self, req: int, _inode: int, info: Any) -> None:
-        self.serve(req, self.operations.flush(info.contents.fh), self.nothing(req))
+        handle = info.contents.fh
+        self.serve(req, lambda: self.operations.flush(handle), self.nothing(req))
 
     def on_release(self, req: int, _inode: int, info: Any) -> None:
-        self.serve(req, self.operations.release(info.contents.fh), self.nothing(req))
+        handle = info.contents.fh
+        self.serve(req, lambda: self.operations.release(handle), self.nothing(req))
 
     def on_fsync(self, req: int, _inode: int, data_only: int, info: Any) -> None:
-        work = self.operations.fsync(info.contents.fh, bool(data_only))
+        handle = info.contents.fh
+        work = lambda: self.operations.fsync(handle, bool(data_only))
         self.serve(req, work, self.nothing(req))
 
     def on_opendir(self, req: int, inode: int, info: Any) -> None:
@@ -417,19 +451,23 @@ class _Session:
         def answer(handle: int) -> None:
             made.fh = handle
             reply(req, ctypes.byref(made))
-        self.serve(req, self.operations.opendir(inode, self.context(req)), answer)
+        who = self.context(req)
+        self.serve(req, lambda: self.operations.opendir(inode, who), answer)
 
     def on_readdirplus(self, req: int, _inode: int, size: int, offset: int, info: Any) -> None:
         token = ReaddirToken(req, size)
-        work = self.operations.readdir(info.contents.fh, offset, token)
+        handle = info.contents.fh
+        work = lambda: self.operations.readdir(handle, offset, token)
         answer = self.answer_bytes(req)
         self.serve(req, work, lambda _: answer(token.buffer.raw[:token.used]))
 
     def on_releasedir(self, req: int, _inode: int, info: Any) -> None:
-        self.serve(req, self.operations.releasedir(info.contents.fh), self.nothing(req))
+        handle = info.contents.fh
+        self.serve(req, lambda: self.operations.releasedir(handle), self.nothing(req))
 
     def on_fsyncdir(self, req: int, _inode: int, data_only: int, info: Any) -> None:
-        work = self.operations.fsyncdir(info.contents.fh, bool(data_only))
+        handle = info.contents.fh
+        work = lambda: self.operations.fsyncdir(handle, bool(data_only))
         self.serve(req, work, self.nothing(req))
 
     def on_statfs(self, req: int, _inode: int) -> None:
@@ -441,32 +479,39 @@ class _Session:
                          "namemax"):
                 setattr(system, name, getattr(found, "f_" + name))
             reply(req, ctypes.byref(system))
-        self.serve(req, self.operations.statfs(self.context(req)), answer)
+        who = self.context(req)
+        self.serve(req, lambda: self.operations.statfs(who), answer)
 
     def on_setxattr(self, req: int, inode: int, name: bytes, value: int, size: int,
                     _flags: int) -> None:
         data = ctypes.string_at(value, size)
-        work = self.operations.setxattr(inode, name, data, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.setxattr(inode, name, data, who)
         self.serve(req, work, self.nothing(req))
 
     def on_getxattr(self, req: int, inode: int, name: bytes, size: int) -> None:
-        work = self.operations.getxattr(inode, name, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.getxattr(inode, name, who)
         self.serve(req, work, self.answer_sized(req, size))
 
     def on_listxattr(self, req: int, inode: int, size: int) -> None:
         answer = self.answer_sized(req, size)
-        work = self.operations.listxattr(inode, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.listxattr(inode, who)
         self.serve(req, work, lambda names: answer(b"".join(name + b"\0" for name in names)))
 
     def on_removexattr(self, req: int, inode: int, name: bytes) -> None:
-        work = self.operations.removexattr(inode, name, self.context(req))
+        who = self.context(req)
+        work = lambda: self.operations.removexattr(inode, name, who)
         self.serve(req, work, self.nothing(req))
 
     def on_access(self, req: int, inode: int, mode: int) -> None:
+        who = self.context(req)
+
         async def allowed() -> None:
-            if not await self.operations.access(inode, mode, self.context(req)):
+            if not await self.operations.access(inode, mode, who):
                 raise FUSEError(errno.EACCES)
-        self.serve(req, allowed(), self.nothing(req))
+        self.serve(req, allowed, self.nothing(req))
 
 
 _session: Optional[_Session] = None
@@ -547,24 +592,36 @@ def close(unmount: bool = True) -> None:
     session.call("session_destroy", None, c_void_p)(session.session)
 
 
+def told(result: int) -> None:
+    """Raises what a notification has answered."""
+    if result < 0:
+        raise OSError(-result, os.strerror(-result))
+
+
 def invalidate_inode(inode: int, attr_only: bool = False) -> None:
     """Makes programs forget what they know of a node."""
     session = _current()
     notify = session.call("notify_inval_inode", c_int, c_void_p, c_uint64, c_int64, c_int64)
-    notify(session.session, inode, -1 if attr_only else 0, 0)
+    told(notify(session.session, inode, -1 if attr_only else 0, 0))
 
 
 def invalidate_entry(inode_p: int, name: bytes, deleted: int = 0) -> None:
     """Makes programs forget a name."""
     session = _current()
     notify = session.call("notify_inval_entry", c_int, c_void_p, c_uint64, c_char_p, c_size_t)
-    notify(session.session, inode_p, name, len(name))
+    told(notify(session.session, inode_p, name, len(name)))
 
 
 def invalidate_entry_async(inode_p: int, name: bytes, deleted: int = 0,
                            ignore_enoent: bool = False) -> None:
     """Makes programs forget a name, without waiting."""
-    threading.Thread(target=invalidate_entry, args=(inode_p, name), daemon=True).start()
+    def tell() -> None:
+        try:
+            invalidate_entry(inode_p, name, deleted)
+        except FileNotFoundError:
+            if not ignore_enoent:
+                traceback.print_exc()
+    threading.Thread(target=tell, daemon=True).start()
 
 
 def get_sup_groups(pid: int) -> set:

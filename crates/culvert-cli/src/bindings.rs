@@ -80,8 +80,13 @@ fn escaped(word: &[u8]) -> Vec<u8> {
     each.collect()
 }
 
-/// `word` for the shell, in a command where a percent sign is two.
+/// `word` for the shell, in a command where a percent sign is two. Plain ones stay as they are: the
+/// first names the program that is looked at.
 fn quoted(word: &[u8]) -> Vec<u8> {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./+-".contains(byte);
+    if !word.is_empty() && word.iter().all(plain) {
+        return word.to_vec();
+    }
     let mut line = b"'".to_vec();
     for &byte in word {
         match byte {
@@ -109,7 +114,7 @@ mod tests {
             option("quick", ""),
         ];
         let line = command(b"/lib/p.py", &mut options).expect("a class");
-        let want = r"'python3' '/lib/p.py' 'it'\''s.py:Of' %s %m -o 'path=/a\,b,rate=5%%,quick'";
+        let want = r"python3 /lib/p.py 'it'\''s.py:Of' %s %m -o 'path=/a\,b,rate=5%%,quick'";
         assert_eq!(String::from_utf8_lossy(&line), want);
         assert_eq!(options, [option("restart", "3")]);
         let error = command(b"/lib/p.py", &mut Vec::new()).expect_err("no class");

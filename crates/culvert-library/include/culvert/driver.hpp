@@ -3,8 +3,8 @@
  *     class Mine : public culvert::FileSystem { ... };
  *     CULVERT_FILE_SYSTEM(Mine)
  *
- * The class has a constructor that takes a culvert::Mount. A function that it does not override is
- * ENOSYS to programs (EROFS where it would change something). An exception is the call's error: an
+ * The class has a constructor that takes a culvert::Mount. A function that it does not override throws
+ * the error that stands in it. An exception is the call's error: an
  * Errno or a std::system_error its number, std::bad_alloc ENOMEM, any other EIO. Functions are called
  * by several threads.
  */
@@ -95,7 +95,7 @@ template <class Kind> struct Driver {
             step();
             return 0;
         } catch (const Errno &error) {
-            return error.number;
+            return error.number > 0 && error.number < 512 ? error.number : EIO;
         } catch (const std::system_error &error) {
             bool known = error.code().category() == std::generic_category() ||
                          error.code().category() == std::system_category();
@@ -122,7 +122,11 @@ template <class Kind> struct Driver {
     }
     static void finalize(void *state) { delete &of(state); }
     static int open(void *state, const char *path, int flags, mode_t mode, void **file) {
-        return answer([&] { *file = of(state).open(path, flags, mode).release(); });
+        return answer([&] {
+            *file = of(state).open(path, flags, mode).release();
+            if (!*file)
+                throw Errno(EIO);
+        });
     }
     static int close(void *, void *file) {
         return answer([&] { delete &open_file(file); });
@@ -279,7 +283,8 @@ template <class Kind> struct Driver {
 
 /* Exports class Kind, with flags of culvert/driver.h. */
 #define CULVERT_FILE_SYSTEM_WITH(Kind, flags) \
-    extern "C" const struct culvert_driver culvert_driver = ::culvert::Driver<Kind>::table(flags);
+    extern "C" __attribute__((visibility("default"))) const struct culvert_driver culvert_driver = \
+        ::culvert::Driver<Kind>::table(flags);
 #define CULVERT_FILE_SYSTEM(Kind) CULVERT_FILE_SYSTEM_WITH(Kind, 0)
 
 #endif

@@ -76,7 +76,8 @@ public abstract class FileSystem {
     }
 
     /**
-     * Opens a file. Where it is not overridden the other methods get the path as file.
+     * Opens a file. Where it is not overridden the other methods get the path as file, as it was then:
+     * for a tree in which nothing is renamed.
      *
      * @param path the file
      * @param flags of open(2); with O_CREAT the file does not exist yet

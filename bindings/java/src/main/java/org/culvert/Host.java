@@ -37,6 +37,8 @@ final class Host {
     /** Bytes of a {@code struct culvert_dirent}: inode, type, name. */
     private static final int DIRENT = 272;
     private static final int NAME_MAX = 255;
+    /** With more the caller does not ask again. */
+    private static final int MOST_NAMES = 1 << 22;
     /** Flags of the driver, by the questions that the file system answers. */
     private static final int IMMUTABLE = 1;
     private static final int KEEPS_UNLINKED = 2;
@@ -182,7 +184,10 @@ final class Host {
         return new URLClassLoader(places.toArray(URL[]::new), Host.class.getClassLoader());
     }
 
-    /** {@code place}, which root takes only where nobody else may write it. */
+    /**
+     * {@code place}, which root takes only where nobody else may write it, nor rename what is above
+     * it; in a sticky directory nobody renames others' files. What is in a directory is not looked at.
+     */
     private static Path closed(Path place) throws Exception {
         Path found;
         try {
@@ -190,15 +195,22 @@ final class Host {
         } catch (IOException error) {
             throw new Refused("classpath: " + place + " is not there");
         }
-        boolean isRoot = Integer.valueOf(0).equals(
-            java.nio.file.Files.getAttribute(Path.of("/proc/self"), "unix:uid"));
-        if (isRoot && (!Integer.valueOf(0).equals(
-            java.nio.file.Files.getAttribute(found, "unix:uid"))
-            || ((int) java.nio.file.Files.getAttribute(found, "unix:mode") & 022) != 0)) {
-            throw new Refused("classpath: others than root may write " + found
-                + ", and root executes no such code");
+        if (!owner(Path.of("/proc/self")).equals(0)) {
+            return found;
+        }
+        for (Path each = found; each != null; each = each.getParent()) {
+            int mode = (int) java.nio.file.Files.getAttribute(each, "unix:mode");
+            boolean isSticky = each != found && (mode & 01000) != 0;
+            if (!owner(each).equals(0) || (mode & 022) != 0 && !isSticky) {
+                throw new Refused("classpath: others than root may write " + each
+                    + ", and root executes no code from there");
+            }
         }
         return found;
+    }
+
+    private static Object owner(Path path) throws IOException {
+        return java.nio.file.Files.getAttribute(path, "unix:uid");
     }
 
     /** Whether the author has written method {@code name}. */
@@ -369,7 +381,9 @@ final class Host {
             }
             MEMORY.set(JAVA_LONG, count, (long) names.entries.size());
             if (names.entries.size() > capacity) {
-                left.set(names);
+                if (names.entries.size() <= MOST_NAMES) {
+                    left.set(names);
+                }
                 return;
             }
             long at = entries;

@@ -144,30 +144,53 @@ public final class Bridge extends FileSystem {
     public void readdir(String path, Directory names) throws Exception {
         Call call = new Call(path);
         call.flags = Native.O_DIRECTORY;
-        around("opendir", call, hooks::opendir_pre, own -> {
-            call.file = own.openat(root, call.path, call.flags, 0);
-            return call.file;
-        }, hooks::opendir_post);
+        List<Name> found = new ArrayList<>();
         try {
-            around("readdir", call, hooks::readdir_pre, own -> list(own, call.file, names),
+            around("opendir", call, hooks::opendir_pre, own -> {
+                call.file = own.openat(root, call.path, call.flags, 0);
+                return call.file;
+            }, hooks::opendir_post);
+            around("readdir", call, hooks::readdir_pre, own -> list(own, call.file, found),
                 hooks::readdir_post);
         } finally {
-            around("releasedir", call, hooks::releasedir_pre,
-                own -> call.file < 0 ? 0 : own.close(call.file), hooks::releasedir_post);
+            if (call.file >= 0) {
+                around("releasedir", call, hooks::releasedir_pre, own -> own.close(call.file),
+                    hooks::releasedir_post);
+            }
+        }
+        Native own = Native.own();
+        String prefix = call.path.isEmpty() ? "" : call.path + "/";
+        for (Name one : found) {
+            int type = one.type;
+            // Some file systems do not tell (readdir(3)).
+            if (type == 0 && own.fstatat(root, prefix + one.name) >= 0) {
+                Stat stat = new Stat();
+                Memory.read(stat, own.room);
+                type = stat.mode & Stat.S_IFMT;
+            }
+            if (type != 0) {
+                names.add(one.name, type, one.inode);
+            }
         }
     }
 
-    private static long list(Native own, int file, Directory names) {
-        while (true) {
+    private record Name(String name, int type, long inode) {
+    }
+
+    private static long list(Native own, int file, List<Name> names) {
+        while (file >= 0) {
             int length = own.getdents(file);
             if (length <= 0) {
                 return length;
             }
             for (int at = 0; at < length; at += own.length(at)) {
                 String name = Memory.text(own.room, at + 19);
-                names.add(name, own.type(at), own.room.get(ValueLayout.JAVA_LONG, at));
+                if (!name.equals(".") && !name.equals("..")) {
+                    names.add(new Name(name, own.type(at), own.room.get(ValueLayout.JAVA_LONG, at)));
+                }
             }
         }
+        return 0;
     }
 
     private record Open(int file, String path) {
@@ -186,13 +209,20 @@ public final class Bridge extends FileSystem {
         call.flags = flags & ~NOT_OURS;
         call.mode = mode;
         Step step = own -> call.file = own.openat(root, call.path, call.flags, call.mode);
-        if ((flags & O_CREAT) != 0) {
-            // The program judges modes: a file without permission to write is open for writing.
-            around("create", call, hooks::create_pre, step, hooks::create_post);
-        } else {
-            around("open", call, hooks::open_pre, step, hooks::open_post);
+        boolean done = false;
+        try {
+            if ((flags & O_CREAT) != 0) {
+                around("create", call, hooks::create_pre, step, hooks::create_post);
+            } else {
+                around("open", call, hooks::open_pre, step, hooks::open_post);
+            }
+            done = true;
+        } finally {
+            if (!done && call.file >= 0) {
+                Native.own().close(call.file);
+            }
         }
-        return new Open(call.file, path);
+        return new Open(call.file, call.path);
     }
 
     @Override

@@ -16,7 +16,7 @@ public final class Call {
     public String other;
     /** The name of an extended attribute. */
     public String name;
-    /** Permissions, or what access(2) asks. */
+    /** Permissions. */
     public int mode;
     /** Flags of open(2), renameat2(2), setxattr(2), fallocate(2); of fsync whether data only. */
     public int flags;

@@ -72,29 +72,6 @@ public interface JavaFS {
     }
 
     /**
-     * Before access.
-     *
-     * @param call its parameters
-     * @return 0 or a negative error
-     * @throws Exception is EIO
-     */
-    default int access_pre(Call call) throws Exception {
-        return 0;
-    }
-
-    /**
-     * Behind access.
-     *
-     * @param call its parameters
-     * @param result its result
-     * @return what the program gets
-     * @throws Exception is EIO
-     */
-    default int access_post(Call call, int result) throws Exception {
-        return result;
-    }
-
-    /**
      * Before readlink.
      *
      * @param call its parameters

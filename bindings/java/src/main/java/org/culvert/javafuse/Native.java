@@ -39,8 +39,6 @@ final class Native {
     private static final MethodHandle FSTATAT =
         of("fstatat", JAVA_INT, ADDRESS, ADDRESS, JAVA_INT);
     private static final MethodHandle FSTAT = of("fstat", JAVA_INT, ADDRESS);
-    private static final MethodHandle FACCESSAT =
-        of("faccessat", JAVA_INT, ADDRESS, JAVA_INT, JAVA_INT);
     private static final MethodHandle READLINKAT =
         size("readlinkat", JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
     private static final MethodHandle UNLINKAT = of("unlinkat", JAVA_INT, ADDRESS, JAVA_INT);
@@ -165,14 +163,6 @@ final class Native {
     int fstat(int file) {
         try {
             return (int) answer((int) FSTAT.invokeExact(state, file, room));
-        } catch (Throwable thrown) {
-            throw thrown instanceof ErrnoException error ? error : never(thrown);
-        }
-    }
-
-    int faccessat(int directory, String path, int mode) {
-        try {
-            return (int) answer((int) FACCESSAT.invokeExact(state, directory, path(path), mode, 0));
         } catch (Throwable thrown) {
             throw thrown instanceof ErrnoException error ? error : never(thrown);
         }
