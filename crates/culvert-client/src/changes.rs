@@ -263,26 +263,34 @@ impl Core {
         }
         // As the kernel, which looks both up before it compares; others may have moved them.
         let leads = |at: (u64, &[u8])| {
-            if from.0 == to.0 {
-                return None;
-            }
             let found = self.find(who, at.0, at.1).ok()?;
             self.forget(found.node.0, 1);
-            Some(found.node.0).filter(|_| found.kind == FileKind::Directory)
+            Some((found.node.0, found.kind == FileKind::Directory))
         };
-        if leads(from).is_some_and(|node| self.lies_in(who, to.0, node)) {
-            return Err(Errno::EINVAL.into());
+        let [moved, replaced] = [leads(from), leads(to)];
+        let is_above = |end: Option<(u64, bool)>, other: u64| {
+            let directory = end.filter(|&(_, is_directory)| is_directory && from.0 != to.0);
+            directory.is_some_and(|(node, _)| self.lies_in(who, other, node))
+        };
+        let errno = match (moved, replaced) {
+            (Some(_), Some(_)) if flags.no_replace() => Some(Errno::EEXIST),
+            _ if is_above(moved, to.0) => Some(Errno::EINVAL),
+            _ if is_above(replaced, from.0) => match flags.exchange() {
+                true => Some(Errno::EINVAL),
+                false => Some(Errno::ENOTEMPTY),
+            },
+            _ if flags.exchange() => None,
+            // `may_delete`: libfuse would hide a file that is open, and not see what it was.
+            (Some((_, true)), Some((_, false))) => Some(Errno::ENOTDIR),
+            (Some((_, false)), Some((_, true))) => Some(Errno::EISDIR),
+            _ => None,
+        };
+        if let Some(errno) = errno {
+            return Err(errno.into());
         }
-        if leads(to).is_some_and(|node| self.lies_in(who, from.0, node)) {
-            let exchange = flags.exchange();
-            return Err(if exchange {
-                Errno::EINVAL
-            } else {
-                Errno::ENOTEMPTY
-            }
-            .into());
+        if !flags.exchange() {
+            self.await_closed(self.node_of(to));
         }
-        self.await_closed(leads(to));
         let _changing = self.changing();
         let done = if flags.0 == 0 {
             let rename = RenameIn { newdir: to.0 };
