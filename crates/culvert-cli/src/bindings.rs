@@ -27,7 +27,7 @@ pub fn resolved(mut request: Request, foreground: bool) -> Result<Request, Failu
                 request.source = source.into_os_string().into_encoded_bytes();
             }
             request.options.push(("command".into(), command));
-            request.driver = Some("fuse".into());
+            request.driver = Some(culvert_drivers::fuse::NAME.into());
             Ok(request)
         }
         _ => Ok(request),
