@@ -41,7 +41,12 @@ fn what_is_installed_is_found() {
                    fuse_common.h fuse_log.h fuse_lowlevel.h fuse_opt.h";
     let headers = headers.split_whitespace();
     let headers = headers.map(|header| format!("include/culvert/{header}"));
-    let first = ["bin/culvert", "include/culvert/driver.h"].map(str::to_owned);
+    let first = [
+        "bin/culvert",
+        "include/culvert/driver.h",
+        "include/culvert/driver.hpp",
+    ]
+    .map(str::to_owned);
     let libraries = [
         "lib/culvert/culvert-full",
         "lib/culvert/libculvert.so",
