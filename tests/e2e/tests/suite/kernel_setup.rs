@@ -45,6 +45,7 @@ fn what_is_installed_is_found() {
         "bin/culvert",
         "include/culvert/driver.h",
         "include/culvert/driver.hpp",
+        "include/culvert/freestanding.h",
     ]
     .map(str::to_owned);
     let libraries = [
