@@ -3,13 +3,16 @@
 //! Its owner says that he does not wait. Who finds no free slot takes such a one that has its reply,
 //! and the owner asks anew. What a killed owner has left so is freed as his other slots are.
 
-use crate::area::{Session, State, Word};
+use crate::area::{SLOTS, Session, State, Word};
 use crate::channel::{Begun, Body, Caller};
-use crate::client::{Claim, Client};
+use crate::client::{Claim, Client, tell_spare};
 use crate::held::Held;
 use crate::identity::Identity;
 use core::sync::atomic::Ordering::*;
 use culvert_sys::Errno;
+
+/// In how many slots there may be such requests: the others are for those that somebody waits for.
+pub(crate) const MOST: usize = SLOTS / 4;
 
 impl<H: Held> Client<H> {
     /// [`crate::Channel::begin`].
@@ -28,7 +31,7 @@ impl<H: Held> Client<H> {
         if !own.judges() {
             return Err(Errno::EOPNOTSUPP);
         }
-        let claim = self.try_claim_free(own).ok_or(Errno::EAGAIN)?;
+        let claim = self.try_claim_free(own, MOST).ok_or(Errno::EAGAIN)?;
         self.area.secure(claim.index, body.len())?;
         self.area.payload(claim.index, body.len()).write(0, body);
         self.post(&claim, opcode, node, body.len(), caller.pid);
@@ -101,6 +104,7 @@ impl<H: Held> Client<H> {
         let (own, spare) = (claim.own.0, claim.own.spare().0);
         let owner = &claim.slot().owner;
         let _ = owner.compare_exchange(own, spare, SeqCst, Relaxed);
+        tell_spare(claim.area, claim.index);
         core::mem::forget(claim);
     }
 }

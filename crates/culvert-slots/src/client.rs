@@ -104,6 +104,15 @@ pub(crate) fn tell_free(header: &crate::area::Header) {
     }
 }
 
+/// Wakes one who waits for a slot if that at `index` has a reply that nobody waits for.
+pub(crate) fn tell_spare(area: &Area, index: usize) {
+    let slot = area.slot(index);
+    let is_done = || Word(slot.word.load(SeqCst)).state() == Some(State::Done);
+    if Identity(slot.owner.load(SeqCst)).is_spare() && is_done() {
+        tell_free(area.header());
+    }
+}
+
 impl<H: Held> Drop for Client<H> {
     fn drop(&mut self) {
         cut::forget(self.area.place().0);
@@ -218,11 +227,11 @@ impl<H: Held> Client<H> {
         );
     }
 
-    /// A free slot, if there is one.
-    pub(crate) fn try_claim_free(&self, own: Identity) -> Option<Claim<'_>> {
+    /// A free slot of the first `among`, if there is one.
+    pub(crate) fn try_claim_free(&self, own: Identity, among: usize) -> Option<Claim<'_>> {
         let first = self.first.load(Relaxed) as usize;
-        let claim = (0..SLOTS)
-            .map(|step| (first + step) % SLOTS)
+        let claim = (0..among)
+            .map(|step| (first + step) % among)
             .find_map(|index| self.claim_from(index, Identity::NOBODY, own))?;
         self.first.store(claim.index as u32, Relaxed);
         Some(claim)
@@ -230,7 +239,7 @@ impl<H: Held> Client<H> {
 
     /// A free slot, or one that has a reply that nobody waits for, if there is one.
     fn try_claim(&self, own: Identity) -> Option<Claim<'_>> {
-        self.try_claim_free(own).or_else(|| {
+        self.try_claim_free(own, SLOTS).or_else(|| {
             (0..SLOTS).find_map(|index| {
                 let slot = self.area.slot(index);
                 let owner = Identity(slot.owner.load(SeqCst));
@@ -242,7 +251,12 @@ impl<H: Held> Client<H> {
     }
 
     /// Slot `index`, if it is `owner`'s.
-    fn claim_from(&self, index: usize, owner: Identity, own: Identity) -> Option<Claim<'_>> {
+    pub(crate) fn claim_from(
+        &self,
+        index: usize,
+        owner: Identity,
+        own: Identity,
+    ) -> Option<Claim<'_>> {
         let slot = self.area.slot(index);
         if slot.owner.load(Relaxed) != owner.0 {
             return None;
@@ -250,7 +264,14 @@ impl<H: Held> Client<H> {
         let claimed = slot.owner.compare_exchange(owner.0, own.0, SeqCst, Relaxed);
         claimed.ok()?;
         at(Step::Owned);
-        let word = Word(slot.word.load(Relaxed)).next();
+        let seen = Word(slot.word.load(SeqCst));
+        // Who does not wait for it may have begun another request in it meanwhile.
+        if owner.is_spare() && seen.state() != Some(State::Done) {
+            let _ = slot.owner.compare_exchange(own.0, owner.0, SeqCst, Relaxed);
+            tell_spare(&self.area, index);
+            return None;
+        }
+        let word = seen.next();
         slot.word.store(word.0, Relaxed);
         at(Step::Claimed);
         Some(Claim {
@@ -495,14 +516,16 @@ impl<H: Held> Client<H> {
         }
     }
 
-    /// Returns when each RELEASE of a file of `node`, or of any, that nobody waits for has its reply,
-    /// whichever process has sent it; `EAGAIN` after a signal.
+    /// Returns when each RELEASE of a file of `node`, or of any, that nobody waits for, and that is
+    /// under way now, has its reply, whichever process has sent it; `EAGAIN` after a signal.
     fn await_releases(&self, node: Option<u64>) -> Result<(), Errno> {
         for index in 0..SLOTS {
             let slot = self.area.slot(index);
+            let mut first = None;
             while Identity(slot.owner.load(SeqCst)).is_orphan() {
                 let seen = Word(slot.word.load(SeqCst));
-                let waits = matches!(seen.state(), Some(State::Posted | State::Taken))
+                let waits = *first.get_or_insert(seen.count()) == seen.count()
+                    && matches!(seen.state(), Some(State::Posted | State::Taken))
                     && is_release(slot.opcode.load(Relaxed))
                     && node.is_none_or(|node| slot.node.load(Relaxed) == node);
                 if !waits {

@@ -2,7 +2,7 @@
 
 use crate::area::{ATTENDS, Area, LARGEST, SLOTS, Session, State, Word};
 use crate::channel::Payload;
-use crate::client::mark;
+use crate::client::{mark, tell_spare};
 use crate::identity::Identity;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert_sys::Errno;
@@ -179,6 +179,7 @@ impl Reply<'_> {
                     shared_wake(&slot.word);
                 }
                 server.area.free_orphan(index, word.count());
+                tell_spare(&server.area, index);
                 Ok(())
             }
             Err(_) => Err(Errno::ENOENT),

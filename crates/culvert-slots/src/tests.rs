@@ -380,6 +380,35 @@ fn a_reply_that_nobody_waits_for_makes_room_for_a_request() {
 }
 
 #[test]
+fn what_is_begun_leaves_room_and_is_taken_only_when_it_is_answered() {
+    let place = Place::new("most");
+    let ((server, _bell), client) = (place.server(), place.client());
+    let begin = || Channel::begin(&client, caller(), ECHO, 7, &[1]);
+    let all: Vec<Begun> = (0..crate::begun::MOST).map(|_| begin().unwrap()).collect();
+    assert_eq!(begin(), Err(Errno::EAGAIN));
+    // Who has seen a reply there that was taken since finds the next request.
+    let own = Identity(all[0].own);
+    let spare = own.spare();
+    let claim = |begun: &Begun| client.claim_from(begun.index as usize, spare, own);
+    assert!(all.iter().all(|begun| claim(begun).is_none()));
+    // Whoever waits for a slot hears of the reply, from him who comes second.
+    let header = server.area().header();
+    header.waiting.store(1, SeqCst);
+    while let Some(message) = server.take().unwrap() {
+        answer(&server, message, &AtomicU64::new(0));
+    }
+    let told = all.len() as u32;
+    assert_eq!(header.freed.load(SeqCst), told);
+    assert_eq!(ended(&client, all[0], true), Ok(std::vec![2]));
+    assert_eq!(header.freed.load(SeqCst), told + 1);
+    header.waiting.store(0, SeqCst);
+    drop(claim(&all[0]).unwrap());
+    assert_eq!(ended(&client, all[0], false), Err(Errno::ENOENT));
+    all.iter().for_each(|begun| client.abandon(*begun));
+    assert_eq!(free_slots(server.area()), SLOTS);
+}
+
+#[test]
 fn what_a_killed_process_has_begun_is_freed() {
     let place = Place::new("killed");
     let ((server, bell), client) = (place.server(), place.client());
