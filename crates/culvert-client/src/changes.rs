@@ -382,7 +382,7 @@ impl Core {
         words.remember_move(now, node, to);
         for (node, (dir, name)) in self.nodes.way_up(to.0) {
             // Who has moved that has said so.
-            if words.moved(node).is_none() {
+            if !words.is_moved(node) {
                 words.remember_move(now, node, (dir, &name));
             }
         }

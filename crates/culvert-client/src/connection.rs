@@ -27,7 +27,8 @@ pub struct Connection {
     pub settings: Settings,
     words: Words,
     clock: Clock,
-    /// RELEASE and RELEASEDIR for which there was no room: they go before the next request.
+    /// RELEASE, RELEASEDIR and FORGET for which there was no room, or before which a signal came: they
+    /// go before the next request.
     owed: Mutex<Vec<Owed>>,
     owes: AtomicBool,
 }
@@ -250,11 +251,17 @@ impl Connection {
             .call(who.sent, opcode, node, length, fill, take)?)
     }
 
-    /// Asks `operation`, whose answer nobody waits for.
+    /// Asks `operation`, which has no answer; later, where there is no room now or a signal came.
     pub fn send(&self, who: Who, node: u64, operation: &Operation<'_>) -> Result<()> {
         self.settle();
         let (opcode, bytes) = self.whole(operation)?;
-        Ok(self.channel.send(who.sent, opcode, node, &bytes)?)
+        match self.channel.send(who.sent, opcode, node, &bytes) {
+            Err(Errno::EAGAIN) => {
+                self.owe(who, node, opcode, bytes);
+                Ok(())
+            }
+            sent => Ok(sent?),
+        }
     }
 
     /// The number of `operation`'s request, and its body.
@@ -269,6 +276,16 @@ impl Connection {
         bytes.resize(body.length(), 0);
         body.copy_to(&mut bytes).ok_or(Errno::EIO)?;
         Ok((opcode, bytes))
+    }
+
+    fn owe(&self, who: Who, node: u64, opcode: u32, body: Vec<u8>) {
+        self.owed.lock().push(Owed {
+            who,
+            node,
+            opcode,
+            body,
+        });
+        self.owes.store(true, Relaxed);
     }
 
     /// Sends what is owed, as far as there is room.
@@ -288,7 +305,8 @@ impl Connection {
         self.owes.store(!all.is_empty(), Relaxed);
     }
 
-    /// This process is the child of a fork: its parent closes what it has opened.
+    /// This process is the child of a fork: its parent closes what it has opened, and gives back what
+    /// it has looked up.
     pub fn forked(&self) {
         self.owed.lock().clear();
         self.owes.store(false, Relaxed);
@@ -314,13 +332,7 @@ impl Connection {
                 if error.errno() == Errno::EAGAIN
                     && self.channel.send(sent, opcode, node, &body) == full =>
             {
-                self.owed.lock().push(Owed {
-                    who,
-                    node,
-                    opcode,
-                    body,
-                });
-                self.owes.store(true, Relaxed);
+                self.owe(who, node, opcode, body);
                 false
             }
             _ => true,

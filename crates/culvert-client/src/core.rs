@@ -112,8 +112,7 @@ impl Core {
         }
     }
 
-    /// Gives lookups back to the server. It may be gone, or there be no room: then they stay until
-    /// it ends.
+    /// Gives lookups back to the server, if it is there.
     pub fn give_back(&self, back: Back) {
         let owner = self.connection.owner();
         if self.connection.agreed.protocol.minor < BATCH_SINCE || back.len() == 1 {

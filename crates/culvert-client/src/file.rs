@@ -474,6 +474,8 @@ impl File for FuseFile {
     }
 
     fn save(&self) -> Result<Vec<u8>> {
+        // The next program may close it, and knows of no READ that the server has in hand.
+        self.abandon_sent();
         self.shared();
         let (Some(fh), Some(number)) = (self.handle.fh, self.number()) else {
             return Ok(Vec::new());

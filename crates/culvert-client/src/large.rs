@@ -58,7 +58,7 @@ impl FuseFile {
             if follows {
                 ground = match ground {
                     // What was read is given, whatever comes of this.
-                    None => self.ground(at, false).unwrap_or(None),
+                    None => self.ground(end, false).unwrap_or(None),
                     ground => ground,
                 };
                 if let Some(ground) = ground {
@@ -123,7 +123,13 @@ impl FuseFile {
             Ok(()) => {
                 let has_any = there > from;
                 match keeps {
-                    true if has_any => self.ahead.lock().sent = Some(sent),
+                    true if has_any => {
+                        // Another thread may have sent for something meanwhile.
+                        let other = self.ahead.lock().sent.replace(sent);
+                        if let Some(other) = other {
+                            channel.abandon(other.begun);
+                        }
+                    }
                     true => channel.abandon(sent.begun),
                     false => {}
                 }

@@ -230,11 +230,15 @@ impl<'a> Shared<'a> {
         is_name.then_some(Moved { when, dir, name })
     }
 
-    /// Remembers that, at `now`.
+    /// Whether anybody has said so, also by a name that is too long.
+    pub fn is_moved(self, node: u64) -> bool {
+        let is_it = |record: &[u64; MOVE]| record.get(2) == Some(&node);
+        self.record(MOVED, node_hash(node), is_it).is_some()
+    }
+
+    /// Remembers that, at `now`; of a name that is too long, that nothing is known any more.
     pub fn remember_move(self, now: u64, node: u64, (dir, name): (u64, &[u8])) {
-        if name.len() > LONGEST_NAME {
-            return;
-        }
+        let name: &[u8] = if name.len() > LONGEST_NAME { b"" } else { name };
         let mut record = [0; MOVE];
         let (head, text) = record.split_at_mut(5);
         head.copy_from_slice(&[0, now, node, dir, name.len() as u64]);
@@ -379,4 +383,24 @@ fn name_key(dir: u64, name: &[u8]) -> Option<([u64; NAME - 7], u64)> {
     pack(name, text);
     let hash = sum(&key) ^ dir.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Some((key, hash ^ hash >> 32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::WORDS;
+
+    #[test]
+    fn a_name_that_is_too_long_leaves_no_older_place() {
+        let words: Vec<_> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
+        let shared = Shared::of(&words);
+        let place = || shared.moved(7).map(|moved| (moved.dir, moved.name));
+        assert!(!shared.is_moved(7));
+        for name in [&[b'x'; LONGEST_NAME][..], b"short"] {
+            shared.remember_move(1, 7, (1, name));
+            assert_eq!(place(), Some((1, name.to_vec())));
+            shared.remember_move(2, 7, (1, &[b'x'; LONGEST_NAME + 1]));
+            assert!(place().is_none() && shared.is_moved(7));
+        }
+    }
 }

@@ -235,6 +235,24 @@ fn who_is_last_to_have_a_removed_file_gives_it_back() {
 }
 
 #[test]
+fn what_there_was_no_room_to_give_back_goes_before_the_next_request() {
+    let served = Served::new(Box::new(Memory::new()));
+    let client = served.client();
+    let (node, file) = made(&client, b"file");
+    let root = client.root();
+    drop(file);
+    client.unlink(&WHO, root, b"file").expect("it is removed");
+    served.line.counted();
+    served.line.full.store(true, SeqCst);
+    client.forget(node, 1);
+    assert_eq!(served.line.counted().get("Forget"), None);
+    served.line.full.store(false, SeqCst);
+    made(&client, b"other");
+    made(&client, b"third");
+    assert_eq!(served.line.counted()["Forget"], 1);
+}
+
+#[test]
 fn what_the_server_keeps_for_all_is_bounded() {
     use std::sync::{Arc, atomic::AtomicU64, atomic::Ordering::SeqCst};
     const MOST: u64 = 16384;

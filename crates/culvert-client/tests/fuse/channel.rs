@@ -13,7 +13,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
         mpsc,
     },
     time::Duration,
@@ -47,6 +47,8 @@ pub struct Line {
     identities: Mutex<Vec<u64>>,
     init: Mutex<[u8; 64]>,
     largest: usize,
+    /// There is no room for what has no answer.
+    pub full: AtomicBool,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -73,6 +75,7 @@ impl Line {
             identities: Mutex::default(),
             init: Mutex::new([0; 64]),
             largest,
+            full: AtomicBool::new(false),
         })
     }
 
@@ -215,10 +218,13 @@ impl Channel for End {
     }
 
     fn send(&self, caller: Caller, opcode: u32, node: u64, body: &[u8]) -> Result<(), Errno> {
+        const FORGETS: [u32; 2] = [2, 42];
+        if FORGETS.contains(&opcode) && self.0.full.load(SeqCst) {
+            return Err(Errno::EAGAIN);
+        }
         let (unique, bytes) = self.0.message(caller, opcode, node, body);
         // Requests of several threads are carried out in any order: what must come after a close
         // waits for it.
-        const FORGETS: [u32; 2] = [2, 42];
         if FORGETS.contains(&opcode) {
             return (self.0.send)(&bytes).map_err(|_| Errno::ENOTCONN);
         }

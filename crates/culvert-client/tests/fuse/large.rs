@@ -51,6 +51,17 @@ fn what_was_sent_for_is_given_back_before_the_file_is_closed() {
 }
 
 #[test]
+fn what_was_sent_for_is_given_back_before_the_next_program_has_the_file() {
+    let one = one_but(0, |_| None);
+    let client = one.server.client();
+    let file = opened(&client, found(&client, b"name"), OpenFlags::READ);
+    read_at(&*file, 0);
+    assert_eq!(one.server.line.begun(), 1);
+    file.save().expect("it goes over");
+    assert_eq!(one.server.line.begun(), 0);
+}
+
+#[test]
 fn nothing_is_sent_ahead_where_nothing_may_be_cached() {
     let one = one(OpenOut::DIRECT_IO);
     let client = one.server.client();
