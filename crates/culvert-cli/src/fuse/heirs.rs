@@ -30,8 +30,16 @@ struct Work {
 struct Queue {
     /// Programs that are to be seen to, by the identities that they have told.
     identities: VecDeque<u64>,
+    /// Those that are seen to now.
+    under_way: Vec<u64>,
     /// How many threads take from there, until there are none.
     threads: usize,
+}
+
+impl Queue {
+    fn has(&self, identity: u64) -> bool {
+        self.identities.contains(&identity) || self.under_way.contains(&identity)
+    }
 }
 
 impl Heirs {
@@ -50,6 +58,10 @@ impl Heirs {
     /// thread of its own waits for what the server has in hand, where there is anything.
     pub fn died(&self, identity: u64) {
         let work = &self.0;
+        // It may have told of itself several times, also just before it died.
+        if locked(&work.queue).has(identity) {
+            return;
+        }
         work.client.area().free_orphans();
         let has_left = work.client.has_left(identity);
         if !has_left && !left::has_shares(&work.client, identity) {
@@ -85,6 +97,7 @@ impl Work {
                 queue.threads -= 1;
                 return;
             };
+            queue.under_way.push(identity);
             drop(queue);
             match self.estate() {
                 Some(estate) => {
@@ -95,6 +108,8 @@ impl Work {
                 }
                 None => self.free(identity),
             }
+            let mut queue = locked(&self.queue);
+            queue.under_way.retain(|one| *one != identity);
         }
     }
 
