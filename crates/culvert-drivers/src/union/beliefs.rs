@@ -21,7 +21,7 @@
 //! that it does not; and in few processes of a run, since a user has 128 lists
 //! (`max_user_instances`).
 
-use super::branch::Branch;
+use super::branch::{Branch, is_local};
 use super::state::{Core, Parts};
 use crate::descriptor::OwnedFd;
 use crate::passthrough::inotify;
@@ -57,18 +57,6 @@ const REST: u32 = 4096;
 /// What is told of a directory above.
 const EVENTS: u32 =
     inotify::CREATE | inotify::DELETE | inotify::MOVED_FROM | inotify::MOVED_TO | inotify::ATTRIB;
-
-/// File systems on which nothing happens but by this machine's kernel, which tells of all of it
-/// (`f_type`, statfs(2)): tmpfs, ext2 to ext4, XFS, Btrfs, F2FS, bcachefs, overlayfs.
-const LOCAL: [u64; 7] = [
-    0x0102_1994,
-    0xef53,
-    0x5846_5342,
-    0x9123_683e,
-    0xf2f5_2010,
-    0xca45_1a4e,
-    0x794c_7630,
-];
 
 /// All of a process.
 pub struct Beliefs(Mutex<State>);
@@ -132,13 +120,6 @@ impl Who {
 
 impl Watching {
     fn new(core: &Core) -> Option<Self> {
-        let is_local = |branch: &Branch| {
-            let magic = branch.fs.statfs().map(|found| found.magic);
-            branch.glance.is_some() && magic.is_ok_and(|magic| LOCAL.contains(&magic))
-        };
-        if !core.branches.iter().all(is_local) {
-            return None;
-        }
         let seat = core.names.seat()?;
         let keep = |descriptor: OwnedFd| core.keeper.keep(descriptor);
         let list = keep(inotify::open().ok()?);
@@ -165,7 +146,12 @@ impl Watching {
             return Ok(());
         }
         let directory = branch.fs.kernel_node(part).ok_or(Errno::ESTALE)?;
-        inotify::add(self.list.fd(), BorrowedFd::number(directory), EVENTS)?;
+        let directory = BorrowedFd::number(directory);
+        // Another file system may be mounted below a branch's root.
+        if !is_local(directory) {
+            return Err(Errno::EXDEV.into());
+        }
+        inotify::add(self.list.fd(), directory, EVENTS)?;
         self.watched.push((branch.id, part));
         Ok(())
     }
@@ -310,6 +296,11 @@ impl Core {
         caller: &Caller<'_>,
         (dir, parts): (Node, &Parts),
     ) -> bool {
+        // What does not answer is not asked: others wait here.
+        if !self.branches.iter().all(|branch| branch.is_local) {
+            state.rest();
+            return false;
+        }
         // What a branch has that nobody has asked is known next time.
         if !self.directory(caller, dir).is_ok_and(|now| now == *parts) {
             return false;

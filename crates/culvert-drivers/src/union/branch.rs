@@ -2,12 +2,25 @@
 
 use super::policy::Space;
 pub(super) use crate::passthrough::mix;
-use crate::{archive::host, passthrough::Glance, words::invalid_option};
+use crate::{passthrough::Glance, words::invalid_option};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use culvert::{Errno, FileSystem, Node, Result, mount::Mount};
 use culvert_sys::fd::BorrowedFd;
+use culvert_sys::fs::{fstat, fstatfs};
+
+/// File systems on which nothing happens but by this machine's kernel, which tells of all of it
+/// (`f_type`, statfs(2)): tmpfs, ext2 to ext4, XFS, Btrfs, F2FS, bcachefs, overlayfs.
+const LOCAL: [u64; 7] = [
+    0x0102_1994,
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0xf2f5_2010,
+    0xca45_1a4e,
+    0x794c_7630,
+];
 
 /// What may happen on a branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,6 +110,9 @@ pub struct Tree {
     pub source: Vec<u8>,
     /// Whether it is a branch no more.
     pub left: AtomicBool,
+    /// Whether its root had a name when it was opened, as far as that is known: not all file systems
+    /// count links.
+    pub has_links: bool,
     /// Whether its root was removed: there is nothing any more, and nothing can be made.
     pub gone: AtomicBool,
     /// Why it could not be opened.
@@ -105,6 +121,8 @@ pub struct Tree {
     pub device: Option<u64>,
     /// Where it is a tree of the kernel's, and nodes are not kept for long.
     pub glance: Option<Glance>,
+    /// Whether its root is on a file system whose kernel tells of all that happens there.
+    pub is_local: bool,
     salt: u64,
 }
 
@@ -128,13 +146,14 @@ impl Deref for Branch {
 impl Tree {
     /// That of `mount`, open as `fs`.
     pub fn new(mount: &Mount, id: usize, fs: Box<dyn FileSystem>, glances: bool) -> Self {
-        let device = fs.handed_down(fs.root()).and_then(|fd| {
-            let found = host::status(BorrowedFd::number(fd));
-            Some(found.ok()?.identity.0)
-        });
+        let root = fs.handed_down(fs.root()).map(BorrowedFd::number);
+        let found = root.and_then(|root| fstat(root).ok());
+        let glance = glances.then(|| Glance::of(mount, &*fs)).flatten();
         Self {
-            device,
-            glance: glances.then(|| Glance::of(mount, &*fs)).flatten(),
+            device: found.as_ref().map(|found| found.st_dev),
+            has_links: found.is_none_or(|found| found.st_nlink > 0),
+            is_local: glance.is_some() && root.is_some_and(is_local),
+            glance,
             salt: salt(mount),
             source: mount.source.clone(),
             mount: mount.clone(),
@@ -181,6 +200,11 @@ impl Branch {
             total: found.blocks.saturating_mul(unit),
         })
     }
+}
+
+/// Whether `file` is on a file system whose kernel tells of all that happens there.
+pub fn is_local(file: BorrowedFd<'_>) -> bool {
+    fstatfs(file).is_ok_and(|found| LOCAL.contains(&(found.f_type as u64)))
 }
 
 /// What tells the nodes of branch `mount` from those of others.
