@@ -167,8 +167,11 @@ impl Core {
     fn is_lost(&self, error: &Error, chosen: &[usize]) -> bool {
         let is_gone = |tree: &Tree| {
             let found = tree.fs.attributes(&Caller::SYSTEM, tree.fs.root());
-            let is_gone = found.is_ok_and(|found| found.links == 0);
-            is_gone && !tree.gone.swap(true, Relaxed)
+            let is_gone = tree.has_links && found.is_ok_and(|found| found.links == 0);
+            if is_gone {
+                tree.gone.store(true, Relaxed);
+            }
+            is_gone
         };
         let mut chosen = chosen.iter().map(|&index| &*self.branches[index].tree);
         error.errno() == Errno::ENOENT && chosen.any(is_gone)
