@@ -8,7 +8,7 @@
 
 use crate::{Keeper, OwnedFd, Proof, descriptor::KeptFd};
 use alloc::ffi::CString;
-use core::sync::atomic::{AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use culvert::Errno;
 use culvert::sync::Mutex;
 use culvert_sys::fd::{self, AsFd, LockCommand};
@@ -41,6 +41,8 @@ pub struct Turns {
     /// This process's slot; 0: none yet.
     slot: AtomicU32,
     proof: Mutex<Option<Proof>>,
+    /// This process, which could have no slot, may hold a record lock. Changed as `proof` is held.
+    by_record: AtomicBool,
 }
 
 /// A turn.
@@ -69,6 +71,7 @@ impl Turns {
             keeper,
             slot: AtomicU32::new(0),
             proof: Mutex::new(None),
+            by_record: AtomicBool::new(false),
         }
     }
 
@@ -110,6 +113,7 @@ impl Turns {
             proof.is_the_parents();
         }
         self.slot.store(0, Release);
+        self.by_record.store(false, Relaxed);
     }
 
     /// Who has slept once sets [`STARVING`], so that others cannot take the word again and again before
@@ -175,15 +179,22 @@ impl Turns {
     #[cold]
     fn choose(&self) -> Result<u32, Errno> {
         let mut proof = self.proof.lock();
+        self.by_record.store(true, Relaxed);
         let own = open(&self.path)?;
         let slot = free(&own, LockCommand::OFD_SETLK)?;
         *proof = Some(Proof::of(&own)?);
         self.slot.store(slot, Release);
+        self.by_record.store(false, Relaxed);
         Ok(slot)
     }
 
     /// See [`super::NameChanges::seat`].
     pub fn seat(&self) -> Option<Proof> {
+        // Any descriptor of the file that the process closes takes its record locks with it.
+        let _proof = self.proof.lock();
+        if self.by_record.load(Relaxed) {
+            return None;
+        }
         let own = open(&self.path).ok()?;
         let mut seats = SLOTS + 1..=SLOTS + SEATS;
         let take = |seat| record(&own, LockCommand::OFD_SETLK, linux::F_WRLCK, seat);
