@@ -138,7 +138,7 @@ impl Core {
     }
 
     /// [`Core::show_entry`] for what `path` leads to from directory `dir`: what has no other name
-    /// has the rules of that one.
+    /// has the rules of that one, where a name is spelt in one way.
     pub fn show_reached(
         &self,
         caller: &Caller<'_>,
@@ -146,7 +146,11 @@ impl Core {
         entry: Entry,
     ) -> Result<Entry> {
         let own = entry.attributes;
-        if self.settings.sets.is_empty() || own.kind != FileKind::Directory && own.links != 1 {
+        let has_others = || {
+            own.kind != FileKind::Directory && own.links != 1
+                || self.inner.capabilities().case_insensitive
+        };
+        if self.settings.sets.is_empty() || has_others() {
             return self.show_entry(caller, entry);
         }
         let shown = self.index_at(dir, path);
