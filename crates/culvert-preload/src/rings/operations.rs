@@ -107,7 +107,7 @@ operations! {
     51 _FUTEX_WAIT Kernel;
     52 _FUTEX_WAKE Kernel;
     53 _FUTEX_WAITV Kernel;
-    54 _FIXED_FD_INSTALL Kernel;
+    54 FIXED_FD_INSTALL Kernel;
     55 FTRUNCATE AsCall;
     56 BIND Address;
     57 _LISTEN KernelOnFile;
@@ -155,6 +155,12 @@ pub fn only_syncs(operation: u8) -> bool {
 /// kernel's ([`crate::syscalls::arguments::metadata`]).
 pub fn is_of_more_than_bytes(operation: u8) -> bool {
     matches!(operation, FSYNC | FTRUNCATE | FSETXATTR | FGETXATTR)
+}
+
+/// Whether a layer would hear less than it is to where the request is of a registered file: what
+/// concerns more than bytes, and what makes a descriptor of it.
+pub fn is_of_more_than_the_kernels(operation: u8) -> bool {
+    is_of_more_than_bytes(operation) || operation == FIXED_FD_INSTALL
 }
 
 /// Whether it is MADVISE, of memory and not of a descriptor.

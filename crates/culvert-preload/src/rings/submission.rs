@@ -371,6 +371,18 @@ impl Batch<'_> {
         }
         let foreign = registered || is_foreign(entry.fd);
         match treatment {
+            // Which of the files it is only the kernel knows.
+            Treatment::AsCall | Treatment::Kernel
+                if registered
+                    && operations::is_of_more_than_the_kernels(entry.operation)
+                    && self.ring.layered.load(Relaxed) =>
+            {
+                culvert_sys::log!(
+                    "io_uring: operation {} on a registered file is refused: a layer is to hear of it",
+                    entry.operation
+                );
+                Judgement::Answer(Errno::EOPNOTSUPP)
+            }
             Treatment::Kernel | Treatment::KernelOnFile => Judgement::Kernel,
             Treatment::Refused => {
                 culvert_sys::log!("io_uring: operation {} is refused", entry.operation);
@@ -380,18 +392,6 @@ impl Batch<'_> {
                 true => Judgement::Call,
                 false => Judgement::Kernel,
             },
-            // Which of the files it is only the kernel knows.
-            Treatment::AsCall
-                if registered
-                    && operations::is_of_more_than_bytes(entry.operation)
-                    && self.ring.layered.load(Relaxed) =>
-            {
-                culvert_sys::log!(
-                    "io_uring: operation {} on a registered file is refused: a layer is to hear of it",
-                    entry.operation
-                );
-                Judgement::Answer(Errno::EOPNOTSUPP)
-            }
             Treatment::AsCall if foreign || operations::closes_registered(entry) => {
                 Judgement::Kernel
             }
