@@ -22,14 +22,11 @@
 //! (`max_user_instances`).
 
 use super::branch::{Branch, is_local};
-use super::state::{Core, Parts};
 use crate::descriptor::OwnedFd;
+use crate::name_changes::NameChanges;
 use crate::passthrough::inotify;
-use crate::{KeptFd, Proof};
-use alloc::{
-    sync::{Arc, Weak},
-    vec::Vec,
-};
+use crate::{Keeper, KeptFd, Proof};
+use alloc::{sync::Weak, vec::Vec};
 use culvert::{Caller, Errno, Node, Result, Rights, sync::Mutex};
 use culvert_sys::fd::{self, BorrowedFd};
 use culvert_sys::flags::OFlags;
@@ -37,14 +34,11 @@ use culvert_sys::fs;
 use culvert_sys::raw::general as linux;
 
 /// How many directories are believed at a time.
-const MOST: usize = 16;
+pub const MOST: usize = 16;
 
 /// How many calls must have asked for a directory: for the first one, and for each other.
 const FIRST: u32 = 64;
 const OTHERS: u32 = 8;
-
-/// How deep a directory may lie.
-const DEEPEST: usize = 16;
 
 /// How many directories are watched; then all is begun anew.
 const WATCHES: usize = 256;
@@ -59,12 +53,15 @@ const EVENTS: u32 =
     inotify::CREATE | inotify::DELETE | inotify::MOVED_FROM | inotify::MOVED_TO | inotify::ATTRIB;
 
 /// All of a process.
-pub struct Beliefs(Mutex<State>);
+pub struct Beliefs(pub Mutex<State>);
 
+/// What is believed, and what is known of whether it pays.
 #[derive(Default)]
-struct State {
-    watching: Option<Watching>,
-    all: Vec<Belief>,
+pub struct State {
+    /// What tells of changes; none yet.
+    pub watching: Option<Watching>,
+    /// The directories.
+    pub all: Vec<Belief>,
     /// Directories that were asked for, and how often.
     asked: Vec<(Node, u32)>,
     /// Calls that were saved, less what disturbances took.
@@ -74,22 +71,26 @@ struct State {
 }
 
 /// One directory.
-struct Belief {
-    dir: Node,
-    parts: Parts,
-    branches: Weak<Vec<Branch>>,
-    who: Who,
+pub struct Belief {
+    /// It.
+    pub dir: Node,
+    /// What it is on each branch.
+    pub parts: Vec<Option<Node>>,
+    /// The branches that there were.
+    pub branches: Weak<Vec<Branch>>,
+    /// Whose right to search it was.
+    pub who: Who,
 }
 
-/// Whose right to search it was.
-struct Who {
+/// Who may search a directory.
+pub struct Who {
     user: (u32, u32),
     rights: Option<Rights>,
     groups: Vec<u32>,
 }
 
 /// What tells of changes.
-struct Watching {
+pub struct Watching {
     list: KeptFd,
     _mounts: KeptFd,
     /// Of the two those that have something to tell.
@@ -99,11 +100,9 @@ struct Watching {
     seat: Proof,
 }
 
-/// A directory on the way: what it is on each branch, the name of the next in it, and what that is.
-type Step = (Parts, Vec<u8>, Parts);
-
 impl Who {
-    fn of(caller: &Caller<'_>) -> Self {
+    /// Whoever `caller` is.
+    pub fn of(caller: &Caller<'_>) -> Self {
         Self {
             user: (caller.uid, caller.gid),
             rights: caller.rights,
@@ -111,7 +110,8 @@ impl Who {
         }
     }
 
-    fn is(&self, caller: &Caller<'_>) -> bool {
+    /// Whether it is `caller`.
+    pub fn is(&self, caller: &Caller<'_>) -> bool {
         self.user == (caller.uid, caller.gid)
             && self.rights == caller.rights
             && self.groups == caller.groups
@@ -119,9 +119,10 @@ impl Who {
 }
 
 impl Watching {
-    fn new(core: &Core) -> Option<Self> {
-        let seat = core.names.seat()?;
-        let keep = |descriptor: OwnedFd| core.keeper.keep(descriptor);
+    /// No directory yet; none: not in this process.
+    pub fn new(names: &NameChanges, keeper: Keeper) -> Option<Self> {
+        let seat = names.seat()?;
+        let keep = |descriptor: OwnedFd| keeper.keep(descriptor);
         let list = keep(inotify::open().ok()?);
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mounts = keep(fs::open(c"/proc/self/mountinfo", flags, 0).ok()?);
@@ -139,9 +140,13 @@ impl Watching {
         })
     }
 
-    /// Watches the directory `part` of branch `index`.
-    fn add(&mut self, core: &Core, index: usize, part: Node) -> Result<()> {
-        let branch = &core.branches[index];
+    /// Whether there are so many directories that all is begun anew.
+    pub fn is_full(&self) -> bool {
+        self.watched.len() > WATCHES
+    }
+
+    /// Watches the directory `part` of `branch`.
+    pub fn add(&mut self, branch: &Branch, part: Node) -> Result<()> {
         if self.watched.contains(&(branch.id, part)) {
             return Ok(());
         }
@@ -185,7 +190,7 @@ impl Watching {
 
 impl State {
     /// Whether what is believed still is so. Else nothing is from here on.
-    fn is_quiet(&mut self) -> bool {
+    pub fn is_quiet(&mut self) -> bool {
         let Some(watching) = &self.watching else {
             return false;
         };
@@ -201,8 +206,13 @@ impl State {
         false
     }
 
+    /// A call was saved.
+    pub fn saved(&mut self) {
+        self.saved = (self.saved + 1).min(DISTURBED * DISTURBED);
+    }
+
     /// Something was lost, and nothing saved.
-    fn disturbed(&mut self) {
+    pub fn disturbed(&mut self) {
         self.saved -= DISTURBED;
         if self.saved <= -DISTURBED * DISTURBED {
             self.rest();
@@ -211,14 +221,14 @@ impl State {
 
     /// Nothing is believed for a while.
     #[cold]
-    fn rest(&mut self) {
+    pub fn rest(&mut self) {
         self.all.clear();
         self.asked.clear();
         (self.watching, self.saved, self.rest) = (None, 0, REST);
     }
 
     /// Whether the directory `dir` was asked for often enough.
-    fn is_worth_it(&mut self, dir: Node) -> bool {
+    pub fn is_worth_it(&mut self, dir: Node) -> bool {
         if self.rest > 0 {
             self.rest -= 1;
             return false;
@@ -256,126 +266,5 @@ impl Beliefs {
         if let Some(watching) = state.watching.take() {
             watching.seat.is_the_parents();
         }
-    }
-}
-
-impl Core {
-    /// Whether the directory `dir` is `parts` on all branches, as it is known to be, and no more.
-    pub fn is_whole(&self, caller: &Caller<'_>, dir: Node, parts: &Parts) -> bool {
-        if dir == super::ROOT {
-            return true;
-        }
-        // Nobody's calls are made by whoever makes them.
-        if self.elevates || caller.is_system() || self.keeper.table() != 0 {
-            return false;
-        }
-        let mut state = self.beliefs.0.lock();
-        match state.all.iter().position(|one| one.dir == dir) {
-            None => state.is_worth_it(dir) && self.believe(&mut state, caller, (dir, parts)),
-            Some(at) => {
-                let one = &state.all[at];
-                let is_on = one.branches.as_ptr() == Arc::as_ptr(&self.branches);
-                if !is_on || one.parts != *parts || !one.who.is(caller) {
-                    state.all.swap_remove(at);
-                    return false;
-                }
-                let is_quiet = state.is_quiet();
-                if is_quiet {
-                    state.saved = (state.saved + 1).min(DISTURBED * DISTURBED);
-                }
-                is_quiet
-            }
-        }
-    }
-
-    /// Looks whether the directory `dir` is `parts`, once that and those above are watched.
-    #[cold]
-    fn believe(
-        &self,
-        state: &mut State,
-        caller: &Caller<'_>,
-        (dir, parts): (Node, &Parts),
-    ) -> bool {
-        // What does not answer is not asked: others wait here.
-        if !self.branches.iter().all(|branch| branch.is_local) {
-            state.rest();
-            return false;
-        }
-        // What a branch has that nobody has asked is known next time.
-        if !self.directory(caller, dir).is_ok_and(|now| now == *parts) {
-            return false;
-        }
-        let Some(way) = self.way_to(dir, parts) else {
-            return false;
-        };
-        let is_full = |watching: &mut Watching| watching.watched.len() > WATCHES;
-        if state.watching.as_mut().is_some_and(is_full) {
-            state.all.clear();
-            state.watching = None;
-        }
-        if state.watching.is_none() {
-            state.watching = Watching::new(self);
-        }
-        let Some(watching) = &mut state.watching else {
-            state.rest();
-            return false;
-        };
-        for (over, ..) in &way {
-            for (index, part) in over.iter().enumerate() {
-                let watched = part.map_or(Ok(()), |part| watching.add(self, index, part));
-                if watched.is_err() {
-                    state.disturbed();
-                    return false;
-                }
-            }
-        }
-        // What has happened before does not matter.
-        state.is_quiet();
-        let leads = |(over, name, next): &Step| {
-            let mut all = over.iter().zip(next).enumerate();
-            all.all(|(index, both)| match both {
-                (None, next) => next.is_none(),
-                (Some(over), next) => match (self.find(caller, index, *over, name), next) {
-                    (Ok(found), Some(next)) => found.node() == *next,
-                    (Err(error), None) => error.errno() == Errno::ENOENT,
-                    _ => false,
-                },
-            })
-        };
-        if !way.iter().all(leads) {
-            state.disturbed();
-            return false;
-        }
-        if !state.is_quiet() {
-            return false;
-        }
-        if state.all.len() == MOST {
-            state.all.remove(0);
-        }
-        state.all.push(Belief {
-            dir,
-            parts: parts.clone(),
-            branches: Arc::downgrade(&self.branches),
-            who: Who::of(caller),
-        });
-        true
-    }
-
-    /// The way from the root to the directory `dir`, which is `parts`; none where it is not known,
-    /// or long.
-    fn way_to(&self, dir: Node, parts: &Parts) -> Option<Vec<Step>> {
-        let mut way = Vec::new();
-        let (mut here, mut next) = (dir, parts.clone());
-        while here != super::ROOT {
-            if way.len() == DEEPEST {
-                return None;
-            }
-            let (above, name) = self.known_directory(here).ok()?.1?;
-            let over = self.known_directory(above).ok()?.0;
-            way.push((over.clone(), name, next));
-            (here, next) = (above, over);
-        }
-        way.reverse();
-        Some(way)
     }
 }

@@ -7,6 +7,7 @@
 //! ```
 
 mod beliefs;
+mod believing;
 mod branch;
 mod branches;
 mod choice;
