@@ -33,6 +33,11 @@ impl Key {
         }
     }
 
+    /// Whether it is of the same file as `other`, changed or not.
+    pub fn is_file_of(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+
     /// The file's device, as `st_dev` has it.
     pub fn device(&self) -> u64 {
         self.device

@@ -46,14 +46,18 @@ pub struct StandsFor {
     pub whole: u64,
 }
 
-/// Records that the changes of `chunk` are made in `start..end`, which is mapped from `image` or
-/// not.
-pub(crate) fn add((start, end): (u64, u64), chunk: Chunk, image: Option<StandsFor>) {
+/// Records that the changes of `chunk` are made in `code`, from its first address to the first one
+/// behind it, which is mapped from `image` or not.
+pub(crate) fn add(code: (u64, u64), chunk: Chunk, image: Option<StandsFor>) {
+    push(code, chunk, image, false);
+}
+
+fn push(code: (u64, u64), chunk: Chunk, image: Option<StandsFor>, gone: bool) {
     let entry: &'static Entry = Box::leak(Box::new(Entry {
-        code: (start, end),
+        code,
         chunk,
         image,
-        gone: AtomicBool::new(false),
+        gone: AtomicBool::new(gone),
         next: AtomicRef::new(),
     }));
     FIRST.push(entry, &entry.next);
@@ -96,31 +100,40 @@ pub fn of_images() -> impl Iterator<Item = OfImage> {
     present().filter_map(Entry::of_image)
 }
 
-/// The image, of this inode if one is given, that is mapped at `address`, or whose chunk is. Safe in
-/// signal handlers.
+/// The image, of this inode if one is given, that is mapped at `address`, or whose chunk is; of one
+/// that is gone the chunk alone has stayed. Safe in signal handlers.
 pub(crate) fn image_at(address: u64, inode: Option<u64>) -> Option<OfImage> {
-    let holds = |one: &OfImage| {
+    let holds = |entry: &Entry| {
+        let one = entry.of_image()?;
         let layout = &one.file.layout;
         let chunk = one.bias + layout.chunk_offset..one.bias + layout.extent();
-        (one.start..one.end).contains(&address) || chunk.contains(&address)
+        let is_code = || (one.start..one.end).contains(&address) && !entry.gone.load(Acquire);
+        let is_it = inode.is_none_or(|inode| one.file.image == inode);
+        (is_it && (chunk.contains(&address) || is_code())).then_some(one)
     };
-    let is_it = |one: &OfImage| inode.is_none_or(|inode| one.file.image == inode) && holds(one);
-    entries().filter_map(Entry::of_image).find(is_it)
+    present()
+        .find_map(holds)
+        .or_else(|| entries().find_map(holds))
 }
 
 /// What `found` was mapped from is mapped from the file `inode` now.
 pub(crate) fn mapped_anew(found: &OfImage, inode: u64) {
     let same = |entry: &&Entry| entry.image == Some(found.file) && entry.chunk.bias == found.bias;
-    let Some(entry) = entries().find(same) else {
+    let Some(entry) = present().find(same).or_else(|| entries().find(same)) else {
         return;
     };
     let image = StandsFor {
         image: inode,
         ..found.file
     };
-    if !entry.gone.swap(true, AcqRel) {
-        add(entry.code, entry.chunk, Some(image));
-    }
+    // First the new one: at each moment the traps are somebody's.
+    push(
+        entry.code,
+        entry.chunk,
+        Some(image),
+        entry.gone.load(Acquire),
+    );
+    entry.gone.store(true, Release);
 }
 
 /// The chunks of images, also of objects that are not mapped any more.

@@ -6,18 +6,24 @@ use super::{
 };
 use crate::{
     config::config,
-    images, labels, registry,
+    images, labels, quiesce, registry,
     signal::{
         ASYNCHRONOUS, NEEDED, SIGBUS, SIGILL,
         actions::{self, Disposition},
         bit,
         information::Information,
-        raise,
+        raise, set_mask,
     },
     thread::{self, BOUNDARY, INSIDE, OUTSIDE, SIGNALS, ThreadBlock},
     user, wait,
 };
-use core::{arch::global_asm, sync::atomic::Ordering::Relaxed};
+use core::{
+    arch::{asm, global_asm},
+    sync::atomic::{
+        Ordering::{Relaxed, Release, SeqCst},
+        compiler_fence,
+    },
+};
 use culvert_sys::signal::Action;
 
 global_asm!(
@@ -123,7 +129,72 @@ fn fix_up(signal: usize, information: &Information, context: &mut Context) -> bo
         context.rip = labels::foreign();
         return true;
     }
-    signal == SIGBUS && images::mend(information.address())
+    signal == SIGBUS
+        && images::may_mend(information.address())
+        && mend(information.address(), context)
+}
+
+/// Makes an image again that was cut, as a hook does it: forks wait for it, and no signal comes
+/// meanwhile, neither for the program nor with a frame on this one's. It has the hook stack, as an
+/// alternate one may be too small. Not in a thread whose block is not at hand.
+fn mend(address: usize, context: &Context) -> bool {
+    const RED_ZONE: usize = 128;
+    let Some(block) = thread::own() else {
+        return false;
+    };
+    let frame = &block.frame;
+    let mask = set_mask(!0);
+    let state = frame.state.load(Relaxed);
+    let top = match state {
+        // The hook goes on above.
+        INSIDE if block.has_room_below(context.rsp) => Some(context.rsp - RED_ZONE),
+        INSIDE => None,
+        // Nothing is on it, at the boundary either.
+        _ => Some(frame.stack.get()),
+    };
+    let is_mended = top.is_some_and(|top| {
+        frame.state.store(INSIDE, Relaxed);
+        compiler_fence(SeqCst);
+        if state != INSIDE && quiesce::is_forking() {
+            quiesce::wait(block);
+        }
+        // SAFETY: the thread's own hook stack, which nobody uses below.
+        let is_mended = unsafe { mend_on(top & !15, address) };
+        frame.state.store(state, Release);
+        is_mended
+    });
+    // Else rt_sigreturn restores it, when this frame is gone.
+    if !is_mended {
+        set_mask(mask);
+    }
+    is_mended
+}
+
+/// [`images::mend`] on another stack, which begins at `top`.
+///
+/// # Safety
+/// Nobody uses what is below `top`, a multiple of 16.
+unsafe fn mend_on(top: usize, address: usize) -> bool {
+    extern "C" fn run(address: usize) -> usize {
+        images::mend(address).into()
+    }
+    let result: usize;
+    // SAFETY: the caller's promise; r12 stays as it is across the call.
+    unsafe {
+        asm!(
+            "mov r12, rsp",
+            "mov rsp, {top}",
+            "call {run}",
+            "mov rsp, r12",
+            top = in(reg) top,
+            run = sym run,
+            in("rdi") address,
+            lateout("rax") result,
+            out("r12") _,
+            clobber_abi("C"),
+        );
+    }
+    result != 0
 }
 
 /// The block of the thread that was interrupted; `None` when it has none.

@@ -5,31 +5,42 @@
 //! byte for byte, and mapped in the old one's place: each stub is where it was.
 
 use super::layout::{self, Key};
-use super::store::{Bytes, fill};
+use super::store::{Bytes, fill, may_write};
 use super::{Images, MAP_FIXED, MAP_PRIVATE, PROT_EXEC, PROT_READ, get, index, map};
 use crate::elf::Image;
 use crate::maps::{self, Mapping};
 use crate::registry::{self, StandsFor};
-use crate::user;
 use alloc::ffi::CString;
 use alloc::vec::Vec;
 use core::ops::Range;
 use culvert_sys::fd::{AsFd, CWD};
 use culvert_sys::flags::OFlags;
 use culvert_sys::sync::Mutex;
-use culvert_sys::{Errno, OwnedFd, fd, fs};
+use culvert_sys::{Errno, OwnedFd, fd, fs, nr, syscall};
 
 /// Threads may meet the same hole.
 static MENDING: Mutex<()> = Mutex::new(());
 
-/// For the handler of SIGBUS: whether the byte at `address`, which was missing, is there again.
+/// For the handler of SIGBUS: whether an image may be what was missing at `address`. Takes no lock.
+pub(crate) fn may_mend(address: usize) -> bool {
+    get().is_some() && registry::image_at(address as u64, None).is_some()
+}
+
+/// Whether the byte of an image at `address`, which was missing, is there again. In a hook, with
+/// all signals blocked.
 pub(crate) fn mend(address: usize) -> bool {
-    let at = address as u64;
-    let Some(images) = get().filter(|_| registry::image_at(at, None).is_some()) else {
-        return false;
-    };
     let _alone = MENDING.lock();
-    user::read::<u8>(address).is_ok() || images.mend(at).is_ok()
+    get().is_some_and(|images| images.mend(address as u64).is_ok())
+}
+
+/// Whether the byte at `address` can be read. The kernel is asked, as a fault would be a signal.
+fn is_there(address: u64) -> bool {
+    /// It reads the mask first, then finds that this is nothing to do with one (EINVAL).
+    const NOTHING: usize = u32::MAX as usize;
+    let arguments = [NOTHING, address as usize & !7, 0, 8, 0, 0];
+    // SAFETY: a call that fails in any case.
+    let answer = unsafe { syscall::call(nr::RT_SIGPROCMASK, arguments) };
+    answer != Err(Errno::EFAULT)
 }
 
 impl Images {
@@ -38,6 +49,9 @@ impl Images {
         let holds = |(one, _): &&(Mapping, Vec<u8>)| (one.start..one.end).contains(&at);
         let cut = all.iter().find(holds).ok_or(Errno::EFAULT)?.0.file;
         let found = registry::image_at(at, Some(cut.1)).ok_or(Errno::EFAULT)?;
+        if is_there(at) {
+            return Ok(()); // another thread was here
+        }
         let (key, layout) = (&found.file.key, &found.file.layout);
         let object = found.bias..found.bias + layout.extent();
         let is_inside = |one: &Mapping| object.start <= one.start && one.end <= object.end;
@@ -63,6 +77,9 @@ impl Images {
     fn again(&self, original: &OwnedFd, lost: &StandsFor) -> Result<OwnedFd, Errno> {
         const MFD_CLOEXEC: u32 = 1;
         let (key, layout) = (&lost.key, &lost.layout);
+        if !may_write(layout.extent()) {
+            return Err(Errno::EFBIG);
+        }
         let bytes = Bytes::of(original.as_fd(), key.size()).ok_or(Errno::ENOMEM)?;
         let image = Image::of_file(bytes.get()).map_err(|_| Errno::ENOEXEC)?;
         let wanted: Vec<_> = self.store.sites(&image, bytes.get());
@@ -73,10 +90,15 @@ impl Images {
             return Err(Errno::ESTALE);
         }
         let filled = |new: OwnedFd| fill(new.as_fd(), bytes.get(), &planned).map(|()| new);
-        index::unnamed(self.store.directory, 0o400)
+        let new = index::unnamed(self.store.directory, 0o400)
             .and_then(filled)
             // The store may be gone, or full.
-            .or_else(|_| fd::memfd_create(c"image", MFD_CLOEXEC).and_then(filled))
+            .or_else(|_| fd::memfd_create(c"image", MFD_CLOEXEC).and_then(filled))?;
+        // Not of a file that changed while it was read.
+        match Key::of(&fs::fstat(original)?) == *key {
+            true => Ok(new),
+            false => Err(Errno::ESTALE),
+        }
     }
 }
 

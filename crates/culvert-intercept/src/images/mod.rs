@@ -28,7 +28,7 @@ use layout::Header;
 
 pub use index::{Excerpt, Kind, is_full};
 pub use layout::{Key, Layout, first_page};
-pub(crate) use mend::mend;
+pub(crate) use mend::{may_mend, mend};
 pub use started::Started;
 use store::Opened;
 pub use store::{Store, rehearse};
@@ -182,11 +182,9 @@ impl Images {
             if let Reserved::Chunk {
                 chunk, stands_for, ..
             } = self.take_reserved()
-                && stands_for.key == key
-                && let Ok(header) = user::read::<Header>(chunk.address() - Header::SIZE)
+                && stands_for.key.is_file_of(&key)
             {
-                let (key, layout) = header.of();
-                let _ = give_back(key, layout, call);
+                let _ = give_back(chunk.address() - Header::SIZE, call);
             }
             return Mapped::Unknown;
         };
@@ -229,15 +227,25 @@ impl Images {
         let is_its_code = is_code
             && flags & !MAP_DENYWRITE == MAP_PRIVATE | MAP_FIXED
             && (offset as u64, pages) == (layout.code_offset, layout.code_length);
+        let reserved = match is_code {
+            true => self.take_reserved(),
+            false => Reserved::Nothing,
+        };
+        let bias = address.wrapping_sub(offset);
+        let header_at = match &reserved {
+            Reserved::Chunk { chunk, .. } if chunk.bias == bias as u64 => {
+                chunk.address() - Header::SIZE
+            }
+            _ => bias.wrapping_add(layout.chunk_offset as usize),
+        };
         let made = match is_its_code {
-            true => self.code(&key, &known, address as u64, rights),
+            true => self.code(&key, &known, address as u64, rights, reserved),
             false => Err(Errno::EINVAL),
         };
         if let Err(errno) = made {
             self.forget_excerpt();
             if is_code {
-                self.take_reserved();
-                let _ = give_back(&key, layout, call);
+                let _ = give_back(header_at, call);
             }
             return match errno {
                 // Somebody has removed it: it is made again.
@@ -377,13 +385,20 @@ impl Images {
         }
     }
 
-    /// Maps the code of an object from its image to `address`, where the program wants it.
-    fn code(&self, key: &Key, known: &Known, address: u64, rights: usize) -> Result<(), Errno> {
+    /// Maps the code of an object from its image to `address`, where the program wants it;
+    /// `reserved` lies behind the object.
+    fn code(
+        &self,
+        key: &Key,
+        known: &Known,
+        address: u64,
+        rights: usize,
+        reserved: Reserved,
+    ) -> Result<(), Errno> {
         let layout = &known.layout;
         let bias = address.wrapping_sub(layout.code_address);
         let code = address..address + layout.code_length;
         let room = bias + layout.chunk_offset..bias + layout.extent();
-        let reserved = self.take_reserved();
         if let Reserved::Chunk {
             chunk,
             stands_for,
@@ -543,11 +558,18 @@ fn chunk_at(key: &Key, layout: &Layout, bias: u64) -> Result<(Header, Chunk), Er
     Ok((header, chunk.ok_or(Errno::ENOEXEC)?))
 }
 
-/// Maps the file itself wherever its image lies in its place but for the code, which `call` maps:
-/// what is patched in place is found by the file's own first page ([`crate::mapped::image`]).
-fn give_back(key: &Key, layout: &Layout, call: &Call) -> Result<(), Errno> {
+/// Maps the file itself wherever an image, whose header is at `header_at`, lies in its place but
+/// for the code, which `call` maps: what is patched in place is found by the file's own first page
+/// ([`crate::mapped::image`]).
+fn give_back(header_at: usize, call: &Call) -> Result<(), Errno> {
     let [address, _, _, flags, file, offset] = call.args;
-    if flags & MAP_FIXED == 0 || !layout.is_linear() {
+    if flags & MAP_FIXED == 0 {
+        return Ok(());
+    }
+    // The image may be that of the file as it was before a change.
+    let header: Header = user::read(header_at).map_err(|_| Errno::EIO)?;
+    let (key, layout) = header.of();
+    if !layout.is_linear() {
         return Ok(());
     }
     let file = BorrowedFd::number(file as i32);

@@ -280,7 +280,7 @@ pub fn rehearse(scratch: &'static [u8]) -> Result<(), Errno> {
 }
 
 /// Whether a file may have so many bytes: beyond them a write would be SIGXFSZ.
-fn may_write(bytes: u64) -> bool {
+pub(super) fn may_write(bytes: u64) -> bool {
     process::file_size_limit() >= bytes
 }
 

@@ -112,6 +112,14 @@ impl ThreadBlock {
         block
     }
 
+    /// Whether `rsp` is on its hook stack, with room below for a mend of images, which takes a
+    /// quarter of this.
+    pub(crate) fn has_room_below(&self, rsp: usize) -> bool {
+        const ROOM: usize = 32 << 10;
+        let top = self.frame.stack.get();
+        (top - STACK + ROOM..=top).contains(&rsp)
+    }
+
     /// Whether a thread owns it.
     pub(crate) fn is_used(&self) -> bool {
         self.frame.used.load(Acquire) != 0

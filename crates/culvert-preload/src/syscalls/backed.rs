@@ -19,7 +19,7 @@ use culvert::{BackingLinks, Errno};
 use culvert_intercept::Call;
 use culvert_mounts::resolver::{LastStep, Restrictions, last_slash};
 use culvert_run::memory::{self, Path};
-use culvert_sys::raw::general::{AT_FDCWD, O_NOFOLLOW, O_PATH, S_IFLNK, S_IFMT};
+use culvert_sys::raw::general::{AT_FDCWD, O_NOFOLLOW, O_PATH, S_IFDIR, S_IFLNK, S_IFMT};
 use culvert_sys::{nr, syscall};
 
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
@@ -70,7 +70,10 @@ pub fn perform(process: &Process, call: &Call, at: At, place: &Backed<'_>) -> Op
         return Some(on_root(process, call, at, place));
     }
     if !place.is_name_left_to_kernel() && last_slash(path.bytes()).is_some() && looks(call) {
-        return look(call, at, place.base, path);
+        let answer = look(call, at, place.base, path);
+        if !may_mount(call, &answer) {
+            return answer;
+        }
     }
     let name = Name::of(place)?;
     if place.is_name_left_to_kernel() {
@@ -160,18 +163,31 @@ fn follow(call: &Call, at: At, name: &Name<'_>) -> Option<Answer> {
 }
 
 /// Whether `call` asks what there is, and a descriptor that is open on that can be asked instead.
+/// Not access(2) where it may go by another user whom [`culvert_run::task::as_real_user`] does not
+/// make ours: the kernel judges the name then.
 #[inline]
 fn looks(call: &Call) -> bool {
-    matches!(
-        call.number,
-        nr::STAT
-            | nr::LSTAT
-            | nr::NEWFSTATAT
-            | nr::STATX
-            | nr::ACCESS
-            | nr::FACCESSAT
-            | nr::FACCESSAT2
-    )
+    match call.number {
+        nr::STAT | nr::LSTAT | nr::NEWFSTATAT | nr::STATX => true,
+        nr::ACCESS | nr::FACCESSAT | nr::FACCESSAT2 => {
+            !culvert_run::task::is_confined() && !culvert_run::task::credentials::is_elsewhere()
+        }
+        _ => false,
+    }
+}
+
+/// Whether `answer`, of a descriptor, is to a statx(2) that by a name would mount what is mounted
+/// on demand there.
+fn may_mount(call: &Call, answer: &Option<Answer>) -> bool {
+    const AT_NO_AUTOMOUNT: usize = 0x800;
+    let is_directory = || {
+        let mode = memory::get::<u32>(call.args[4] + 28).unwrap_or(0);
+        mode & S_IFMT == S_IFDIR
+    };
+    call.number == nr::STATX
+        && call.args[2] & AT_NO_AUTOMOUNT == 0
+        && matches!(answer, Some(Ok(_)))
+        && is_directory()
 }
 
 /// Such a call on a path of several names, below `base`: what there is is opened without leaving the
