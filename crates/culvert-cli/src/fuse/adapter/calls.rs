@@ -53,6 +53,8 @@ culvert_sys::calls! {
         = IOCTL[listener, request, core::ptr::from_mut(asked)];
     fn ioctl_answer(listener: BorrowedFd<'_>, request: u32, answer: &Answer) -> ()
         = IOCTL[listener, request, core::ptr::from_ref(answer)];
+    fn ioctl_is_asked(listener: BorrowedFd<'_>, request: u32, id: &u64) -> ()
+        = IOCTL[listener, request, core::ptr::from_ref(id)];
     fn ioctl_give(listener: BorrowedFd<'_>, request: u32, give: &Give) -> usize
         = IOCTL[listener, request, core::ptr::from_ref(give)];
 }
@@ -224,6 +226,9 @@ pub struct Answers {
     pub place: PathBuf,
     /// The server's end of the socket, until the server has answered INIT.
     pub device: Arc<Mutex<Option<OwnedFd>>>,
+    /// Whether the next open gets the device by its number, [`DEVICE`]: not twice, nor where that
+    /// is the session already, for the server may close what it was given (libfuse's `clone_fd`).
+    pub by_number: bool,
     /// The server has unmounted.
     pub unmounted: Box<dyn Fn() + Send>,
 }
@@ -239,7 +244,7 @@ enum Done {
 
 impl Answers {
     /// Answers for as long as somebody asks.
-    pub fn answer(self) {
+    pub fn answer(mut self) {
         const RECEIVE: u32 = 0xc050_2100;
         const SEND: u32 = 0xc018_2101;
         const GO_ON: u32 = 1;
@@ -284,19 +289,19 @@ impl Answers {
                 true => (first, second),
                 false => (second, third),
             };
-            return match string(asked.thread, path, b"/dev/fuse".len() + 1) {
+            return match self.string(asked, path, b"/dev/fuse".len() + 1) {
                 Some(path) if path == b"/dev/fuse" => Done::Open(flags as u32),
                 _ => Done::GoOn,
             };
         }
         if number == numbers.mount {
-            let kind = string(asked.thread, third, 64).unwrap_or_default();
+            let kind = self.string(asked, third, 64).unwrap_or_default();
             let kind = kind.strip_prefix(b"fuseblk").or(kind.strip_prefix(b"fuse"));
             if !kind.is_some_and(|rest| rest.is_empty() || rest[0] == b'.') {
                 return Done::GoOn;
             }
-            *target = string(asked.thread, second, LONGEST);
-            let data = string(asked.thread, fifth, LONGEST).unwrap_or_default();
+            *target = self.string(asked, second, LONGEST);
+            let data = self.string(asked, fifth, LONGEST).unwrap_or_default();
             const MS_RDONLY: u64 = 1;
             let prefix: &[u8] = match fourth & MS_RDONLY != 0 {
                 true => b"ro,",
@@ -305,7 +310,7 @@ impl Answers {
             let _ = fs::write(self.place.join(OPTIONS), [prefix, &data].concat());
             return Done::Return(0);
         }
-        let unmounts = string(asked.thread, first, LONGEST);
+        let unmounts = self.string(asked, first, LONGEST);
         let own = fs::read_link(self.place.join(TARGET)).ok();
         let is_own = own.is_some_and(|own| unmounts.as_deref() == Some(own.as_os_str().as_bytes()));
         match number == numbers.umount && (is_own || target.is_some() && unmounts == *target) {
@@ -319,7 +324,7 @@ impl Answers {
 
     /// Gives the asking thread's process the device: its number there. At first by the number of which
     /// the filter knows that nothing is spliced to it.
-    fn give(&self, asked: &Asked, flags: u32) -> Result<i64, Errno> {
+    fn give(&mut self, asked: &Asked, flags: u32) -> Result<i64, Errno> {
         const GIVE: u32 = 0x4018_2103;
         const BY_NUMBER: u32 = 1;
         let device = self.device.lock().expect("nobody panics with it");
@@ -332,28 +337,36 @@ impl Answers {
             descriptor_flags: flags & culvert_sys::raw::general::O_CLOEXEC,
         };
         let listener = self.listener.borrow();
-        let given = ioctl_give(listener, GIVE, &give(BY_NUMBER, DEVICE as u32));
-        let given = match given {
+        let by_number = match self.by_number {
+            true => ioctl_give(listener, GIVE, &give(BY_NUMBER, DEVICE as u32)),
+            false => Err(Errno::EBADF),
+        };
+        let given = match by_number {
             // So many descriptors it may not have.
             Err(Errno::EBADF | Errno::EMFILE) => ioctl_give(listener, GIVE, &give(0, 0)),
             given => given,
         };
+        self.by_number &= given.is_err();
         given.map(|number| number as i64)
+    }
+
+    /// The string at `address` of the memory of who asks, without its NUL, if it ends within `most`
+    /// bytes.
+    fn string(&self, asked: &Asked, address: u64, most: usize) -> Option<Vec<u8>> {
+        const IS_ASKED: u32 = 0x4008_2102;
+        let memory = File::open(format!("/proc/{}/mem", asked.thread)).ok()?;
+        // Else the thread may be gone, and its number another's.
+        ioctl_is_asked(self.listener.borrow(), IS_ASKED, &asked.id).ok()?;
+        let mut bytes = vec![0; most];
+        let count = memory.read_at(&mut bytes, address).ok()?;
+        let end = bytes[..count].iter().position(|&byte| byte == 0)?;
+        bytes.truncate(end);
+        Some(bytes)
     }
 }
 
 /// The longest string that is read.
 const LONGEST: usize = 4096;
-
-/// The string at `address` of the memory of `thread`, without its NUL, if it ends within `most` bytes.
-fn string(thread: u32, address: u64, most: usize) -> Option<Vec<u8>> {
-    let memory = File::open(format!("/proc/{thread}/mem")).ok()?;
-    let mut bytes = vec![0; most];
-    let count = memory.read_at(&mut bytes, address).ok()?;
-    let end = bytes[..count].iter().position(|&byte| byte == 0)?;
-    bytes.truncate(end);
-    Some(bytes)
-}
 
 /// The calling thread keeps what the kernel gives to set-user-ID programs from what it executes.
 pub fn give_up_new_rights() -> Result<(), Errno> {

@@ -19,7 +19,10 @@ use std::{
     io::IoSliceMut,
     mem::MaybeUninit,
     os::fd::IntoRawFd,
-    sync::atomic::{AtomicU64, Ordering::SeqCst},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
 };
 
 /// The largest packet, bytes: with the largest buffer that Linux gives who has no rights
@@ -64,6 +67,8 @@ pub struct Device {
     slots: Server,
     bell: OwnedFd,
     socket: OwnedFd,
+    /// Who takes and sends a request has it: what poll(2) says of the room holds until it is sent.
+    turn: Mutex<()>,
     /// The most bytes of a packet.
     packet: usize,
     /// The number of INIT, while it has no reply.
@@ -84,6 +89,7 @@ impl Device {
             slots: Server::new(area, owner),
             bell,
             socket,
+            turn: Mutex::new(()),
             packet,
             init: AtomicU64::new(0),
             look: Look::new(),
@@ -106,6 +112,11 @@ impl Device {
         let _ = shutdown(owned(&self.socket), Shutdown::Write);
     }
 
+    /// Nor is what it writes: its write fails, also one that waits for room.
+    pub fn shut(&self) {
+        let _ = shutdown(owned(&self.socket), Shutdown::Both);
+    }
+
     /// Hands requests to the server, to the end.
     pub fn requests(&self) -> End {
         loop {
@@ -114,6 +125,7 @@ impl Device {
                 Err(Errno::EINTR) => continue,
                 Err(errno) => return End::Broken(format!("cannot wait: {}", errno.text())),
             }
+            let _turn = self.turn.lock().expect("nobody panics with it");
             match self.slots.take() {
                 Ok(Some(message)) => {
                     if self.hand(message) == Err(Errno::EPIPE) {
@@ -274,6 +286,10 @@ impl Device {
         if !self.look.finds(&self.slots) {
             return;
         }
+        // The other thread is sending, and may wait for room.
+        let Ok(_turn) = self.turn.try_lock() else {
+            return;
+        };
         let mut polled = [pollfd {
             fd: self.socket.raw(),
             events: POLLOUT,

@@ -19,7 +19,7 @@ mod look;
 pub use calls::give_up_new_rights;
 
 use super::{
-    DEVICE,
+    DEVICE, DEVICE_PATH,
     ending::{signal_children, until_gone},
 };
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
 };
 use culvert_run::files::c_string;
 use culvert_sys::raw::general::{SIG_BLOCK, SIG_UNBLOCK, SIGPIPE, SIGTERM};
-use culvert_sys::{OwnedFd, process, trust};
+use culvert_sys::{Errno, OwnedFd, process, trust};
 use device::{Device, End};
 use rustix::process::{WaitOptions, WaitStatus, wait};
 use std::{
@@ -112,6 +112,7 @@ pub fn adapt(place: &Path, command: &[OsString]) -> Result<u8, Failure> {
             Event::Ended(End::Broken(why)) => {
                 eprintln!("culvert: what the server writes is no answer: {why}");
                 device.end();
+                device.shut();
             }
             Event::Reaped(number, how) => {
                 if number == first || number == server.load(SeqCst) {
@@ -168,6 +169,8 @@ fn start(
     let path = fusermount::prepare(place, own).map_err(|error| failed(&error))?;
     let number = its.lock().expect("nobody panics with it");
     let number = number.as_ref().map_or(-1, OwnedFd::raw);
+    let has_device = |word: &OsString| word.to_string_lossy().contains(DEVICE_PATH);
+    let by_number = !words.iter().any(has_device);
     let mut command = Command::new(name);
     command.args(words).env("PATH", path);
     let adapter = std::process::id();
@@ -177,7 +180,11 @@ fn start(
             let signal = rustix::process::Signal::TERM;
             rustix::process::set_parent_process_death_signal(Some(signal))?;
             if super::dup2(number, DEVICE) < 0 {
-                return Err(io::Error::last_os_error());
+                let error = io::Error::last_os_error();
+                // So many descriptors it may not have (RLIMIT_NOFILE): it may open /dev/fuse.
+                if error.raw_os_error() != Some(Errno::EBADF.raw()) {
+                    return Err(error);
+                }
             }
             match std::os::unix::process::parent_id() == adapter {
                 true => Ok(()),
@@ -196,6 +203,7 @@ fn start(
                 listener,
                 place,
                 device: its,
+                by_number,
                 unmounted,
             };
             answers.answer();
