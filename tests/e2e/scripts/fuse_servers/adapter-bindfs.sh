@@ -2,10 +2,12 @@
 mkdir many
 for i in 1 2 3 4 5 6 7 8; do cp -r tree many/$i; done
 run "type=fuse.bindfs,way=adapter,source=many" '
+    all=
     for i in 1 2 3 4 5 6 7 8; do
         (cp -r $M/$i $M/$i.d; diff -r tree $M/$i.d; mv $M/$i.d/big $M/$i.d/d/; rm -r $M/$i) &
+        all="$all $!"
     done
-    for i in 1 2 3 4 5 6 7 8; do wait -n; done
+    for one in $all; do wait $one; done
     ls $M > listed
 '
 test "$(tr '\n' ' ' < listed)" = '1.d 2.d 3.d 4.d 5.d 6.d 7.d 8.d '
