@@ -234,9 +234,11 @@ impl Library {
             // SAFETY: both live as long as the call.
             let result = unsafe { init(&raw const mounted, &raw mut state) };
             checked("init", result).map_err(|error| {
-                words
-                    .said()
-                    .map_or(error, |words| Error::because(Errno::new(result), words))
+                let errno = error.errno();
+                match words.said() {
+                    Some(words) => Error::because(errno, words),
+                    None => error,
+                }
             })?;
             inner.state = state;
         }
