@@ -133,8 +133,8 @@ struct culvert_driver {
     int (*ftruncate)(void *state, void *file, off_t size);
     int (*fgetattr)(void *state, void *file, struct stat *attributes);
 
-    /* In programs: what the next program, after execve(2), continues an open file with: *size says how
-     * much there is room for, then how much there is. In a host an open file is one for all. */
+    /* Never called yet: what a program, after execve(2), would continue an open file with. *size says
+     * how much there is room for, then how much there is. In a host an open file is one for all. */
     int (*save)(void *state, void *file, void *buffer, size_t *size);
     int (*restore)(void *state, const char *path, int flags, const void *buffer, size_t size,
                    void **file);
