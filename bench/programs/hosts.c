@@ -2,6 +2,7 @@
  * several processes, of all of them together: the time divided by what they have done. The median of
  * nine batches. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ enum { batches = 9, piece = 128 * 1024, pieces = 128 };
 
 static char data[piece];
 static char path[4096];
+static const char *directory;
 static int opened;
 
 static double now(void)
@@ -45,6 +47,29 @@ static void one(const char *operation)
         must(fstat(opened, &st) == 0, "fstat");
     } else if (strcmp(operation, "stat") == 0) {
         must(stat(path, &st) == 0, "stat");
+    } else if (strcmp(operation, "pread") == 0) {
+        static off_t at;
+        must(pread(opened, data, 4096, at) == 4096, "pread");
+        at = (at + 4096) % (8 * piece);
+    } else if (strcmp(operation, "pwrite") == 0) {
+        static off_t at;
+        static int fd = -1;
+        if (fd < 0)
+            must((fd = open(path, O_WRONLY)) >= 0, "open");
+        must(pwrite(fd, data, 4096, at) == 4096, "pwrite");
+        at = (at + 4096) % (8 * piece);
+    } else if (strcmp(operation, "list") == 0) {
+        char names_in[4200];
+        snprintf(names_in, sizeof names_in, "%s/listed", directory);
+        DIR *listed = opendir(names_in);
+        must(listed != 0, "opendir");
+        int names = 0;
+        while (readdir(listed))
+            names++;
+        must(names > 100 && closedir(listed) == 0, "readdir");
+    } else if (strcmp(operation, "opened") == 0) {
+        int fd = open(path, O_RDONLY);
+        must(fd >= 0 && close(fd) == 0, "open");
     } else if (strcmp(operation, "open") == 0) {
         int fd = open(path, O_RDONLY);
         must(fd >= 0 && read(fd, data, 4096) >= 0 && close(fd) == 0, "open");
@@ -73,6 +98,7 @@ int main(int argc, char **argv)
     if (argc < 4)
         return 2;
     const char *operation = argv[1];
+    directory = argv[2];
     int count = atoi(argv[3]), processes = argc > 4 ? atoi(argv[4]) : 1;
     int bulk = strcmp(operation, "read") == 0 || strcmp(operation, "write") == 0;
     double batch[batches];

@@ -15,8 +15,10 @@ pub fn real_tree(place: &Place) {
     sh(&format!(
         "mkdir -p {tree} {mnt} && cd {tree} && mkdir include share src
          cp -rL --no-preserve=all /usr/include/. include/ 2>/dev/null || :
-         for c in $(ls -d ${{CARGO_HOME:-$HOME/.cargo}}/registry/src/*/* 2>/dev/null | head -n 20); do cp -r --no-preserve=all $c src/; done
-         cp -r --no-preserve=all /usr/share/perl share/ 2>/dev/null || cp -r --no-preserve=all /usr/share/doc share/ 2>/dev/null || :
+         for c in $(ls -d ${{CARGO_HOME:-$HOME/.cargo}}/registry/src/*/* 2>/dev/null | head -n \
+         20); do cp -r --no-preserve=all $c src/; done
+         cp -r --no-preserve=all /usr/share/perl share/ 2>/dev/null || cp -r --no-preserve=all \
+         /usr/share/doc share/ 2>/dev/null || :
          find . -size +4M -delete; find . ! -type d ! -type f -delete
          tar --sort=name -cf ../tree.tar . && gzip -kf -6 ../tree.tar && zip -q -r ../tree.zip .",
         mnt = place.path("mnt")
@@ -28,9 +30,12 @@ pub fn project(place: &Place) -> String {
     let archive = place.path("project.tar");
     if !Path::new(&archive).exists() {
         sh(&format!(
-            "mkdir {0}/project && cd {0}/project && for i in $(seq 200); do mkdir -p d$((i % 20)); for j in 1 2 3 4 5; do \
-             echo \"int f_${{i}}_$j(int x) {{ return x * $i + $j; }}\" > d$((i % 20))/f_${{i}}_$j.c; done; done
-             printf 'all: $(patsubst %%.c,%%.o,$(wildcard d1/*.c))\\n\\tcc -shared -o all.so d1/*.o\\n%%.o: %%.c\\n\\tcc -c -o $@ $<\\n' > Makefile
+            "mkdir {0}/project && cd {0}/project && for i in $(seq 200); do mkdir -p d$((i % \
+            20)); for j in 1 2 3 4 5; do \
+             echo \"int f_${{i}}_$j(int x) {{ return x * $i + $j; }}\" > d$((i % \
+             20))/f_${{i}}_$j.c; done; done
+             printf 'all: $(patsubst %%.c,%%.o,$(wildcard d1/*.c))\\n\\tcc -shared -o all.so \
+             d1/*.o\\n%%.o: %%.c\\n\\tcc -c -o $@ $<\\n' > Makefile
              tar -cf {archive} -C {0} project",
             place.path("")
         ));
@@ -45,7 +50,8 @@ pub fn configure(place: &Place) -> Option<(String, String)> {
     let source = Path::new(source.trim());
     let Some(name) = source.file_name().and_then(|name| name.to_str()) else {
         eprintln!(
-            "not measured: no /usr/src/*.orig.tar.?z (apt-get source --download-only hello, or CONFIGURE_SOURCE=path)"
+            "not measured: no /usr/src/*.orig.tar.?z (apt-get source --download-only hello, or \
+            CONFIGURE_SOURCE=path)"
         );
         return None;
     };

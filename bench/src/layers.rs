@@ -1,5 +1,5 @@
-//! Layers and unions: in the bypass against plain passthrough and the directory itself, and as kernel
-//! mounts beside bindfs, loggedfs and mergerfs.
+//! Layers and unions: in the bypass against plain passthrough and the directory itself, and as
+//! kernel mounts beside bindfs, loggedfs and mergerfs.
 
 use crate::compare::{Row, Way, compare};
 use crate::figure::{Figure, Judged};
@@ -26,8 +26,8 @@ const ROUNDS: usize = 3;
 const FILES: u32 = 2_000;
 
 /// Workloads of `programs/files.c`, their form, and what a line of each is called.
-type Line = (&'static str, &'static str);
-const WORK: [(&str, &str, &[Line]); 4] = [
+pub type Line = (&'static str, &'static str);
+pub const WORK: [(&str, &str, &[Line]); 4] = [
     (
         "small",
         "",
@@ -91,7 +91,7 @@ const RECORDS: [(&str, u32); 9] = [
 ];
 
 /// Workloads, their forms, and what they print.
-type Work = [(&'static str, &'static str, &'static [Line])];
+pub type Work = [(&'static str, &'static str, &'static [Line])];
 
 /// All of it.
 pub fn layers(place: &Place) -> Vec<Figure> {
@@ -111,7 +111,7 @@ pub fn layers(place: &Place) -> Vec<Figure> {
 }
 
 /// All rows of this `work`.
-fn rows(place: &Place, ways: &[Way], work: &Work, mut each: impl FnMut(&str, &str, &Row)) {
+pub fn rows(place: &Place, ways: &[Way], work: &Work, mut each: impl FnMut(&str, &str, &Row)) {
     let files = place.program("files");
     for &(workload, form, names) in work {
         for row in compare(ways, &files, workload, form, ROUNDS) {
@@ -227,14 +227,14 @@ fn times(row: &Row, what: &str, least: f64) -> Option<Figure> {
 }
 
 /// A mount, as long as it lives.
-struct Mounted {
+pub struct Mounted {
     column: &'static str,
     target: String,
 }
 
 impl Mounted {
     /// What `command` mounts at a new directory, which it ends with.
-    fn new(worker: &Worker, column: &'static str, name: &str, command: &str) -> Option<Self> {
+    pub fn new(worker: &Worker, column: &'static str, name: &str, command: &str) -> Option<Self> {
         let target = format!("{}/{name}", worker.directory);
         let made = succeeds(&format!("mkdir -p {target} && chown 65534:65534 {target}"));
         let mounted = made && succeeds(&format!("{command} {target}"));
@@ -245,7 +245,7 @@ impl Mounted {
     }
 
     /// Work on it, as `worker`.
-    fn way(&self, worker: &Worker) -> Way {
+    pub fn way(&self, worker: &Worker) -> Way {
         Way {
             column: self.column,
             before: worker.before.clone(),
@@ -320,7 +320,7 @@ fn beside(row: &Row, what: &str, ours: &'static str, theirs: &str) -> Option<Fig
 }
 
 /// The median of a column.
-fn taken(row: &Row, wanted: &str) -> Option<f64> {
+pub fn taken(row: &Row, wanted: &str) -> Option<f64> {
     let found = row.others.iter().find(|(column, _)| *column == wanted)?;
     Some(median(found.1.clone()))
 }

@@ -7,14 +7,17 @@ use crate::mount::{at_least, mounts};
 use crate::tools::{Place, numbers, sh, succeeds};
 use crate::writing::Worker;
 
-const GROUP: &str = "source tree in memory: linux-source, 15,000 files without those of most drivers, architectures and file systems";
+const GROUP: &str = "source tree in memory: linux-source, 15,000 files without those of most \
+    drivers, architectures and file systems";
 const RUN: &str = "`culvert run`";
 
 const BUILD: &str = "make -s tinyconfig >/dev/null 2>&1\nmake -s -j2 kernel/ >/dev/null 2>&1";
 const BUILD_NAME: &str = "`make tinyconfig`, `make -j2 kernel/`";
 
 /// What is needed of the tree to build `kernel/` of the smallest configuration.
-const PARTS: &str = "block certs crypto fs include init io_uring ipc kernel lib mm scripts security usr virt arch/x86 tools/objtool tools/lib tools/include tools/arch tools/build tools/scripts";
+const PARTS: &str = "block certs crypto fs include init io_uring ipc kernel lib mm scripts \
+    security usr virt arch/x86 tools/objtool tools/lib tools/include tools/arch tools/build \
+    tools/scripts";
 
 /// The archive of the part: its path; none where linux-source is not installed.
 fn archive(place: &Place) -> Option<String> {
@@ -22,7 +25,8 @@ fn archive(place: &Place) -> Option<String> {
     let source = source.trim();
     if source.is_empty() {
         eprintln!(
-            "not measured: no /usr/src/linux-source-*.tar.xz (apt-get install linux-source, or LINUX_SOURCE=path)"
+            "not measured: no /usr/src/linux-source-*.tar.xz (apt-get install linux-source, or \
+            LINUX_SOURCE=path)"
         );
         return None;
     }
@@ -31,7 +35,9 @@ fn archive(place: &Place) -> Option<String> {
     sh(&format!(
         "mkdir {0}/whole && cd {0}/whole
          parts=; for part in {PARTS}; do parts=\"$parts */$part\"; done
-         set -f; tar -xJf {source} --no-same-owner --wildcards --no-wildcards-match-slash --exclude '*/fs/*/*.[ch]' $parts '*/Makefile' '*/Kconfig' '*/Kbuild' '*/COPYING' || [ $? = 2 ]
+         set -f; tar -xJf {source} --no-same-owner --wildcards --no-wildcards-match-slash \
+         --exclude '*/fs/*/*.[ch]' $parts '*/Makefile' '*/Kconfig' '*/Kbuild' '*/COPYING' || [ $? \
+         = 2 ]
          tar -xJf {source} --no-same-owner --wildcards '*/Kconfig*' '*/Makefile*' '*/Kbuild'
          set +f; mv linux-source-* linux; tar -cf {archive} linux; cd ..; rm -rf whole",
         place.path("")
@@ -64,7 +70,9 @@ pub fn build(place: &Place) -> Vec<Figure> {
 fn script(place: &Place, prepare: &str, work: &str) -> String {
     let script = place.path("linux.sh");
     let text = format!(
-        "set -e\ncd \"$1\"\nmkdir work\ntrap 'cd \"$1\"; rm -rf work' EXIT\ncd work\n{prepare}\nb=$(date +%s%N)\n{work}\ne=$(date +%s%N)\necho time $(((e - b) / 1000000))\n"
+        "set -e\ncd \"$1\"\nmkdir work\ntrap 'cd \"$1\"; rm -rf work' EXIT\ncd \
+        work\n{prepare}\nb=$(date +%s%N)\n{work}\ne=$(date +%s%N)\necho time $(((e - b) / \
+        1000000))\n"
     );
     std::fs::write(&script, text).expect("the directory is ours");
     sh(&format!("chmod 644 {script}"));

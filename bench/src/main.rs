@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bindings;
 mod compare;
 mod figure;
 mod fixture;
@@ -16,6 +17,8 @@ mod linux;
 mod mapping;
 mod measure;
 mod mount;
+mod overlay;
+mod plfs;
 mod plot;
 mod publish;
 mod starts;

@@ -99,7 +99,8 @@ pub fn mapping(place: &Place) -> Vec<Figure> {
         let fuse = (speed_of_fuse(&row) * 100.0).floor() / 100.0;
         let (what, unit) = match row.name.as_str() {
             "read" => (
-                "128 MB mapped and 1.25 million bytes read at random places, each (cold; target of driven files: bindfs)",
+                "128 MB mapped and 1.25 million bytes read at random places, each (cold; target \
+                of driven files: bindfs)",
                 "ns",
             ),
             "read-again" => ("the same once more (warm)", "ns"),
@@ -185,7 +186,8 @@ fn foreign(place: &Place, worker: &Worker, program: &str) -> Vec<Figure> {
     }
     let script = place.path("start.sh");
     sh(&format!(
-        "printf 'b=$(date +%%s%%N); for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done; e=$(date +%%s%%N); echo start $(((e - b) / 10))\\n' > {script}"
+        "printf 'b=$(date +%%s%%N); for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done; e=$(date \
+        +%%s%%N); echo start $(((e - b) / 10))\\n' > {script}"
     ));
     for row in compare(&ways, "sh", &script, "", 5) {
         figures.extend(

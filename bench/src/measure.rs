@@ -4,14 +4,16 @@ use crate::figure::{Figure, Judged};
 use crate::fixture;
 use crate::publish;
 use crate::tools::{Place, in_turn, median, numbers, pair, seconds, sh, succeeds};
-use crate::{hosts, layers, libraries, linux, mapping, mount, starts, writing};
+use crate::{
+    bindings, hosts, layers, libraries, linux, mapping, mount, overlay, plfs, starts, writing,
+};
 use std::path::Path;
 
 /// A group of figures.
 type Group = fn(&Place) -> Vec<Figure>;
 
 /// All groups, in the order of the table.
-pub const GROUPS: [(&str, Group); 17] = [
+pub const GROUPS: [(&str, Group); 20] = [
     ("calls", calls),
     ("launch", launch),
     ("inherit", inherit),
@@ -25,14 +27,26 @@ pub const GROUPS: [(&str, Group); 17] = [
     ("mapping", mapping::mapping),
     ("mount", mount::mount),
     ("hosts", hosts::hosts),
+    ("bindings", bindings::bindings),
     ("layers", layers::layers),
     ("libraries", libraries::libraries),
+    ("overlay", overlay::overlay),
+    ("plfs", plfs::plfs),
     ("starts", starts::starts),
     ("linux", linux::linux),
 ];
 
 /// Measured only when they are named: they take minutes each.
-const BY_NAME: [&str; 5] = ["hosts", "layers", "libraries", "starts", "linux"];
+const BY_NAME: [&str; 8] = [
+    "hosts",
+    "bindings",
+    "layers",
+    "libraries",
+    "overlay",
+    "plfs",
+    "starts",
+    "linux",
+];
 
 /// Measures the groups named, or all but those of [`BY_NAME`].
 pub fn everything(only: &[&str]) -> Vec<Figure> {
@@ -181,7 +195,8 @@ fn launch(place: &Place) -> Vec<Figure> {
     let (true_added, many_added) = (ours - native, many_ours - many_native);
     let each = (many_added - true_added) / libraries as f64;
     let note = format!(
-        "{libraries} libraries beyond libc: {many_native:.0} µs natively, {many_ours:.0} through culvert"
+        "{libraries} libraries beyond libc: {many_native:.0} µs natively, {many_ours:.0} through \
+        culvert"
     );
     figures.push(
         Figure::new(
@@ -212,10 +227,13 @@ fn launch(place: &Place) -> Vec<Figure> {
 /// `/bin/true`.
 fn many_libraries(place: &Place) -> (String, usize) {
     let output = place.path("many-libraries");
-    let names = "m resolv crypto ssl z stdc++ gcc_s expat sqlite3 lzma zstd bz2 pcre2-8 selinux acl attr cap uuid blkid mount ffi tinfo readline gmp";
+    let names = "m resolv crypto ssl z stdc++ gcc_s expat sqlite3 lzma zstd bz2 pcre2-8 selinux \
+        acl attr cap uuid blkid mount ffi tinfo readline gmp";
     let script = format!(
         "cd {0} && echo 'int main(void) {{ return 0; }}' > many.c
-         libraries=; for n in {names}; do l=$(ls /lib/x86_64-linux-gnu/lib$n.so.* /usr/lib/x86_64-linux-gnu/lib$n.so.* 2>/dev/null | head -n 1); libraries=\"$libraries $l\"; done
+         libraries=; for n in {names}; do l=$(ls /lib/x86_64-linux-gnu/lib$n.so.* \
+         /usr/lib/x86_64-linux-gnu/lib$n.so.* 2>/dev/null | head -n 1); libraries=\"$libraries \
+         $l\"; done
          cc -o {output} many.c -Wl,--no-as-needed $libraries
          echo $(( $(ldd {output} | grep -c '=> /') - $(ldd /bin/true | grep -c '=> /') ))",
         place.path("")

@@ -152,7 +152,8 @@ pub fn mount(place: &Place) -> Vec<Figure> {
     }
     for mounted in &mounts {
         let resident = sh(&format!(
-            "for p in $(pgrep -f -- ' {}$'); do awk '/VmRSS/ {{ print $2 / 1024 }}' /proc/$p/status; done | sort -n | tail -n 1",
+            "for p in $(pgrep -f -- ' {}$'); do awk '/VmRSS/ {{ print $2 / 1024 }}' \
+            /proc/$p/status; done | sort -n | tail -n 1",
             mounted.target
         ));
         if let Ok(megabytes) = resident.trim().parse() {

@@ -32,8 +32,11 @@ pub fn svg(figures: &[Figure]) -> String {
     const HIGH: f64 = 24.0;
     let height = HIGH * bars.len() as f64 + 60.0;
     let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 900 {height}\" font-family=\"sans-serif\" font-size=\"13\">\n\
-         <rect width=\"900\" height=\"{height}\" fill=\"white\"/>\n<text x=\"20\" y=\"22\" font-weight=\"bold\">Results as a part of their targets (the line is the target, shorter is better)</text>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 900 {height}\" \
+        font-family=\"sans-serif\" font-size=\"13\">\n\
+         <rect width=\"900\" height=\"{height}\" fill=\"white\"/>\n<text x=\"20\" y=\"22\" \
+         font-weight=\"bold\">Results as a part of their targets (the line is the target, shorter \
+         is better)</text>\n"
     );
     for (row, (figure, part)) in bars.iter().enumerate() {
         let y = 40.0 + HIGH * row as f64;
@@ -47,7 +50,9 @@ pub fn svg(figures: &[Figure]) -> String {
             .replace('<', "&lt;");
         let _ = writeln!(
             text,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{what}</text><rect x=\"{LEFT}\" y=\"{y}\" width=\"{width:.1}\" height=\"16\" fill=\"{colour}\"/><text x=\"{:.1}\" y=\"{}\">{}</text>",
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{what}</text><rect x=\"{LEFT}\" \
+            y=\"{y}\" width=\"{width:.1}\" height=\"16\" fill=\"{colour}\"/><text x=\"{:.1}\" \
+            y=\"{}\">{}</text>",
             LEFT - 8.0,
             y + 13.0,
             LEFT + width + 6.0,
@@ -57,7 +62,8 @@ pub fn svg(figures: &[Figure]) -> String {
     }
     let _ = writeln!(
         text,
-        "<line x1=\"{x}\" y1=\"34\" x2=\"{x}\" y2=\"{}\" stroke=\"black\" stroke-dasharray=\"4 3\"/>\n</svg>",
+        "<line x1=\"{x}\" y1=\"34\" x2=\"{x}\" y2=\"{}\" stroke=\"black\" stroke-dasharray=\"4 \
+        3\"/>\n</svg>",
         height - 16.0,
         x = LEFT + WIDE
     );

@@ -75,7 +75,7 @@ fn grid(figures: &[&Figure]) -> String {
     text
 }
 
-/// `0.95 ± 0.02, ≥ 0.9 met`.
+/// `0.95 ± 0.02, ≥ 0.9 met`; of a difference `1200 ns, +200 ns ≤ +1000 ns met`.
 fn cell_text(figure: &Figure) -> String {
     let mut text = match figure.judged {
         Judged::Speed(_) | Judged::SpeedStated => figure.result(),
@@ -84,11 +84,14 @@ fn cell_text(figure: &Figure) -> String {
     if let Some((low, high)) = figure.spread {
         let _ = write!(text, " ± {}", Rounded((high - low) / 2.0));
     }
+    let added = format!("{} ≤ {}", figure.result(), figure.target());
     match (figure.passes(), &figure.judged) {
         (Some(true), Judged::Speed(least)) => format!("{text}, ≥ {least} met"),
         (Some(false), Judged::Speed(least)) => format!("**{text}, ≥ {least} missed**"),
         (Some(true), Judged::Figure(most)) => format!("{text}, ≤ {most} met"),
         (Some(false), Judged::Figure(most)) => format!("**{text}, ≤ {most} missed**"),
+        (Some(true), Judged::Added(_)) => format!("{text}, {added} met"),
+        (Some(false), Judged::Added(_)) => format!("**{text}, {added} missed**"),
         _ => text,
     }
 }
@@ -106,7 +109,8 @@ fn amount(value: f64, unit: &str) -> String {
 /// One line for each figure, with all that is known of it.
 fn singles(figures: &[&Figure]) -> String {
     let mut text = String::from(
-        "| what | native | culvert | result | target | | beside |\n|---|---:|---:|---:|---:|---|---|\n",
+        "| what | native | culvert | result | target | | beside \
+        |\n|---|---:|---:|---:|---:|---|---|\n",
     );
     for figure in figures {
         let number = |value: f64| format!("{} {}", Rounded(value), figure.unit);
@@ -147,7 +151,8 @@ pub fn machine() -> String {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     };
     format!(
-        "Measured {} on {}, {} processors, Linux {}; medians, native and culvert in turn; ± is half of the way between the quartiles. Other work on the machine: load {}.",
+        "Measured {} on {}, {} processors, Linux {}; medians, native and culvert in turn; ± is \
+        half of the way between the quartiles. Other work on the machine: load {}.",
         said("date -u +%F"),
         said("sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1"),
         said("nproc"),
@@ -231,4 +236,26 @@ pub fn into_figures(root: &Path) -> ExitCode {
     );
     fs::write(&figures, new).expect("the checkout can be written");
     ExitCode::SUCCESS
+}
+
+#[test]
+fn a_cell_says_whether_its_target_is_met() {
+    for (culvert, judged, want) in [
+        (500.0, Judged::Speed(0.9), "2.00, ≥ 0.9 met"),
+        (2000.0, Judged::Speed(0.9), "**0.50, ≥ 0.9 missed**"),
+        (
+            1200.0,
+            Judged::Added(1000.0),
+            "1200 ns, +200 ns ≤ +1000 ns met",
+        ),
+        (
+            2500.0,
+            Judged::Added(1000.0),
+            "**2500 ns, +1500 ns ≤ +1000 ns missed**",
+        ),
+        (1200.0, Judged::AddedStated, "1200 ns"),
+    ] {
+        let figure = Figure::new("group", "what", Some(1000.0), culvert, "ns", judged);
+        assert_eq!(cell_text(&figure), want);
+    }
 }

@@ -219,8 +219,10 @@ fn linked(directory: &str, kind: &str, count: usize) -> String {
         // getpid and getuid: instructions in a library, which is all that counts.
         _ => {
             "int f_$i(void) { int n = 0; for (int i = 0; i < 2; i++) { int r; \
-             __asm__ volatile(\\\"syscall\\\" : \\\"=a\\\"(r) : \\\"0\\\"(39) : \\\"rcx\\\", \\\"r11\\\", \\\"memory\\\"); n += r; \
-             __asm__ volatile(\\\"syscall\\\" : \\\"=a\\\"(r) : \\\"0\\\"(102) : \\\"rcx\\\", \\\"r11\\\", \\\"memory\\\"); n += r; } \
+             __asm__ volatile(\\\"syscall\\\" : \\\"=a\\\"(r) : \\\"0\\\"(39) \
+             : \\\"rcx\\\", \\\"r11\\\", \\\"memory\\\"); n += r; \
+             __asm__ volatile(\\\"syscall\\\" : \\\"=a\\\"(r) : \\\"0\\\"(102) \
+             : \\\"rcx\\\", \\\"r11\\\", \\\"memory\\\"); n += r; } \
              return n + $i; }"
         }
     };
@@ -320,7 +322,8 @@ fn work(place: &Place, ways: Ways) -> Vec<Figure> {
     };
     let pipeline = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do\n\
          echo one two $i | tr a-z A-Z | sed s/O/x/ | cut -d ' ' -f 2 | cat >/dev/null\ndone";
-    let search = "for i in 1 2 3 4 5; do\nfind . -name '*.c' | xargs -n 100 grep -l f_7_ >/dev/null || :\n\
+    let search = "for i in 1 2 3 4 5; do\nfind . -name '*.c' | xargs -n 100 grep -l f_7_ \
+        >/dev/null || :\n\
          grep -rl f_7_ . >/dev/null\ndone";
     let table: [(&str, &str, &str, &str, usize, f64); 5] = [
         (
@@ -373,7 +376,8 @@ fn work(place: &Place, ways: Ways) -> Vec<Figure> {
         }
         let script = place.path("starts.sh");
         let text = format!(
-            "set -e\ncd \"$1\"\nmkdir work\ntrap 'cd \"$1\"; rm -rf work' EXIT\ncd work\n{prepare}\nb=$(date +%s%N)\n{work}\ne=$(date +%s%N)\necho time $((e - b))\n"
+            "set -e\ncd \"$1\"\nmkdir work\ntrap 'cd \"$1\"; rm -rf work' EXIT\ncd \
+            work\n{prepare}\nb=$(date +%s%N)\n{work}\ne=$(date +%s%N)\necho time $((e - b))\n"
         );
         std::fs::write(&script, text).expect("the directory is ours");
         sh(&format!("chmod 644 {script}"));

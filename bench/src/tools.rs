@@ -39,7 +39,9 @@ impl Place {
         };
         // Where every user can start it.
         sh(&format!(
-            "chmod 755 {0} && cp {culvert} $(dirname {culvert})/culvert-full $(dirname {culvert})/libculvert.so {0}/ && chmod 755 {0}/culvert {0}/culvert-full {0}/libculvert.so",
+            "chmod 755 {0} && cp {culvert} $(dirname {culvert})/culvert-full $(dirname \
+            {culvert})/libculvert.so {0}/ && chmod 755 {0}/culvert {0}/culvert-full \
+            {0}/libculvert.so",
             place.path("")
         ));
         place

@@ -430,7 +430,8 @@ pub fn programs(place: &Place) -> Vec<Figure> {
         std::fs::write(
             &script,
             format!(
-                "set -e\ncd \"$1\"\nmkdir work\ncd work\n{prepare}\nb=$(date +%s%N)\n{work}\ne=$(date +%s%N)\ncd \"$1\"\nrm -rf work\necho time $((e - b))\n"
+                "set -e\ncd \"$1\"\nmkdir work\ncd work\n{prepare}\nb=$(date \
+                +%s%N)\n{work}\ne=$(date +%s%N)\ncd \"$1\"\nrm -rf work\necho time $((e - b))\n"
             ),
         )
         .expect("the directory is ours");

@@ -4,11 +4,15 @@
  *
  *     cc -O2 -shared -fPIC -I include -o libdirect.so direct.c
  *     culvert run --mount type=./libdirect.so,source=/data,target=/mnt -- ls -l /mnt
+ *
+ * As all of it is a directory of the kernel's, it says so (direct_tree), and the kernel serves programs
+ * itself. With option calls it does not, and each function is called.
  */
 #include <culvert/freestanding.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
 
@@ -23,10 +27,20 @@ static int result(long done)
     return done < 0 ? (int)-done : 0;
 }
 
-/* An open file, and the root: a descriptor that is kept. */
+/* An open file: a descriptor that is kept. */
 static int number(void *kept)
 {
     return culvert_number(kept);
+}
+
+struct direct {
+    struct culvert_kept *root;
+    int calls;
+};
+
+static int root(void *state)
+{
+    return culvert_number(((struct direct *)state)->root);
 }
 
 static long text(const char *path)
@@ -36,20 +50,40 @@ static long text(const char *path)
 
 static int init(const struct culvert_mount *mount, void **state)
 {
+    struct direct *direct;
+    int calls = 0;
     long fd;
-    if (mount->option_count) {
-        strcpy(mount->reason, "direct has no options");
-        return EINVAL;
+    for (size_t i = 0; i < mount->option_count; i++) {
+        if (strcmp(mount->options[i], "calls")) {
+            strcpy(mount->reason, "direct has one option, calls");
+            return EINVAL;
+        }
+        calls = 1;
     }
     fd = call(SYS_open, (long)mount->source, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, 0);
-    if (fd >= 0)
-        *state = culvert_keep((int)fd);
-    return result(fd);
+    if (fd < 0)
+        return result(fd);
+    direct = malloc(sizeof *direct);
+    if (!direct) {
+        call(SYS_close, fd, 0, 0, 0);
+        return ENOMEM;
+    }
+    direct->root = culvert_keep((int)fd);
+    direct->calls = calls;
+    *state = direct;
+    return 0;
 }
 
 static void finalize(void *state)
 {
-    culvert_drop(state);
+    culvert_drop(((struct direct *)state)->root);
+    free(state);
+}
+
+static int direct_tree(void *state, int *fd)
+{
+    *fd = root(state);
+    return ((struct direct *)state)->calls ? ENOSYS : 0;
 }
 
 static int direct_open(void *state, const char *path, int flags, mode_t mode, void **file)
@@ -59,7 +93,12 @@ static int direct_open(void *state, const char *path, int flags, mode_t mode, vo
     flags &= ~(O_APPEND | O_DIRECT);
     if (flags & O_CREAT)
         flags |= O_EXCL;
-    fd = call(SYS_openat, number(state), text(path), flags | O_NOFOLLOW | O_CLOEXEC, 0);
+    /* What is no file by now is found out by fgetattr (CULVERT_OPENS_FILES). */
+    flags |= O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
+    fd = call(SYS_openat, root(state), text(path), flags | O_NONBLOCK, 0);
+    /* A lease, on which others have to be waited for: then it is a file. */
+    if (fd == -EAGAIN)
+        fd = call(SYS_openat, root(state), text(path), flags, 0);
     if (fd < 0)
         return result(fd);
     if (flags & O_CREAT) {
@@ -148,12 +187,12 @@ static int direct_lseek(void *state, void *file, off_t offset, int whence, off_t
 
 static int direct_getattr(void *state, const char *path, struct stat *found)
 {
-    return result(call(SYS_newfstatat, number(state), text(path), (long)found, AT_SYMLINK_NOFOLLOW));
+    return result(call(SYS_newfstatat, root(state), text(path), (long)found, AT_SYMLINK_NOFOLLOW));
 }
 
 static int direct_truncate(void *state, const char *path, off_t size)
 {
-    long done, fd = call(SYS_openat, number(state), text(path), O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0);
+    long done, fd = call(SYS_openat, root(state), text(path), O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0);
     if (fd < 0)
         return result(fd);
     done = call(SYS_ftruncate, fd, size, 0, 0);
@@ -163,7 +202,7 @@ static int direct_truncate(void *state, const char *path, off_t size)
 
 static int direct_readlink(void *state, const char *path, char *buffer, size_t size)
 {
-    long length = call(SYS_readlinkat, number(state), text(path), (long)buffer, (long)size - 1);
+    long length = call(SYS_readlinkat, root(state), text(path), (long)buffer, (long)size - 1);
     if (length >= 0)
         buffer[length] = 0;
     return result(length);
@@ -171,20 +210,20 @@ static int direct_readlink(void *state, const char *path, char *buffer, size_t s
 
 static int direct_unlink(void *state, const char *path)
 {
-    return result(call(SYS_unlinkat, number(state), (long)path, 0, 0));
+    return result(call(SYS_unlinkat, root(state), (long)path, 0, 0));
 }
 
 static int direct_mkdir(void *state, const char *path, mode_t mode)
 {
-    long done = call(SYS_mkdirat, number(state), (long)path, mode, 0);
+    long done = call(SYS_mkdirat, root(state), (long)path, mode, 0);
     if (done == 0)
-        done = call(SYS_fchmodat, number(state), (long)path, mode, 0);
+        done = call(SYS_fchmodat, root(state), (long)path, mode, 0);
     return result(done);
 }
 
 static int direct_rmdir(void *state, const char *path)
 {
-    return result(call(SYS_unlinkat, number(state), (long)path, AT_REMOVEDIR, 0));
+    return result(call(SYS_unlinkat, root(state), (long)path, AT_REMOVEDIR, 0));
 }
 
 /* struct linux_dirent64 of getdents64(2). */
@@ -201,7 +240,7 @@ static int direct_getdirents(void *state, const char *path, struct culvert_diren
 {
     char bytes[16384] __attribute__((aligned(8)));
     long fd, filled;
-    fd = call(SYS_openat, number(state), text(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    fd = call(SYS_openat, root(state), text(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
         return result(fd);
     while ((filled = call(SYS_getdents64, fd, (long)bytes, sizeof bytes, 0)) > 0) {
@@ -236,49 +275,49 @@ static int direct_getdirents(void *state, const char *path, struct culvert_diren
 
 static int direct_chown(void *state, const char *path, uid_t uid, gid_t gid)
 {
-    return result(culvert_syscall(SYS_fchownat, number(state), text(path), uid, gid,
+    return result(culvert_syscall(SYS_fchownat, root(state), text(path), uid, gid,
                                   AT_SYMLINK_NOFOLLOW, 0));
 }
 
 static int direct_chmod(void *state, const char *path, mode_t mode)
 {
-    return result(call(SYS_fchmodat, number(state), text(path), mode, 0));
+    return result(call(SYS_fchmodat, root(state), text(path), mode, 0));
 }
 
 static int direct_rename(void *state, const char *from, const char *to, unsigned flags)
 {
-    return result(culvert_syscall(SYS_renameat2, number(state), (long)from, number(state), (long)to,
+    return result(culvert_syscall(SYS_renameat2, root(state), (long)from, root(state), (long)to,
                                   flags, 0));
 }
 
 static int direct_utime(void *state, const char *path, const struct timespec times[2])
 {
-    return result(call(SYS_utimensat, number(state), text(path), (long)times, AT_SYMLINK_NOFOLLOW));
+    return result(call(SYS_utimensat, root(state), text(path), (long)times, AT_SYMLINK_NOFOLLOW));
 }
 
 static int direct_symlink(void *state, const char *target, const char *path)
 {
-    return result(call(SYS_symlinkat, (long)target, number(state), (long)path, 0));
+    return result(call(SYS_symlinkat, (long)target, root(state), (long)path, 0));
 }
 
 static int direct_link(void *state, const char *path, const char *name)
 {
-    return result(culvert_syscall(SYS_linkat, number(state), (long)path, number(state), (long)name, 0,
+    return result(culvert_syscall(SYS_linkat, root(state), (long)path, root(state), (long)name, 0,
                                   0));
 }
 
 static int direct_mknod(void *state, const char *path, mode_t mode, dev_t device)
 {
-    long done = call(SYS_mknodat, number(state), (long)path, mode, (long)device);
+    long done = call(SYS_mknodat, root(state), (long)path, mode, (long)device);
     if (done == 0)
-        done = call(SYS_fchmodat, number(state), (long)path, mode & 07777, 0);
+        done = call(SYS_fchmodat, root(state), (long)path, mode & 07777, 0);
     return result(done);
 }
 
 static int direct_statfs(void *state, struct statvfs *found)
 {
     struct statfs is;
-    long done = call(SYS_fstatfs, number(state), (long)&is, 0, 0);
+    long done = call(SYS_fstatfs, root(state), (long)&is, 0, 0);
     if (done == 0) {
         found->f_bsize = is.f_bsize;
         found->f_frsize = is.f_frsize ? is.f_frsize : is.f_bsize;
@@ -295,7 +334,7 @@ static int direct_statfs(void *state, struct statvfs *found)
 const struct culvert_driver culvert_driver = {
     .version = CULVERT_DRIVER_VERSION,
     .size = sizeof culvert_driver,
-    .flags = CULVERT_STATELESS | CULVERT_KEEPS_UNLINKED,
+    .flags = CULVERT_STATELESS | CULVERT_KEEPS_UNLINKED | CULVERT_OPENS_FILES,
     .init = init,
     .finalize = finalize,
     .open = direct_open,
@@ -324,4 +363,5 @@ const struct culvert_driver culvert_driver = {
     .lseek = direct_lseek,
     .descriptor = direct_descriptor,
     .copy = direct_copy,
+    .tree = direct_tree,
 };

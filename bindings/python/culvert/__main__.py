@@ -1,13 +1,15 @@
 """python3 -m culvert CLASS SOURCE TARGET [-f] [-o OPTION,…]: serves a class of an author's.
 
-Without -f it goes to the background once it is mounted. CLASS is MODULE.NAME, or FILE.py:NAME. Options: path=DIRECTORY adds to where modules are looked for
-(again for more); all others are the class's. With --as mfusepy or --as pyfuse3 the first word is a
-program that imports that module, which is Culvert's then, and the rest are its own words.
+Without -f it goes to the background once it is mounted. CLASS is MODULE.NAME, or FILE.py:NAME.
+Options: path=DIRECTORY adds to where modules are looked for (again for more); all others are the
+class's. With --as mfusepy or --as pyfuse3 the first word is a program that imports that module, which
+is Culvert's then, and the rest are its own words.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import os
 import stat
 import sys
@@ -73,17 +75,61 @@ def closed(found: os.stat_result, place: str) -> None:
         fail(f"{place}: others than root may write it, and root executes no such code")
 
 
-def closed_directory(place: str) -> None:
-    """The same for a directory of modules, and those above; in a sticky one nobody renames others'
-    files. What is in it is not looked at."""
-    place = os.path.realpath(place)
+def closed_place(place: str) -> None:
+    """The same for a directory of modules or a file in it, and those above; in a sticky one nobody
+    renames others' files."""
+    place = own = os.path.realpath(place)
     while os.geteuid() == 0:
         found = os.stat(place)
-        if found.st_uid != 0 or found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+        sticky = place != own and found.st_mode & stat.S_ISVTX
+        if found.st_uid != 0 or found.st_mode & 0o022 and not sticky:
             fail(f"{place}: others than root may write it, and root executes no code from there")
         if place == os.path.dirname(place):
             return
         place = os.path.dirname(place)
+
+
+class Source(importlib.machinery.SourceFileLoader):
+    """Reads what it has looked at, not what others have put there meanwhile."""
+
+    def get_data(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            closed(os.fstat(file.fileno()), path)
+            return file.read()
+
+
+class Closed:
+    """Finds modules in `places` as Python does, and looks at each file that it is about to execute,
+    and where a link leads: the source, and what is compiled of it."""
+
+    def __init__(self, places: List[str]) -> None:
+        self.places = tuple(os.path.join(os.path.realpath(place), "") for place in places)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        found = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if found is None:
+            return None
+        files = [found.origin, found.cached] if found.has_location else []
+        for file in files:
+            names = (os.path.abspath(file), os.path.realpath(file)) if file else ()
+            if any(name.startswith(self.places) for name in names):
+                if os.path.exists(file):
+                    closed_place(file)
+                if found.loader.__class__ is importlib.machinery.SourceFileLoader:
+                    found.loader = Source(found.loader.name, found.loader.path)
+        return found
+
+
+def looked_in(places: List[str]) -> None:
+    """Lets modules be found in `places` too, the last one first."""
+    for place in places:
+        # By a link others may lead it elsewhere.
+        place = os.path.realpath(place)
+        closed_place(place)
+        sys.path.insert(0, place)
+    if os.geteuid() == 0:
+        finder = sys.meta_path.index(importlib.machinery.PathFinder)
+        sys.meta_path.insert(finder, Closed(places))
 
 
 def main(words: List[str]) -> int:
@@ -93,12 +139,11 @@ def main(words: List[str]) -> int:
         adapter = importlib.import_module("." + words[1], __package__)
         sys.modules[words[1]] = adapter
         import runpy
-        directory = os.path.dirname(os.path.realpath(words[2]))
-        closed(os.stat(words[2]), words[2])
-        closed_directory(directory)
+        program = os.path.realpath(words[2])
+        closed_place(program)
         sys.argv = words[2:]
-        sys.path.insert(0, directory)
-        runpy.run_path(words[2], run_name="__main__")
+        looked_in([os.path.dirname(program)])
+        runpy.run_path(program, run_name="__main__")
         return 0
     options, plain, rest = [], [], iter(words)
     for word in rest:
@@ -117,9 +162,7 @@ def serve(plain: List[str], options: List[str],
           mounted: Optional[Callable[[], None]] = None) -> int:
     """Serves the class, source and target that are `plain`."""
     name, source, target = plain
-    for place in [option[5:] for option in options if option.startswith("path=")]:
-        closed_directory(place)
-        sys.path.insert(0, os.path.abspath(place))
+    looked_in([option[5:] for option in options if option.startswith("path=")])
     options = [option for option in options if not option.startswith("path=")]
     system = load(name)()
     if not isinstance(system, FileSystem):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import errno
-import inspect
 import os
 import signal
 import stat as modes
+import struct
 import sys
 import threading
 import traceback
+import types
 from typing import Any, Callable, Dict, Mapping, Optional
 
 from . import _library
@@ -32,6 +34,39 @@ def context() -> _library.Context:
     """Who asks, for the length of a call."""
     assert _loaded is not None, "no call is being served"
     return _loaded.context().contents
+
+
+class _Threads:
+    """Keeps what Python has for each of the library's threads until the thread ends: a call would
+    make it and free it again, with memory of the kernel's.
+
+    What ends it are functions in C, one for each key of pthread_key_create(3), in the keys' order:
+    a function of ours would need what is being freed."""
+
+    def __init__(self) -> None:
+        libc, python = ctypes.CDLL(None), ctypes.pythonapi
+        self.keys = []
+        for end in (python.PyEval_RestoreThread, python.PyThreadState_Clear,
+                    python.PyThreadState_DeleteCurrent):
+            key = ctypes.c_uint()
+            if libc.pthread_key_create(ctypes.byref(key), ctypes.cast(end, ctypes.c_void_p)):
+                raise OSError(errno.EAGAIN, "no key for the data of threads")
+            self.keys.append(key.value)
+        self.set = libc.pthread_setspecific
+        self.set.argtypes = [ctypes.c_uint, ctypes.c_void_p]
+        self.state = python.PyThreadState_Get
+        self.state.restype = ctypes.c_void_p
+        self.local = threading.local()
+        # The thread that serves is Python's own.
+        self.local.kept = True
+
+    def keep(self) -> None:
+        """Of this thread, in which a call of the library's is."""
+        self.local.kept = True
+        ctypes.pythonapi.PyGILState_Ensure()
+        state = self.state()
+        for key in self.keys:
+            self.set(key, state)
 
 
 class _Loop:
@@ -73,7 +108,8 @@ class Host:
 
     def __init__(self, system: FileSystem, mount: Mount) -> None:
         self.system, self.mount = system, mount
-        self.loop = _Loop()
+        self.loop, self.threads = _Loop(), _Threads()
+        self.methods: Dict[str, Callable[..., Any]] = {}
         self.files: Dict[int, Any] = {}
         self.next = 1
         self.free: list = []
@@ -83,6 +119,7 @@ class Host:
         self.operations = _library.Operations()
         self.keep = []
         has = self.has
+        self.has_fstat = has("fstat")
         if has("preadv"):
             self.read_into = self.method("preadv")
         elif has("pread"):
@@ -112,13 +149,21 @@ class Host:
         return callable(getattr(self.system, name, None))
 
     def method(self, name: str) -> Callable[..., Any]:
+        """The author's method, whose answer is waited for where it is `async`."""
+        known = self.methods.get(name)
+        if known is not None:
+            return known
         method = getattr(self.system, name)
 
         def call(*arguments: Any, **words: Any) -> Any:
             found = method(*arguments, **words)
-            if inspect.isasyncgen(found):
+            kind = found.__class__
+            if kind is types.AsyncGeneratorType:
                 found = collected(found)
-            return self.loop.wait(found) if inspect.isawaitable(found) else found
+            elif kind is not types.CoroutineType and not hasattr(kind, "__await__"):
+                return found
+            return self.loop.wait(found)
+        self.methods[name] = call
         return call
 
     def guarded(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,8 +171,12 @@ class Host:
         if name in ("init", "destroy"):
             return function
 
+        keep, local = self.threads.keep, self.threads.local
+
         def call(*arguments: Any) -> int:
             try:
+                if not hasattr(local, "kept"):
+                    keep()
                 return function(*arguments) or 0
             except OSError as error:
                 return -(error.errno or errno.EIO)
@@ -142,7 +191,7 @@ class Host:
 
     @staticmethod
     def path(path: bytes) -> str:
-        return os.fsdecode(path)[1:]
+        return path[1:].decode("utf-8", "surrogateescape")
 
     # Open files, by number.
 
@@ -158,8 +207,8 @@ class Host:
 
     def file(self, path: Optional[bytes], info: Any) -> Any:
         """The open file, which knows its path of now if it is known by that."""
-        found = self.files[info.contents.fh]
-        if path is not None and isinstance(found, Opened):
+        found = self.files[_library.handle(info)]
+        if found.__class__ is Opened and path is not None:
             found.path = self.path(path)
         return found
 
@@ -182,13 +231,13 @@ class Host:
             traceback.print_exc()
 
     def getattr(self, path: Optional[bytes], found: Any, info: Any) -> None:
-        if info and self.has("fstat"):
+        if info and self.has_fstat:
             attributes = self.method("fstat")(self.file(path, info))
         elif path is None:
             raise OSError(errno.ENOENT, "a file without a name")
         else:
             attributes = self.method("stat")(self.path(path))
-        fill(found.contents, attributes)
+        fill(found, attributes)
 
     def readlink(self, path: bytes, buffer: int, size: int) -> None:
         target = os.fsencode(self.method("readlink")(self.path(path)))[:size - 1]
@@ -231,7 +280,7 @@ class Host:
             raise OSError(errno.ENOSYS, "truncate")
 
     def opened(self, info: Any, file: Any) -> None:
-        info = info.contents
+        info = _library.FileInfo.from_address(info)
         info.fh = self.add(file)
         if self.system.direct_io:
             info.bits |= _library.FileInfo.DIRECT_IO
@@ -240,19 +289,19 @@ class Host:
 
     def open(self, path: bytes, info: Any) -> None:
         name = self.path(path)
-        flags = info.contents.flags & ~NOT_OURS
+        flags = _library.flags(info) & ~NOT_OURS
         self.opened(info, self.method("open")(name, flags) if self.has("open") else Opened(name))
 
     def create(self, path: bytes, mode: int, info: Any) -> None:
-        flags = info.contents.flags | os.O_CREAT
+        flags = _library.flags(info) | os.O_CREAT
         self.opened(info, self.method("open")(self.path(path), flags, modes.S_IMODE(mode)))
 
     def read(self, path: bytes, buffer: int, size: int, offset: int, info: Any) -> int:
-        room = memoryview((ctypes.c_char * size).from_address(buffer)).cast("B")
+        room = _library.memory(buffer, size, _library.WRITABLE)
         return self.read_into(self.file(path, info), room, offset)
 
     def write(self, path: bytes, buffer: int, size: int, offset: int, info: Any) -> int:
-        data = memoryview((ctypes.c_char * size).from_address(buffer)).cast("B").toreadonly()
+        data = _library.memory(buffer, size, _library.READ_ONLY)
         return self.method("pwrite")(self.file(path, info), data, offset)
 
     def statfs(self, _path: bytes, found: Any) -> None:
@@ -269,7 +318,7 @@ class Host:
         self.method("flush")(self.file(path, info))
 
     def release(self, path: bytes, info: Any) -> None:
-        number = info.contents.fh
+        number = _library.handle(info)
         self.file(path, info)
         with self.lock:
             file = self.files.pop(number)
@@ -323,7 +372,8 @@ class Host:
                 pairs[index] = seconds * 10**9 + rest
         if None in pairs:
             attributes = self.method("stat")(name)
-            old = [nanoseconds(attributes, "st_atime"), nanoseconds(attributes, "st_mtime")]
+            get = getter(attributes)
+            old = [nanoseconds(get, "st_atime"), nanoseconds(get, "st_mtime")]
             pairs = [was if one is None else one for one, was in zip(pairs, old)]
         self.method("utime")(name, ns=tuple(pairs))
 
@@ -343,33 +393,40 @@ def put(data: bytes, where: int, size: int) -> int:
     return len(data)
 
 
-def _get(attributes: Any, name: str) -> Any:
-    if isinstance(attributes, Mapping):
-        return attributes.get(name)
-    return getattr(attributes, name, None)
-
-
-def nanoseconds(attributes: Any, name: str) -> int:
+def nanoseconds(get: Callable[[str], Any], name: str) -> int:
     """The time `name` of attributes."""
-    exact = _get(attributes, name + "_ns")
+    exact = get(name + "_ns")
     if exact is not None:
         return int(exact)
-    return int((_get(attributes, name) or 0) * 10**9)
+    rough = get(name)
+    return int(rough * 10**9) if rough else 0
 
 
-def fill(found: _library.Stat, attributes: Any) -> None:
+def getter(attributes: Any) -> Callable[[str], Any]:
+    """What gives attributes by their names, None where there is none."""
+    if attributes.__class__ is dict or isinstance(attributes, Mapping):
+        return attributes.get
+    return lambda name: getattr(attributes, name, None)
+
+
+#: struct stat of x86-64, without st_dev and what is behind the times.
+STAT = struct.Struct("<8xQQIIIxxxxQqqqqqqqqq24x")
+#: All bits of a number that has no sign in C.
+WORD, LONG = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
+
+
+def fill(found: int, attributes: Any) -> None:
     """struct stat, of an os.stat_result or what has its names."""
-    for name in ("ino", "nlink", "mode", "uid", "gid", "rdev", "size", "blksize", "blocks"):
-        value = _get(attributes, "st_" + name)
-        if value:
-            setattr(found, name, value)
-    found.nlink = found.nlink or 1
-    if not found.blocks and found.size:
-        found.blocks = (found.size + 511) // 512
-    for name in ("atime", "mtime", "ctime"):
-        seconds, rest = divmod(nanoseconds(attributes, "st_" + name), 10**9)
-        setattr(found, name, seconds)
-        setattr(found, name + "_ns", rest)
+    get = getter(attributes)
+    size = get("st_size") or 0
+    atime, mtime, ctime = [nanoseconds(get, name) for name in ("st_atime", "st_mtime", "st_ctime")]
+    packed = STAT.pack(
+        (get("st_ino") or 0) & LONG, (get("st_nlink") or 1) & LONG, (get("st_mode") or 0) & WORD,
+        (get("st_uid") or 0) & WORD, (get("st_gid") or 0) & WORD, (get("st_rdev") or 0) & LONG,
+        size, get("st_blksize") or 0,
+        get("st_blocks") or (size + 511) // 512, *divmod(atime, 10**9), *divmod(mtime, 10**9),
+        *divmod(ctime, 10**9))
+    ctypes.memmove(found, packed, STAT.size)
 
 
 def serve(system: FileSystem, source: str, target: str, options: list,
@@ -397,9 +454,20 @@ def serve(system: FileSystem, source: str, target: str, options: list,
                                      ctypes.sizeof(host.operations), None, _library.VERSION)
 
 
+def flush() -> None:
+    """Writes what waits in the standard streams, as far as that can be."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+
+
 def in_background(work: Callable[[Callable[[], None]], int]) -> int:
-    """Does `work` in a child, before there is any thread; comes back with 0 when it has called what
-    it gets, or with the child's status."""
+    """Does `work` in a child, before there is any thread; ends this process with 0 when it has
+    called what it gets, or comes back with the child's status. In the child, comes back with what
+    `work` gives, or its exception, only if it has called that: the author's program goes on in one.
+    """
+    # Else both would write what waits there.
+    flush()
     reads, writes = os.pipe()
     child = os.fork()
     if child:
@@ -408,17 +476,36 @@ def in_background(work: Callable[[Callable[[], None]], int]) -> int:
             os._exit(0)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.close(reads)
+    told = False
 
     def mounted() -> None:
+        nonlocal told
         os.setsid()
         os.chdir("/")
         null = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(null, number)
         os.close(null)
+        told = True
         os.write(writes, b"m")
         os.close(writes)
-    return work(mounted)
+    try:
+        status = work(mounted)
+    except BaseException as error:
+        if told:
+            raise
+        status = 1
+        if not isinstance(error, SystemExit):
+            traceback.print_exc()
+        elif isinstance(error.code, int):
+            status = error.code
+        elif error.code is not None:
+            print(error.code, file=sys.stderr)
+    if not told:
+        # The parent goes on with the status.
+        flush()
+        os._exit(status or 1)
+    return status
 
 
 #: Options of the mount that are not the file system's.

@@ -66,7 +66,24 @@ class Context(Structure):
 
 
 Path = c_char_p
-File = POINTER(FileInfo)
+#: A FileInfo's address: what is made of it for each call is less than an object that points to it.
+File = c_void_p
+
+
+def handle(info: int) -> int:
+    """The number of an open file."""
+    return c_uint64.from_address(info + FileInfo.fh.offset).value
+
+
+def flags(info: int) -> int:
+    """Flags of open(2)."""
+    return c_int.from_address(info).value
+
+
+#: Memory at an address, as a memoryview: address, bytes, how.
+memory = ctypes.pythonapi.PyMemoryView_FromMemory
+memory.restype, memory.argtypes = ctypes.py_object, (c_void_p, ctypes.c_ssize_t, c_int)
+READ_ONLY, WRITABLE = 0x100, 0x200
 FILL = CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p, c_int64, c_int)
 
 
@@ -76,7 +93,7 @@ def _call(*arguments, result=c_int):
 
 #: struct fuse_operations, in order; None: of no use here.
 OPERATIONS = [
-    ("getattr", _call(Path, POINTER(Stat), File)),
+    ("getattr", _call(Path, c_void_p, File)),
     ("readlink", _call(Path, c_void_p, c_size_t)),
     ("reserved_getdir", None),
     ("mknod", _call(Path, c_uint, c_uint64)),

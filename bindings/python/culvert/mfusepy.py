@@ -2,8 +2,9 @@
 
 There are Operations with mfusepy's methods (paths with a leading slash, attributes as mappings,
 file handles as numbers), FUSE, FuseOSError, LoggingMixIn and fuse_get_context. Not there: ioctl,
-poll, bmap, locks, raw_fi (an error), modules of libfuse, the background (FUSE stays in the
-foreground), and options that are not of mounts, such as direct_io or entry_timeout (an error).
+poll, bmap, locks, raw_fi (an error), modules of libfuse, and options that are not of mounts, such as
+direct_io or entry_timeout (an error). As with libfuse, FUSE goes to the background once it is
+mounted unless foreground or debug says otherwise: the process that called it ends there.
 """
 
 from __future__ import annotations
@@ -274,8 +275,9 @@ class FUSE:
                  encoding: str = "utf-8", **options: Any) -> None:
         if raw_fi:
             raise NotImplementedError("raw_fi: structures of libfuse's are not handed out")
-        options.pop("foreground", None)
-        options.pop("debug", None)
+        foreground = options.pop("foreground", False)
+        # As libfuse's -d.
+        foreground = bool(options.pop("debug", False)) or foreground
         nothreads = options.pop("nothreads", False)
         source = str(options.pop("fsname", type(operations).__name__))
         unknown = {name for name, value in options.items() if value not in (False, None)}
@@ -293,8 +295,10 @@ class FUSE:
         for method, needs in _NEEDS.items():
             if getattr(getattr(kind, needs, None), "missing", not hasattr(kind, needs)):
                 setattr(system, method, None)
-        status = _host.serve(system, source, os.path.abspath(mountpoint), words,
-                             one_at_a_time=bool(nothreads))
+        def serve(mounted: Any = None) -> int:
+            return _host.serve(system, source, os.path.abspath(mountpoint), words,
+                               one_at_a_time=bool(nothreads), mounted=mounted)
+        status = serve() if foreground else _host.in_background(serve)
         if status:
             raise RuntimeError(status)
 

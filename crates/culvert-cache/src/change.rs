@@ -235,8 +235,8 @@ impl Change<'_> {
         let fd = self.shadow.number();
         let size = file.attributes(&Caller::SYSTEM)?.size;
         grow_or_cut(fd, size)?;
-        // The file has the bytes: for want of a descriptor the call must not fail. Then they count as
-        // written by strangers, too, and are written once more.
+        // The file has the bytes: for want of a descriptor the call must not fail. Then they count
+        // as written by strangers, too, and are written once more.
         let given = given::given(self.open.name()).ok().flatten();
         if let Some(given) = &given {
             given.cut(size);

@@ -169,7 +169,8 @@ impl Eviction<'_> {
                 Ok(()) => Err(error),
                 Err(lost) => {
                     culvert_sys::log!(
-                        "what was stored at byte {at} of a mapped file while it was written back is lost: {error}, and {lost}"
+                        "what was stored at byte {at} of a mapped file while it was written back \
+                        is lost: {error}, and {lost}"
                     );
                     Err(error)
                 }

@@ -31,7 +31,8 @@ fn no_room(error: culvert::Error) -> culvert::Error {
     match error.errno() {
         Errno::ENOSPC | Errno::EDQUOT => {
             culvert_sys::log!(
-                "a file that is mapped cannot be filled: its bytes find no room in the run directory: {error}"
+                "a file that is mapped cannot be filled: its bytes find no room in the run \
+                directory: {error}"
             );
             Errno::ENOMEM.into()
         }

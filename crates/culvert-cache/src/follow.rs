@@ -1,10 +1,10 @@
 //! Shadows that are kept equal to their files: who changes the file changes the shadow too, both
 //! under the node's lock.
 //!
-//! That a shadow is one of these says its state ([`super::state`]); that there are any in a group of
-//! nodes, a word in shared memory ([`culvert_run::node_locks::Mapped`]). Every change of a file that
-//! could have such a shadow is made under the node's lock from beginning to end, so that none lies
-//! between the look at that word and the bytes in the shadow.
+//! That a shadow is one of these says its state ([`super::state`]); that there are any in a group
+//! of nodes, a word in shared memory ([`culvert_run::node_locks::Mapped`]). Every change of a file
+//! that could have such a shadow is made under the node's lock from beginning to end, so that none
+//! lies between the look at that word and the bytes in the shadow.
 
 use super::bytes::{each_difference, equalise, set_length};
 use super::fill;

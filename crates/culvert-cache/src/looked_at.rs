@@ -186,9 +186,9 @@ pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
     run::get().mounts.file_system(mount)
 }
 
-/// Brings what strangers wrote to the drivers, of all shadows that they were given, beyond the limit
-/// of descriptors too where that may be raised. What fails concerns one file, whose reader is told
-/// ([`before`]); until then its attributes may be old.
+/// Brings what strangers wrote to the drivers, of all shadows that they were given, beyond the
+/// limit of descriptors too where that may be raised. What fails concerns one file, whose reader is
+/// told ([`before`]); until then its attributes may be old.
 pub fn bring_all() {
     let notes = run::get().node_locks.notes_if_mapped();
     if notes.is_some_and(|notes| notes.strangers.load(Relaxed) != 0) && bring_each().is_err() {

@@ -93,8 +93,8 @@ fn report(name: ShadowName, error: &culvert::Error) {
 }
 
 /// Makes the shadow of what is `open` the file, if that has no name any more: another program is
-/// about to get it. `seen`: what [`count`](crate::gone::count) was when it was opened. What fails is
-/// EIO there, with the reason in the log.
+/// about to get it. `seen`: what [`count`](crate::gone::count) was when it was opened. What fails
+/// is EIO there, with the reason in the log.
 pub fn hand_over(open: &dyn OpenFile, seen: u32) {
     if let Err(error) = become_file(open, seen) {
         report(open.name(), &error);

@@ -89,7 +89,8 @@ fn recover_range(said: &records::Said, later: bool) -> culvert::Result<()> {
     let identity = records::identity(&file.attributes(&Caller::SYSTEM)?);
     if said.identity != 0 && identity != 0 && said.identity != identity {
         culvert_sys::log!(
-            "what a process that is gone has stored in {name} is gone with that file: another one has its number"
+            "what a process that is gone has stored in {name} is gone with that file: another one \
+            has its number"
         );
         return Ok(());
     }

@@ -28,7 +28,8 @@ fn with(name: ShadowName, flags: u32) -> Result<Box<dyn File>> {
 }
 
 /// Whether opening a file anew fails with `error` because it is not this process's to open, as it
-/// is of another user by now, or is no file any more. Any other error may pass, and is the caller's.
+/// is of another user by now, or is no file any more. Any other error may pass, and is the
+/// caller's.
 pub fn is_out_of_reach(error: &Error) -> bool {
     use Errno as E;
     matches!(

@@ -104,7 +104,8 @@ pub fn make(more: u64) -> Result<(), Errno> {
         0 => Ok(()),
         _ => {
             culvert_sys::log!(
-                "{more} bytes of a file find no room in the run directory, where a run may have {} (culvert run --page-memory)",
+                "{more} bytes of a file find no room in the run directory, where a run may have \
+                {} (culvert run --page-memory)",
                 limit()
             );
             Err(Errno::ENOMEM)

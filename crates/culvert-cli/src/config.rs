@@ -96,8 +96,11 @@ pub fn describe(asked: &Config) -> Result<String, Failure> {
             .unwrap_or(Path::new("/"))
             .display()
             .to_string();
+        let [api, _] = headers()?;
+        let names = api.join("fuse_names.ld");
         Ok(format!(
-            "-L{directory} -Wl,-rpath,{directory} -lculvert_fuse"
+            "-L{directory} -Wl,-rpath,{directory} -lculvert_fuse -Wl,{}",
+            names.display()
         ))
     };
     let mut text = String::new();

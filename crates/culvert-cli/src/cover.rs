@@ -29,8 +29,10 @@ pub fn cover(mounts: &mut [Mount], asked: bool) -> Result<(), Failure> {
         return Ok(());
     }
     match enter(root).and_then(|()| cover_all(mounts, asked)) {
-        Err(why) if asked => Err(Failure::new(format!("--private: {why}"))
-            .advice("without --private the run works too; what is not intercepted then meets an empty directory")),
+        Err(why) if asked => Err(Failure::new(format!("--private: {why}")).advice(
+            "without --private the run works too; what is not intercepted then meets an \
+                empty directory",
+        )),
         // As root it was only our idea.
         _ => Ok(()),
     }

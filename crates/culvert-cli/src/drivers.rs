@@ -60,7 +60,8 @@ fn one_layer(layer: &DriverInfo) -> String {
 fn use_of_layer(layer: &DriverInfo) -> String {
     let name = layer.name;
     format!(
-        "\nUse, over any driver:\n  culvert run -v SOURCE:TARGET:layer={name}[,{name}.OPTION=VALUE,...] -- COMMAND\n"
+        "\nUse, over any driver:\n  culvert run -v \
+        SOURCE:TARGET:layer={name}[,{name}.OPTION=VALUE,...] -- COMMAND\n"
     )
 }
 

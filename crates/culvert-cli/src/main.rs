@@ -8,9 +8,11 @@
 mod arguments;
 mod base;
 mod bindings;
+mod branches;
 mod completion;
 mod config;
 mod cover;
+mod cruise;
 mod doctor;
 mod drivers;
 mod elf;
@@ -23,7 +25,9 @@ mod identifier;
 mod inherited;
 mod kernel_mount;
 mod logs;
+mod memory;
 mod mounts;
+mod oci;
 mod own_path;
 mod pager;
 mod plfs;
@@ -112,6 +116,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Adapt(place, command) => fuse::adapter::adapt(&place, &command),
         Command::Guard(job, lock) => fuse::guard(&job, lock),
         Command::Log(wanted) => logs::read(&wanted),
+        Command::Memory(wanted) => memory::memory(&wanted),
         Command::Plfs(wanted) => plfs::plfs(&wanted),
         Command::Sync(wanted) => sync::serve(&wanted),
         Command::SyncInBackground(socket) => sync::serve_in_background(&socket),

@@ -1,7 +1,7 @@
 //! From the mounts as typed to mounts that can be served: types found, paths absolute and checked.
 
 use crate::{
-    bindings,
+    bindings, branches,
     failure::{Failure, path, reason, shown},
     shared_object,
 };
@@ -157,9 +157,9 @@ pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
         .driver
         .as_deref()
         .and_then(culvert_drivers::declared_by);
-    let takes_several = declared.is_some_and(|declared| declared.source == Source::Branches);
+    let kind = declared.map(|declared| declared.source);
     let more = std::mem::take(&mut request.more_sources);
-    if !takes_several {
+    if !kind.is_some_and(Source::has_branches) {
         if !more.is_empty() {
             let failure = Failure::new(match &request.driver {
                 Some(driver) => format!("type {driver} serves one source, not {}", more.len() + 1),
@@ -172,15 +172,11 @@ pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
         request.target = target;
         return Ok(request.into_mount(driver));
     }
-    let wrong = |error: culvert::Error| Failure::new(error.to_string());
-    let (mut branches, mut modes) = (Vec::<Mount>::new(), Vec::new());
-    for typed in request.branches().map_err(wrong)? {
-        for source in culvert_drivers::union::expanded(&typed.source) {
-            let branch = Request::new(None, &source, &target, Vec::new()).map_err(wrong)?;
-            branches.push(served(branch, target.clone())?);
-            modes.push(typed.how.clone());
-        }
+    if let Some(Source::Options { branches, paths }) = kind {
+        return branches::listed(request, target, (branches, paths));
     }
+    let expanded = |source: &[u8]| Ok(culvert_drivers::union::expanded(source));
+    let (branches, modes) = branches_of(&request, &target, &expanded)?;
     if modes.iter().any(|mode| !mode.is_empty()) {
         request.options.push(("modes".into(), modes.join(&b':')));
     }
@@ -191,6 +187,68 @@ pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
         branches,
         ..request.into_mount("")
     })
+}
+
+/// The sources that one in a list stands for.
+pub type Expanded<'a> = dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>, Failure> + 'a;
+
+/// The branches that the sources of `request` name, of which each may be several, and what stands
+/// behind `=` of each.
+pub fn branches_of(
+    request: &Request,
+    target: &[u8],
+    expanded: &Expanded<'_>,
+) -> Result<(Vec<Mount>, Vec<Vec<u8>>), Failure> {
+    let wrong = |error: culvert::Error| Failure::new(error.to_string());
+    let (mut branches, mut modes) = (Vec::new(), Vec::new());
+    for typed in request.branches().map_err(wrong)? {
+        let is_told = typed.mount.is_some();
+        let asked = match typed.mount {
+            Some(mount) => mount,
+            None => Request::new(None, &typed.source, target, Vec::new()).map_err(wrong)?,
+        };
+        let sources = match is_path(&asked) {
+            true => expanded(&asked.source)?,
+            false => vec![asked.source.clone()],
+        };
+        for source in sources {
+            let name = shown(path(&source));
+            let asked = Request {
+                source,
+                ..asked.clone()
+            };
+            let mut branch = served(asked, target.to_vec()).map_err(|failure| match is_told {
+                true => failure.within(&format!("branch {name}")),
+                false => failure,
+            })?;
+            if culvert_drivers::fuse::is_served(&branch.driver) {
+                let why = format!(
+                    "branch {name}: the server of type {} has a mount of its own",
+                    branch.driver
+                );
+                return Err(Failure::new(why)
+                    .advice("mount it by culvert mount, and name that directory as the branch"));
+            }
+            if branch.source == branch.driver.as_bytes() && !branch.branches.is_empty() {
+                // Layers that options list: two of one type are not the same.
+                let layers: Vec<_> = branch.branches.iter().map(|one| &one.source[..]).collect();
+                branch.source = layers.join(&b':');
+            }
+            branches.push(branch);
+            modes.push(typed.how.clone());
+        }
+    }
+    Ok((branches, modes))
+}
+
+/// Whether the source of `asked` is a path, which may be a pattern.
+fn is_path(asked: &Request) -> bool {
+    let of = |declared: &culvert_drivers::Declared| {
+        let kind = declared.source;
+        matches!(kind, Source::Directory | Source::File(_) | Source::Path)
+    };
+    let serves = |driver| culvert_drivers::declared_by(driver).is_some_and(of);
+    asked.more_sources.is_empty() && asked.driver.as_deref().is_none_or(serves)
 }
 
 /// The mount at `target` that `request` asks for, by the library at `typed`.

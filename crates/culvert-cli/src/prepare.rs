@@ -23,6 +23,7 @@ const WARNINGS_SHOWN: usize = 10;
 pub fn prepare(mount: &Mount, run_directory: &Path, alone: bool) -> Result<Mount, Failure> {
     let mut mount = mount.clone();
     crate::sync::ready(&mut mount)?;
+    crate::cruise::complete(&mut mount, &|name| std::env::var_os(name))?;
     let mount = &mount;
     let is_plain = |leaf: &&Mount| {
         let kind = mounts::source_kind(leaf);

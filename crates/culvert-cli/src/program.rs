@@ -105,9 +105,16 @@ pub fn execute(program: &Path, arguments: &[OsString], environment: &Environment
     }
     let interpreter_is_missing = error.kind() == io::ErrorKind::NotFound && program.exists();
     if interpreter_is_missing {
-        return Failure::new(format!("cannot run {}: its interpreter does not exist", shown(program)))
-            .advice("a script names it after \"#!\", a binary in its PT_INTERP; see: culvert doctor -- COMMAND")
-            .status(NOT_EXECUTABLE);
+        return Failure::new(format!(
+            "cannot run {}: its interpreter does not \
+            exist",
+            shown(program)
+        ))
+        .advice(
+            "a script names it after \"#!\", a binary in its PT_INTERP; see: culvert \
+                doctor -- COMMAND",
+        )
+        .status(NOT_EXECUTABLE);
     }
     refused(program.as_os_str(), &error)
 }

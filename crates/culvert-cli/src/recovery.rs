@@ -195,7 +195,8 @@ pub fn recover(directory: &Path) -> Result<u8, Failure> {
     let kept = |why: String| {
         culvert_sys::log!("kept in {}: {why}", shown(directory));
         Failure::new(format!(
-            "what a killed program had stored in mapped files is kept in {} until it can be written back: {why}",
+            "what a killed program had stored in mapped files is kept in {} until it can be \
+            written back: {why}",
             shown(directory)
         ))
     };

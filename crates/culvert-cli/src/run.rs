@@ -162,7 +162,41 @@ fn serve(
         cover::cover(&mut all[inherited.mounts.len()..], private.is_some())?;
     }
     logs::start(&all[inherited.mounts.len()..], &directory.path)?;
-    directory.write_mounts(&all)
+    let outer = inherited.mounts.len();
+    directory.write_mounts(&all)?;
+    // Who changes that file for a server that is started again finds it.
+    for mount in &all[..outer] {
+        fuse::inherits(mount, &directory.path);
+    }
+    if !all[..outer].iter().any(culvert_run::restarts::is_restarted) {
+        return Ok(());
+    }
+    // Such a one may have changed the outer run's meanwhile, and have looked for others before; and
+    // from now on it may change the file itself.
+    let _turn = fuse::turn_of(&directory.path);
+    let (mut written, mut changed) = (directory.read_mounts()?, false);
+    loop {
+        let now = inherited::inherited()?.unwrap_or_default().mounts;
+        for mount in now.iter().filter(|mount| !written.contains(mount)) {
+            fuse::inherits(mount, &directory.path);
+        }
+        match joined(now, &written) {
+            Some(all) => (written, changed) = (all, true),
+            None if changed => return directory.write_mounts(&written),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// The mounts `outer`, and behind them what a run of its own has `written`; none: that is so
+/// already.
+fn joined(outer: Vec<Mount>, written: &[Mount]) -> Option<Vec<Mount>> {
+    if outer.iter().all(|mount| written.contains(mount)) {
+        return None;
+    }
+    let own = written.iter().filter(|mount| !outer.contains(mount));
+    let own: Vec<Mount> = own.cloned().collect();
+    Some(outer.into_iter().chain(own).collect())
 }
 
 /// The program that `name` means, and how it is started. None: `mounts`, which this process does
@@ -355,6 +389,24 @@ fn check_library(library: &Path) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_guardian_has_added_to_a_run_stays_behind_the_outer_ones() {
+        let mount = |name: &str| Mount {
+            driver: name.into(),
+            source: Vec::new(),
+            target: b"/m".to_vec(),
+            options: Vec::new(),
+            branches: Vec::new(),
+        };
+        let of = |names: &str| names.split(' ').map(mount).collect::<Vec<_>>();
+        // Server 1 was started again as 2 in the outer run before that knew of this one, and as 3
+        // in this one's file.
+        let all = joined(of("1 x 2"), &of("1 x own 3"));
+        assert_eq!(all, Some(of("1 x 2 own 3")));
+        assert_eq!(joined(of("1 x 2"), &of("1 x 2 own 3")), None);
+        assert_eq!(joined(of("1 x 2 3"), &of("1 x 2 own 3")), None);
+    }
 
     #[test]
     fn the_library_comes_first_and_once() {

@@ -70,7 +70,8 @@ fn joined(again: &Again) -> Result<(program::Environment, RunDirectory), Failure
     if is_in_a_mount(again.descriptor) {
         culvert_preload::notice::say_also(
             again.program.as_os_str().as_bytes(),
-            "is not in its working directory, which is on a mount, for another user has started it; let it go there by its path",
+            "is not in its working directory, which is on a mount, for another user has started \
+            it; let it go there by its path",
         );
     }
     let made = serve(again, &directory, mounts)

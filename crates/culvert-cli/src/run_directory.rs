@@ -43,6 +43,14 @@ impl RunDirectory {
         written.map_err(|(name, errno)| self.unwritten(name, errno))
     }
 
+    /// What the first of them says.
+    pub fn read_mounts(&self) -> Result<Vec<Mount>, Failure> {
+        let at = self.path.join("mounts");
+        let failed = |why: String| Failure::new(format!("cannot read {}: {why}", shown(&at)));
+        let bytes = std::fs::read(&at).map_err(|error| failed(reason(&error)))?;
+        culvert::mount::decode(&bytes).map_err(|error| failed(error.to_string()))
+    }
+
     /// Says how many bytes of mapped files the run may hold.
     pub fn write_page_memory(&self, bytes: u64) -> Result<(), Failure> {
         let name = c_string(culvert_cache::room::FILE);

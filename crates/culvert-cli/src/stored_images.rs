@@ -20,7 +20,7 @@ const BOOT: &str = "boot";
 const TMPFS: i64 = 0x0102_1994;
 
 /// Removes the stores in `base` that are of an earlier boot, after which another file system may
-/// have a device's number, those that take no more images, and the oldest of more than [`STORES`].
+/// have a device's number, those that are spent, and the oldest of more than [`STORES`].
 pub fn tidy(base: &Path) {
     let directory = base.join(NAME);
     // Through no link, and nothing but stores.
@@ -42,11 +42,11 @@ pub fn tidy(base: &Path) {
         }
     }
     stores.retain(|store| {
-        let is_full = culvert_intercept::images::is_full(store.as_os_str().as_bytes());
-        if is_full {
+        let is_spent = culvert_intercept::images::is_spent(store.as_os_str().as_bytes());
+        if is_spent {
             remove(store.clone());
         }
-        !is_full
+        !is_spent
     });
     if stores.len() > STORES {
         let age = |store: &PathBuf| {

@@ -4,9 +4,11 @@ use crate::base::base;
 use crate::failure::{Failure, reason, shown};
 use crate::own_path::own_path;
 use culvert::mount::Mount;
-use culvert_sync::{Listener, Service, Settings};
+use culvert_sync::lease::{self, Lease};
+use culvert_sync::{Listener, Secret, Service, Settings};
 use std::fs::File;
 use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,12 +20,18 @@ pub const WORD: &str = "run-sync";
 const SOCKET: &str = "sync";
 /// One that was started for a mount ends when it has had no client for so long.
 const LEAVE: Duration = Duration::from_secs(600);
+/// How often a service looks whether it still has its lease.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// `culvert sync`.
 #[derive(Debug)]
 pub struct Sync {
     /// Where it listens; none: where `sync=auto` looks.
     pub socket: Option<PathBuf>,
+    /// The back end whose mounts on all hosts it serves.
+    pub hosts: Option<PathBuf>,
+    /// Where those connect; none: a port of 127.0.0.1.
+    pub listen: Option<SocketAddr>,
     /// Threads that answer.
     pub workers: usize,
     /// Most clients.
@@ -37,6 +45,8 @@ impl Default for Sync {
         } = Settings::default();
         Self {
             socket: None,
+            hosts: None,
+            listen: None,
             workers,
             clients,
         }
@@ -68,11 +78,67 @@ pub fn serve(wanted: &Sync) -> Result<u8, Failure> {
         ..Settings::default()
     };
     let failed = |error: io::Error| cannot(&socket, &error);
-    let service = Listener::new(&socket).and_then(|listener| Service::new(listener, settings));
-    let service = service.map_err(failed)?;
-    eprintln!("culvert: serving at {}", shown(&socket));
+    // Who waits for the lease of another one serves nobody, and will find his socket free.
+    let reserved = Listener::reserve(&socket).map_err(failed)?;
+    let lease = match &wanted.hosts {
+        Some(backend) => Some(leased(backend, wanted.listen)?),
+        None => None,
+    };
+    let service = reserved.listen();
+    let service = service.and_then(|listener| Service::new(listener, settings));
+    let mut service = service.map_err(failed)?;
+    match lease {
+        Some((lease, listener, secret, address)) => {
+            let served = service.serve_hosts(listener, secret, lease.epoch());
+            served.map_err(failed)?;
+            let (epoch, stopper) = (lease.epoch(), service.stopper());
+            std::thread::spawn(move || {
+                let lost = loop {
+                    match lease.is_ours() {
+                        Ok(true) => std::thread::sleep(LOOK),
+                        Ok(false) => break String::from("another service has taken the lease"),
+                        Err(error) => break format!("cannot read the lease: {}", reason(&error)),
+                    }
+                };
+                eprintln!("culvert: {lost}");
+                stopper.stop();
+            });
+            eprintln!(
+                "culvert: serving at {} and {address}, epoch {epoch}",
+                shown(&socket)
+            );
+        }
+        None => eprintln!("culvert: serving at {}", shown(&socket)),
+    }
     service.run(|| true).map_err(failed)?;
     Ok(0)
+}
+
+/// The lease of `backend`, for a service at the address that is returned with it: waits while
+/// another one has it.
+fn leased(
+    backend: &Path,
+    listen: Option<SocketAddr>,
+) -> Result<(Lease, TcpListener, Secret, SocketAddr), Failure> {
+    let failed = |error: io::Error| {
+        let why = reason(&error);
+        Failure::new(format!("cannot serve hosts by {}: {why}", shown(backend)))
+    };
+    let listen = listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
+    let listener = TcpListener::bind(listen).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    let secret = lease::secret(backend).map_err(failed)?;
+    let lease = match Lease::take(backend, address).map_err(failed)? {
+        Some(lease) => lease,
+        None => {
+            eprintln!(
+                "culvert: another service has the lease of {}: waiting",
+                shown(backend)
+            );
+            Lease::wait(backend, address).map_err(failed)?
+        }
+    };
+    Ok((lease, listener, secret, address))
 }
 
 unsafe extern "C" {

@@ -152,6 +152,12 @@ pub const WORDS: &[Word] = &[
         Value::File,
     ),
     word(
+        "memory",
+        "say where bytes of files in memory lie",
+        &[],
+        Value::File,
+    ),
+    word(
         "plfs",
         "look at PLFS containers",
         &[
@@ -165,6 +171,12 @@ pub const WORDS: &[Word] = &[
         "serve processes that append to one file",
         &[
             flag("socket", Value::File, "where it listens"),
+            flag(
+                "hosts",
+                Value::File,
+                "serve all hosts that share a back end",
+            ),
+            flag("listen", Value::Text, "address that other hosts connect to"),
             flag("workers", Value::Text, "threads that answer"),
             flag("clients", Value::Text, "processes connected at most"),
         ],

@@ -39,8 +39,8 @@ impl Sent {
 }
 
 impl Ahead {
-    /// How many pages are read from page `index` on, of which `needed` are asked for: more where reads
-    /// follow each other, but at most `most` (`page_cache_sync_ra`).
+    /// How many pages are read from page `index` on, of which `needed` are asked for: more where
+    /// reads follow each other, but at most `most` (`page_cache_sync_ra`).
     pub fn window(&mut self, index: u64, needed: u64, most: u64) -> u64 {
         let size = match () {
             () if self.size > 0 && index == self.end => grown(self.size, most),

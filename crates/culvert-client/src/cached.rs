@@ -4,9 +4,9 @@ use crate::{
     core::Core,
     file::FuseFile,
     pages::{Key, PAGE, mixed},
-    words::{FOUND, PAGES_ASKED, PAGES_FOUND},
+    words::{FOUND, PAGES_ASKED, PAGES_FOUND, Shared},
 };
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Attributes, Errno, Result, Sink};
 use culvert_sys::plain::Packed;
@@ -18,26 +18,46 @@ pub const AHEAD: usize = 128 << 10;
 const O_DIRECT: u32 = 0o40000;
 
 impl Core {
-    /// What the pages of `node` are believed by, whose attributes are these: who holds it, changes of
-    /// its bytes, notifications that mean all, and what `fuse_change_attributes_i`, fs/fuse/inode.c,
-    /// drops pages for. None: the node may become another unseen, or its bytes may.
+    /// What the pages of `node` are believed by, whose attributes are these: who holds it, changes
+    /// of its bytes, notifications that mean all, and what `fuse_change_attributes_i`,
+    /// fs/fuse/inode.c, drops pages for. None: the node may become another unseen, or its bytes
+    /// may.
     pub fn belief(&self, node: u64, attributes: &Attributes) -> Option<u64> {
         let account = match node {
             ROOT_ID => 0,
             node => self.nodes.account(node)?.word(),
         };
-        let (words, connection) = (self.words(), &self.connection);
-        if words.is_changing_unseen() {
+        let connection = &self.connection;
+        let is_timed = connection.agreed.has(InitFlags::AUTO_INVAL_DATA);
+        let counts = [
+            self.words().content(node).now(),
+            connection.channel.notifications(),
+        ];
+        self.words().belief(account, counts, attributes, is_timed)
+    }
+}
+
+impl Shared<'_> {
+    /// The same of a node with this `account`, after `changes` of its bytes and `told` notifications
+    /// that mean all; `is_timed`: another time of change drops pages.
+    pub fn belief(
+        self,
+        account: u64,
+        [changes, told]: [u64; 2],
+        attributes: &Attributes,
+        is_timed: bool,
+    ) -> Option<u64> {
+        if self.is_changing_unseen() {
             return None;
         }
-        let time = match connection.agreed.has(InitFlags::AUTO_INVAL_DATA) {
+        let time = match is_timed {
             true => attributes.mtime,
             false => culvert::Timespec::default(),
         };
         Some(mixed(&[
             account,
-            words.content(node).now(),
-            connection.channel.notifications(),
+            changes,
+            told,
             attributes.size,
             time.seconds as u64,
             u64::from(time.nanoseconds),
@@ -54,8 +74,8 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Puts those of `bytes`, which begin at page `index`, that are wanted now: whether all that were,
-    /// to their end, could be put.
+    /// Puts those of `bytes`, which begin at page `index`, that are wanted now: whether all that
+    /// were, to their end, could be put.
     fn put(&mut self, index: u64, bytes: &[u8]) -> Result<bool> {
         let start = index * PAGE as u64;
         let from = (self.at - start) as usize;
@@ -98,9 +118,9 @@ impl FuseFile {
         Ok(known.filter(|_| !is_old).map(|(known, _)| known))
     }
 
-    /// A read of pages that are cached, and of others, which are cached from then on: also more than is
-    /// asked for, where reads follow each other. What is large goes straight to the program, and is
-    /// cached only where the server lets that outlive the open file.
+    /// A read of pages that are cached, and of others, which are cached from then on: also more
+    /// than is asked for, where reads follow each other. What is large goes straight to the
+    /// program, and is cached only where the server lets that outlive the open file.
     pub fn read_cached(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         let (core, node) = (&self.core, self.node);
         let wanted = out.remaining();
@@ -128,7 +148,7 @@ impl FuseFile {
             end: end.min(known.size),
         };
         let done = |reading: &Reading<'_>| (reading.at - offset) as usize;
-        let mut page = Box::new([0; PAGE / 8]);
+        let mut page = core.room();
         while reading.at < reading.end {
             let index = reading.at / PAGE as u64;
             let key = Key {
@@ -150,13 +170,15 @@ impl FuseFile {
                 _ => break,
             }
         }
+        let other = core.room.lock().replace(page);
+        drop(other);
         let last = reading.at.saturating_sub(1) / PAGE as u64;
         self.ahead.lock().read_to(last);
         Ok(done(&reading))
     }
 
-    /// READs pages from the one of `key` on, which go to the cache and to `reading`: whether it goes on
-    /// behind them.
+    /// READs pages from the one of `key` on, which go to the cache and to `reading`: whether it
+    /// goes on behind them.
     fn fill(&self, key: Key, size: u64, reading: &mut Reading<'_>) -> Result<bool> {
         let core = &self.core;
         let start = key.index * PAGE as u64;

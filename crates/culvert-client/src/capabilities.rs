@@ -82,6 +82,10 @@ pub const OFFERED: &[(InitFlags, &str)] = &[
         InitFlags::NO_EXPORT_SUPPORT,
         "there are no file handles that could outlive a node",
     ),
+    (
+        InitFlags::HAS_RESEND,
+        "a server that asks for it gets what it has in hand once more, in the same process",
+    ),
 ];
 
 /// What Linux offers and this client does not, and why.
@@ -103,7 +107,7 @@ pub const UNUSED: &[(InitFlags, &str)] = &[
     ),
     (
         InitFlags::WRITEBACK_CACHE,
-        "a write goes to the server at once, where all processes see it",
+        "a write is at the server when it returns: a killed writer loses nothing",
     ),
     (
         InitFlags::POSIX_ACL,
@@ -132,10 +136,6 @@ pub const UNUSED: &[(InitFlags, &str)] = &[
     (
         InitFlags::DIRECT_IO_ALLOW_MMAP,
         "files that must not be cached are not mapped",
-    ),
-    (
-        InitFlags::HAS_RESEND,
-        "a request that a server has taken is not sent again",
     ),
     (InitFlags::ALLOW_IDMAP, "there is no idmapped mount"),
     (

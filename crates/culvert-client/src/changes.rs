@@ -4,6 +4,7 @@ use crate::{
     attributes::{attributes, duration},
     connection::Who,
     core::{Core, opcode},
+    holders::Account,
     nodes::{Before, DEEPEST, Step},
     words::{CHANGE, is_read_only},
 };
@@ -67,6 +68,14 @@ impl Core {
     fn node_of(&self, (dir, name): (u64, &[u8])) -> Option<u64> {
         let known = self.nodes.last_node(dir, name);
         known.or_else(|| self.words().last_node(dir, name))
+    }
+
+    /// Directory `node`, which `at` leads to, and what it is held by: so others learn that it is
+    /// gone.
+    fn held(&self, at: (u64, &[u8]), node: u64) -> Option<(u64, Account)> {
+        let own = self.nodes.account(node);
+        let account = own.or_else(|| self.words().last_account(at.0, at.1, node))?;
+        Some((node, account))
     }
 
     /// `name` in `dir`, and `dir` itself, have changed.
@@ -207,6 +216,8 @@ impl Core {
         let who = self.who(caller)?;
         self.writable()?;
         self.nodes.directory(at.0)?;
+        let seen = self.nodes.seen(at.0, at.1);
+        let seen = seen.unwrap_or_else(|| self.words().name(at.0, at.1).now());
         let last = self.node_of(at);
         let name = wire_name(at.1)?;
         let operation = match directory {
@@ -214,9 +225,12 @@ impl Core {
             false => Operation::Unlink { name },
         };
         self.await_closed(last);
+        let held = last.filter(|_| directory);
+        let held = held.and_then(|node| self.held(at, node));
         let _changing = self.changing();
         let done = self.connection.done(who, at.0, &operation);
-        self.name_changed(at.0, at.1);
+        // Where others have changed the name since, another one may have been removed.
+        let is_it = self.name_changed(at.0, at.1) == seen.wrapping_add(1);
         if let Some(node) = last {
             self.words().node_changed(node);
         }
@@ -224,6 +238,9 @@ impl Core {
             Ok(()) => true,
             Err(error) => error.errno() == Errno::ENOENT,
         };
+        if let Some(held) = held.filter(|_| is_it && done.is_ok()) {
+            self.tell_removal(held);
+        }
         if gone {
             self.give_back(self.nodes.remove(self.words(), at.0, at.1));
         }
@@ -251,8 +268,8 @@ impl Core {
         self.nodes.directory(from.0)?;
         self.nodes.directory(to.0)?;
         let (name, new_name) = (wire_name(from.1)?, wire_name(to.1)?);
-        // `do_renameat2` and `vfs_rename`, fs/namei.c, which servers rely on: libfuse would wait for
-        // itself.
+        // `do_renameat2` and `vfs_rename`, fs/namei.c, which servers rely on: libfuse would wait
+        // for itself.
         if from == to {
             let found = self.find(who, from.0, from.1)?;
             self.forget(found.node.0, 1);
@@ -261,6 +278,7 @@ impl Core {
                 false => Ok(()),
             };
         }
+        let seen = self.words().name(to.0, to.1).now();
         // As the kernel, which looks both up before it compares; others may have moved them.
         let leads = |at: (u64, &[u8])| {
             let found = self.find(who, at.0, at.1).ok()?;
@@ -291,6 +309,8 @@ impl Core {
         if !flags.exchange() {
             self.await_closed(self.node_of(to));
         }
+        let directory = replaced.filter(|&(_, is_directory)| is_directory && !flags.exchange());
+        let held = directory.and_then(|(node, _)| self.held(to, node));
         let _changing = self.changing();
         let done = if flags.0 == 0 {
             let rename = RenameIn { newdir: to.0 };
@@ -325,9 +345,9 @@ impl Core {
         let ends = [from, to];
         let nodes = ends.map(|at| self.nodes.last(at.0, at.1));
         let changed = ends.map(|at| self.node_of(at));
-        for at in ends {
-            self.name_changed(at.0, at.1);
-        }
+        // This one first: both names may be counted together.
+        let is_it = self.name_changed(to.0, to.1) == seen.wrapping_add(1);
+        self.name_changed(from.0, from.1);
         for &node in changed.iter().flatten() {
             self.words().node_changed(node);
         }
@@ -338,6 +358,9 @@ impl Core {
             }
             if let Some(node) = back.filter(|_| flags.exchange()) {
                 self.tell_move(node, from);
+            }
+            if let Some(held) = held.filter(|_| is_it) {
+                self.tell_removal(held);
             }
         }
         if done.is_ok() && !is_one_file(nodes, flags) {
@@ -386,6 +409,13 @@ impl Core {
                 words.remember_move(now, node, (dir, &name));
             }
         }
+    }
+
+    /// The directory `node`, which is held by `account`, was removed: others learn that it has no
+    /// path.
+    fn tell_removal(&self, (node, account): (u64, Account)) {
+        let now = self.connection.now();
+        self.words().remember_removal(now, node, account);
     }
 
     /// SETATTR (`fuse_setattr`, `fuse_do_setattr`, fs/fuse/dir.c); by the open file `fh` where

@@ -14,6 +14,7 @@ use culvert_wire::{
     Answer, Expects, Message, Operation, Plain,
     structures::{
         AttrOut, EntryOut, InitOut, IoctlOut, LkOut, LseekOut, OpenOut, PollOut, StatfsOut,
+        StatxOut,
     },
 };
 
@@ -27,8 +28,8 @@ pub struct Connection {
     pub settings: Settings,
     words: Words,
     clock: Clock,
-    /// RELEASE, RELEASEDIR and FORGET for which there was no room, or before which a signal came: they
-    /// go before the next request.
+    /// RELEASE, RELEASEDIR and FORGET for which there was no room, or before which a signal came:
+    /// they go before the next request.
     owed: Mutex<Vec<Owed>>,
     owes: AtomicBool,
 }
@@ -232,6 +233,15 @@ impl Connection {
         }
     }
 
+    /// An answer to STATX.
+    pub fn statx(&self, who: Who, node: u64, operation: &Operation<'_>) -> Result<StatxOut> {
+        let bytes = self.data(who, node, operation, size_of::<StatxOut>())?;
+        match Answer::decode(&bytes, Expects::Statx, &self.agreed.protocol) {
+            Ok(Answer::Statx { statx }) => Ok(statx),
+            _ => Err(Errno::EIO.into()),
+        }
+    }
+
     /// Asks `operation` and lets `take` see the answer.
     fn call(
         &self,
@@ -305,8 +315,8 @@ impl Connection {
         self.owes.store(!all.is_empty(), Relaxed);
     }
 
-    /// This process is the child of a fork: its parent closes what it has opened, and gives back what
-    /// it has looked up.
+    /// This process is the child of a fork: its parent closes what it has opened, and gives back
+    /// what it has looked up.
     pub fn forked(&self) {
         self.owed.lock().clear();
         self.owes.store(false, Relaxed);
@@ -314,9 +324,10 @@ impl Connection {
         self.words.forked();
     }
 
-    /// RELEASE or RELEASEDIR, whose answer nobody waits for (`fuse_file_put`, fs/fuse/file.c), unless
-    /// there is no room: whether it is under way. The channel sends no FORGET of the node before it is
-    /// answered: a server with several threads may carry that out first, and libfuse ends itself then.
+    /// RELEASE or RELEASEDIR, whose answer nobody waits for (`fuse_file_put`, fs/fuse/file.c),
+    /// unless there is no room: whether it is under way. The channel sends no FORGET of the node
+    /// before it is answered: a server with several threads may carry that out first, and libfuse
+    /// ends itself then.
     pub fn close(&self, who: Who, node: u64, operation: &Operation<'_>) -> bool {
         self.settle();
         let Ok((opcode, body)) = self.whole(operation) else {

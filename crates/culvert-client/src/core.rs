@@ -1,18 +1,18 @@
 //! A server's file system, as this process has it: the connection, and what is known of nodes.
 
 use crate::{
-    attributes::{attributes, duration},
+    attributes::{BASIC, BTIME, attributes, duration, extended},
     connection::{Connection, Who},
     nodes::{Back, Before, Entered, Nodes},
-    pages::Pages,
+    pages::{PAGE, Page, Pages},
     words::{ASKED, Changing, FOUND, Shared},
 };
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use culvert::{Attributes, Caller, Errno, Result, sync::Mutex};
+use culvert::{Attributes, Caller, Errno, Result, Timespec, sync::Mutex};
 use culvert_wire::{
     Forgets, InitFlags, Operation, Plain, ROOT_ID,
-    structures::{BatchForgetIn, EntryOut, ForgetIn, ForgetOne, GetattrIn},
+    structures::{BatchForgetIn, EntryOut, ForgetIn, ForgetOne, GetattrIn, StatxIn},
 };
 
 /// Numbers of requests that a server may not have (`enum fuse_opcode`).
@@ -36,6 +36,7 @@ pub mod opcode {
     pub const LSEEK: u32 = 46;
     pub const COPY_FILE_RANGE: u32 = 47;
     pub const TMPFILE: u32 = 51;
+    pub const STATX: u32 = 52;
     pub const COPY_FILE_RANGE_64: u32 = 53;
 }
 
@@ -47,6 +48,8 @@ pub struct Core {
     pub epoch: AtomicU32,
     /// Held from the question where a file ends to the write there.
     pub append: Mutex<()>,
+    /// Room for a page, of whoever has taken it.
+    pub room: Mutex<Option<Box<Page>>>,
 }
 
 /// The first version with BATCH_FORGET (`fuse_dev_do_read`, fs/fuse/dev.c).
@@ -64,7 +67,14 @@ impl Core {
             nodes: Nodes::new(times_tell),
             epoch: AtomicU32::new(0),
             append: Mutex::new(()),
+            room: Mutex::new(None),
         }
+    }
+
+    /// Room for a page, with anything in it.
+    pub fn room(&self) -> Box<Page> {
+        let room = self.room.lock().take();
+        room.unwrap_or_else(|| Box::new([0; PAGE / 8]))
     }
 
     /// What all clients share.
@@ -200,6 +210,39 @@ impl Core {
         self.nodes
             .learn(words, node, &found, expires, (stamp, moment.1))?;
         Ok(found)
+    }
+
+    /// When `node` was made; none: the server does not say so. Asked for once by this process,
+    /// together with the attributes.
+    pub fn birth_time(&self, who: Who, node: u64) -> Result<Option<Timespec>> {
+        /// The first version with STATX.
+        const SINCE: u32 = 39;
+        let connection = &self.connection;
+        let known = self.nodes.birth_time(node);
+        let has_it = connection.agreed.protocol.minor >= SINCE;
+        if known.is_some() || !has_it || connection.lacks(opcode::STATX) {
+            return Ok(known.flatten());
+        }
+        let (words, moment) = (self.words(), self.moment());
+        words.count(ASKED, 1);
+        let stamp = words.of_node(node);
+        let statx = StatxIn {
+            sx_mask: BASIC | BTIME,
+            ..StatxIn::default()
+        };
+        let answer = connection.statx(who, node, &Operation::Statx { statx });
+        let Some(out) = connection.unless_lacking(opcode::STATX, answer)? else {
+            return Ok(None);
+        };
+        let (found, born) = extended(node, &out.stat)?;
+        if let Some(found) = found {
+            let valid = duration(out.attr_valid, out.attr_valid_nsec);
+            let expires = moment.0.saturating_add(valid);
+            self.nodes
+                .learn(words, node, &found, expires, (stamp, moment.1))?;
+        }
+        self.nodes.made_at(node, born);
+        Ok(born)
     }
 
     /// The attributes of `node`.

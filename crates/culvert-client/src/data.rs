@@ -3,7 +3,7 @@
 use crate::file::FuseFile;
 use alloc::vec::Vec;
 use culvert::{Errno, Error, Result, Shared, SharedMut, Sink, Source};
-use culvert_slots::Payload;
+use culvert_slots::{BULK, Payload};
 use culvert_wire::{
     InitFlags, Operation, Plain,
     structures::{OutHeader, ReadIn, WriteIn, WriteOut},
@@ -138,11 +138,13 @@ impl FuseFile {
         // The length of a message is said before its bytes are there: those that could be taken
         // before a fault go in a message of their own.
         let (mut bad, mut taken) = (None, Vec::new());
+        let is_apart = wanted >= BULK && self.core.connection.channel.is_apart();
         let written = self.write_message(offset, wanted, &mut |place| {
             let (start, length) = place;
             // SAFETY: the payload is mapped while this runs, and no reference reaches it
             // (Payload::new).
-            let into = unsafe { SharedMut::new(start, length) }.for_another();
+            let into = unsafe { SharedMut::new(start, length) };
+            let into = if is_apart { into.for_another() } else { into };
             match from.take_shared(into) {
                 Ok(count) if count == wanted => Ok(()),
                 Ok(count) => {

@@ -1,6 +1,7 @@
 //! What a program that was killed has left at the server: handles, which nobody else would release.
 //!
-//! Lookups are not given back: how often the program has looked nodes up is not known outside of it.
+//! Lookups are not given back: how often the program has looked nodes up is not known outside of
+//! it.
 
 use crate::{Settings, connection::Connection};
 use alloc::boxed::Box;
@@ -83,8 +84,8 @@ impl Heir for Estate {
 }
 
 impl Connection {
-    /// The server has answered `operation`, about `node`: what it has opened is noted, before anybody
-    /// can end this process.
+    /// The server has answered `operation`, about `node`: what it has opened is noted, before
+    /// anybody can end this process.
     pub(crate) fn note_opened(&self, operation: &Operation<'_>, node: u64, bytes: &[u8]) {
         let (flags, is_directory, expects) = match operation {
             Operation::Open { open } => (open.flags, false, Expects::Opened),

@@ -16,8 +16,9 @@ use core::{
 };
 use culvert::{
     Attributes, Caching, Caller, Errno, File, Lock, LockKind, LockOwner, OpenFlags, Readiness,
-    Result, SetAttributes, Sink, Source, Wait, Whence, sync::Mutex,
+    Result, SetAttributes, Sink, Source, Wait, Waiter, Whence, sync::Mutex,
 };
+use culvert_slots::Held;
 use culvert_wire::{
     InitFlags, Operation,
     structures::{
@@ -49,6 +50,15 @@ pub struct FuseFile {
     pub ahead: Mutex<Ahead>,
     /// The server lets nothing be believed of it.
     pub refused: AtomicBool,
+}
+
+/// What the server's notifications are told by.
+struct Told(Box<dyn Held>);
+
+impl Waiter for Told {
+    fn descriptor(&self) -> i32 {
+        self.0.number()
+    }
 }
 
 /// What goes over to the next program: handle, number, how it is open.
@@ -129,6 +139,13 @@ impl FuseFile {
     /// What requests name it by.
     pub fn fh(&self) -> u64 {
         self.handle.fh.unwrap_or(0)
+    }
+
+    /// What POLL calls it: the same in all processes that have it, which the server tells of it at
+    /// once. Who has another file of this name is told in vain.
+    fn poll_number(&self) -> u64 {
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        self.node.wrapping_mul(SPREAD) ^ self.fh()
     }
 
     fn number(&self) -> Option<u64> {
@@ -443,15 +460,21 @@ impl File for FuseFile {
         Ok(result)
     }
 
-    fn poll(&self, _: Option<&Waker>) -> Result<Readiness> {
+    /// The waker is not kept: what is told comes by [`File::waiter`].
+    fn poll(&self, waker: Option<&Waker>) -> Result<Readiness> {
         let connection = &self.core.connection;
         if connection.lacks(opcode::POLL) {
             return Ok(Readiness::ALWAYS);
         }
+        // `fuse_file_poll`, fs/fuse/file.c.
+        let (kh, flags) = match waker {
+            Some(_) => (self.poll_number(), PollIn::SCHEDULE_NOTIFY),
+            None => (0, 0),
+        };
         let poll = PollIn {
             fh: self.fh(),
-            kh: 0,
-            flags: 0,
+            kh,
+            flags,
             events: u32::from(Readiness::ALWAYS.0) | 2,
         };
         let ready = connection.ready(self.who()?, self.node, &Operation::Poll { poll });
@@ -459,6 +482,14 @@ impl File for FuseFile {
             Some(ready) => Readiness(ready.revents as u16),
             None => Readiness::ALWAYS,
         })
+    }
+
+    fn waiter(&self) -> Result<Option<Box<dyn Waiter>>> {
+        match self.core.connection.channel.waiter(self.poll_number()) {
+            Ok(fifo) => Ok(Some(Box::new(Told(fifo)))),
+            Err(Errno::EOPNOTSUPP) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     fn get_lock(&self, owner: LockOwner, lock: &Lock) -> Result<Option<Lock>> {

@@ -8,8 +8,8 @@ use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::{
     Access, Attributes, Caller, Capabilities, DirectorySink, Entry, Errno, FileKind, FileSystem,
-    Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result, SetAttributes, StatFs, Validity,
-    Walked,
+    Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result, SetAttributes, StatFs, Timespec,
+    Validity, Walked,
 };
 use culvert_slots::Channel;
 use culvert_wire::{InitFlags, Operation, ROOT_ID};
@@ -70,6 +70,8 @@ impl FileSystem for FuseFs {
             checks_permissions: !settings.default_permissions,
             transient_nodes: true,
             access_time_lags: true,
+            waits: true,
+            polls: true,
             locks: self.core.connection.agreed.has(InitFlags::POSIX_LOCKS),
             ..Capabilities::default()
         }
@@ -140,6 +142,10 @@ impl FileSystem for FuseFs {
 
     fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes> {
         self.core.attributes(self.core.who(caller)?, node.0)
+    }
+
+    fn birth_time(&self, caller: &Caller<'_>, node: Node) -> Result<Option<Timespec>> {
+        self.core.birth_time(self.core.who(caller)?, node.0)
     }
 
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
@@ -335,6 +341,10 @@ impl FileSystem for FuseFs {
 
     fn release(&self, node: Node) {
         self.core.release(node.0);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.core.connection.channel.has_ended()
     }
 
     fn forked(&self, _shared_descriptors: bool) {

@@ -1,13 +1,14 @@
 //! Which processes hold which nodes of the server's, so that each is forgotten when the last has
 //! done with it.
 //!
-//! The server counts lookups. The first process that looks a node up makes an *account* of it, which
-//! owns one of them; whoever finds the node by what all remember joins the account, by one
-//! instruction, and so does who looks the node up again, whose lookup the account counts. What all remember holds it, too, until the node has lost its name or the word is
-//! needed for another account. Who leaves it last gives all lookups back at once, as the kernel does
-//! when it drops an inode. An account is a word: a bit
-//! for each *place* of a process, and a count of the accounts that the word has had, so that nobody
-//! joins another than he means. A process that is killed leaves its bits: the guardian clears them ([`end_process`]).
+//! The server counts lookups. The first process that looks a node up makes an *account* of it,
+//! which owns one of them; whoever finds the node by what all remember joins the account, by one
+//! instruction, and so does who looks the node up again, whose lookup the account counts. What all
+//! remember holds it, too, until the node has lost its name or the word is needed for another
+//! account. Who leaves it last gives all lookups back at once, as the kernel does when it drops an
+//! inode. An account is a word: a bit for each *place* of a process, and a count of the accounts
+//! that the word has had, so that nobody joins another than he means. A process that is killed
+//! leaves its bits: the guardian clears them ([`end_process`]).
 
 use crate::{
     layout::{ACCOUNT_WORDS, ACCOUNTS, ACCOUNTS_AT, PLACES, WORDS},
@@ -85,8 +86,8 @@ impl<'a> Shared<'a> {
         Some(place)
     }
 
-    /// It holds nothing any more. Where another of its threads ends in a change, the guardian has to
-    /// hear of that.
+    /// It holds nothing any more. Where another of its threads ends in a change, the guardian has
+    /// to hear of that.
     pub fn leave_place(self, identity: u64) {
         let Some(place) = self.place.map(|place| place as usize) else {
             return;
@@ -100,9 +101,9 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// An account of a lookup of `node`, which the server has counted: the one that there is, or a new
-    /// one; none where there is no room, or this process has no place. And lookups to be given back,
-    /// of a node whose account it has taken the place of.
+    /// An account of a lookup of `node`, which the server has counted: the one that there is, or a
+    /// new one; none where there is no room, or this process has no place. And lookups to be given
+    /// back, of a node whose account it has taken the place of.
     pub fn take_account(self, node: u64) -> (Option<Account>, Option<ForgetOne>) {
         let Some(bit) = self.bit() else {
             return (None, None);
@@ -123,8 +124,8 @@ impl<'a> Shared<'a> {
         (None, None)
     }
 
-    /// The account in word `index`, which `bit` holds from here on, if it is one of `node`: as long as
-    /// somebody holds it, the server has lookups of the node, so its number means what it meant.
+    /// The account in word `index`, which `bit` holds from here on, if it is one of `node`: as long
+    /// as somebody holds it, the server has lookups of the node, so its number means what it meant.
     fn join_at(self, index: u32, node: u64, bit: u64) -> Option<Account> {
         let [word, of, tie, _] = self.account(index)?;
         let count = (word.load(SeqCst) >> 48) as u16;
@@ -224,8 +225,8 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// How many lookups are to be given back: `bit` was the last that held the account. Nobody counts
-    /// more of them but who holds it.
+    /// How many lookups are to be given back: `bit` was the last that held the account. Nobody
+    /// counts more of them but who holds it.
     fn leave_by(self, account: Account, bit: u64) -> Option<u64> {
         let [word, ..] = self.account(account.index)?;
         let mut seen = word.load(SeqCst);
@@ -274,8 +275,8 @@ pub struct Left {
     pub changed: bool,
 }
 
-/// Nodes that the process `identity`, which is gone, was the last to hold; by `words`, which the clients of a server
-/// share, nobody holds it any more.
+/// Nodes that the process `identity`, which is gone, was the last to hold; by `words`, which the
+/// clients of a server share, nobody holds it any more.
 #[must_use]
 pub fn end_process(words: &[AtomicU64], identity: u64) -> Left {
     let mut left = Left::default();

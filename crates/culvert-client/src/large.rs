@@ -73,7 +73,8 @@ impl FuseFile {
     }
 
     /// By what is read up to `end` is believed, as the kernel asks for attributes before it
-    /// (`fuse_cache_read_iter`, fs/fuse/file.c), or always where this `asks`; none where nothing can be.
+    /// (`fuse_cache_read_iter`, fs/fuse/file.c), or always where this `asks`; none where nothing
+    /// can be.
     fn ground(&self, end: u64, asks: bool) -> Result<Option<Ground>> {
         let (core, node) = (&self.core, self.node);
         let auto = core.connection.agreed.has(InitFlags::AUTO_INVAL_DATA);
@@ -87,8 +88,8 @@ impl FuseFile {
         Ok(belief.map(|belief| Ground { belief, size }))
     }
 
-    /// Gives `out` what was sent for, from `at` on: how much that was, and whether all that was there
-    /// is as it should; none: nothing was.
+    /// Gives `out` what was sent for, from `at` on: how much that was, and whether all that was
+    /// there is as it should; none: nothing was.
     fn give_sent(
         &self,
         ground: Ground,

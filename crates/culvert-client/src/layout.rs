@@ -39,8 +39,8 @@ pub const NAMES: usize = 4096;
 pub const CONTENTS: usize = 2048;
 /// Files that are open in several processes at once; what is more is not closed before the end.
 pub const OPENS: usize = 800;
-/// State, handle, node, place, account.
-pub const OPEN_WORDS: usize = 5;
+/// State, handle, node, place, account, and who has made it one of several.
+pub const OPEN_WORDS: usize = 6;
 
 pub const COUNTERS_AT: usize = 16;
 pub const OPENS_AT: usize = COUNTERS_AT + NODES + NAMES + CONTENTS;

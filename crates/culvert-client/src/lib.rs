@@ -10,7 +10,8 @@
 //!
 //! - `connection` asks: from an operation to its checked answer, and what the server does not have;
 //! - `capabilities` is INIT, with a reason for each flag;
-//! - `nodes` keeps what the server was asked to keep (lookup counts), and what it said for how long;
+//! - `nodes` keeps what the server was asked to keep (lookup counts), and what it said for how
+//!   long;
 //! - `notices` hears what the server says of its own accord;
 //! - `words` is what all clients of a server share, so that each sees what another changes,
 //!   `remembered` what one was told and all believe, `pages` what one has read, `holders` who holds
@@ -50,11 +51,12 @@ mod opens;
 mod pages;
 mod remembered;
 mod settings;
+mod stored;
 mod words;
 
 pub use estate::Estate;
 pub use filesystem::FuseFs;
 pub use holders::{Left, end_process};
-pub use opens::{end_run, end_shares, has_shares};
+pub use opens::{are_shared, end_run, end_shares, end_unheld, has_shares};
 pub use settings::{InUse, Settings, place};
 pub use words::{Counts, WORDS, disbelieve_pages};

@@ -114,7 +114,8 @@ impl Core {
         if self.nodes.kind(node)? != FileKind::Symlink {
             return Err(Errno::EINVAL.into());
         }
-        // As its page cache (`fuse_get_link`, fs/fuse/dir.c): where the server says that links stay.
+        // As its page cache (`fuse_get_link`, fs/fuse/dir.c): where the server says that links
+        // stay.
         let cached = self.connection.agreed.has(InitFlags::CACHE_SYMLINKS);
         let (words, (_, told)) = (self.words(), self.moment());
         if cached && let Some(target) = words.remembered_target(told, node) {

@@ -2,28 +2,76 @@
 //! clients share. It is the process of the server that counts it there, so that a notification
 //! which was sent is one that everybody has heard.
 
-use crate::words::{Shared, WORDS};
-use core::sync::atomic::AtomicU64;
-use culvert_wire::{
-    Plain,
-    structures::{NotifyDeleteOut, NotifyInvalEntryOut, NotifyInvalInodeOut, NotifyStoreOut},
+pub use crate::stored::Retrieved;
+
+use crate::{
+    stored::{self, fixed},
+    words::{Shared, WORDS},
 };
+use core::sync::atomic::AtomicU64;
+use culvert::Errno;
+use culvert_slots::Channel;
+use culvert_wire::structures::{
+    NotifyDeleteOut, NotifyInvalEntryOut, NotifyInvalInodeOut, NotifyPollWakeupOut, NotifyStoreOut,
+};
+
+/// `FUSE_NOTIFY_STORE`.
+const STORE: i32 = 4;
+/// `FUSE_NOTIFY_RETRIEVE`.
+const RETRIEVE: i32 = 5;
 
 /// How many bytes of a notification have to be seen: a name is the longest (`FUSE_NAME_MAX`).
 pub const SEEN: usize = 1024 + 64;
 
 /// What comes of a notification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
     /// Clients ask again for what it says, or there is nothing that they had to ask for.
     Counted,
     /// It means all that is believed.
     All,
-    /// It asks for pages of a cache (`FUSE_NOTIFY_RETRIEVE`), or for requests again
-    /// (`FUSE_NOTIFY_RESEND`).
+    /// It asks for pages of a cache (`FUSE_NOTIFY_RETRIEVE`): [`hear_all`] has them.
     Question,
+    /// Requests are wanted again (`FUSE_NOTIFY_RESEND`).
+    Resend,
+    /// The open file that POLL has called so may be ready (`FUSE_NOTIFY_POLL`): whoever waits is to
+    /// be told ([`culvert_slots::waiters::wake`]).
+    Ready(u64),
+    /// What it asks for.
+    Retrieved(Retrieved),
+    /// It cannot be done.
+    Refused(Errno),
     /// It is none.
     Malformed,
+}
+
+/// Whether all of the body of notification `code` is wanted, not only [`SEEN`] bytes.
+#[must_use]
+pub const fn wants_all(code: i32) -> bool {
+    code == STORE
+}
+
+/// The same as [`hear`], where what the clients cache is at hand, by `channel`: bytes are put there
+/// and asked for.
+#[must_use]
+pub fn hear_all(channel: &dyn Channel, code: i32, body: &[u8]) -> Heard {
+    match code {
+        STORE => match stored::store(channel, body) {
+            Ok(()) => Heard::Counted,
+            Err(errno) => Heard::Refused(errno),
+        },
+        RETRIEVE => match stored::retrieve(channel, body) {
+            Ok(retrieved) => Heard::Retrieved(retrieved),
+            Err(errno) => Heard::Refused(errno),
+        },
+        _ => hear(channel.words(), code, body),
+    }
+}
+
+/// The answer to notification `code` with `body` that there are no pages, where it asks for some.
+#[must_use]
+pub fn nothing_retrieved(code: i32, body: &[u8]) -> Option<Retrieved> {
+    (code == RETRIEVE).then(|| stored::nothing(body)).flatten()
 }
 
 /// Notification `code` with `body`, of which [`SEEN`] bytes may be all that is here, counted in
@@ -35,8 +83,10 @@ pub fn hear(words: &[AtomicU64], code: i32, body: &[u8]) -> Heard {
     }
     let words = Shared::of(words);
     let heard = match code {
-        // Files are ready always.
-        1 => Some(()),
+        1 => {
+            let wakeup = fixed(body).map(|(wakeup, _): (NotifyPollWakeupOut, _)| wakeup.kh);
+            return wakeup.map_or(Heard::Malformed, Heard::Ready);
+        }
         2 => fixed(body).map(|(inode, _): (NotifyInvalInodeOut, _)| {
             // `fuse_reverse_inval_inode`, fs/fuse/inode.c: from a negative offset on, attributes
             // alone.
@@ -48,11 +98,12 @@ pub fn hear(words: &[AtomicU64], code: i32, body: &[u8]) -> Heard {
         3 => fixed(body).and_then(|(entry, rest): (NotifyInvalEntryOut, _)| {
             name_gone(words, entry.parent, name(rest, entry.namelen)?)
         }),
-        4 => fixed(body).map(|(store, _): (NotifyStoreOut, _)| {
+        STORE => fixed(body).map(|(store, _): (NotifyStoreOut, _)| {
             words.content(store.nodeid).changed();
             words.node_changed(store.nodeid);
         }),
-        5 | 7 => return Heard::Question,
+        RETRIEVE => return Heard::Question,
+        7 => return Heard::Resend,
         6 => fixed(body).and_then(|(delete, rest): (NotifyDeleteOut, _)| {
             words.node_changed(delete.child);
             name_gone(words, delete.parent, name(rest, delete.namelen)?)
@@ -61,12 +112,6 @@ pub fn hear(words: &[AtomicU64], code: i32, body: &[u8]) -> Heard {
         _ => None,
     };
     heard.map_or(Heard::Malformed, |()| Heard::Counted)
-}
-
-/// The structure that `body` begins with, and what follows it.
-fn fixed<T: Plain>(body: &[u8]) -> Option<(T, &[u8])> {
-    let rest = body.get(size_of::<T>()..)?;
-    Some((T::from_prefix(body), rest))
 }
 
 /// The name of `length` bytes that `rest` is, with the byte behind it.
@@ -128,6 +173,9 @@ mod tests {
             assert_eq!(hear(&all, code, body), Heard::Malformed, "{code}");
         }
         assert_eq!(hear(&all, 5, &[0; 64]), Heard::Question);
+        assert_eq!(hear(&all, 7, &[]), Heard::Resend);
+        assert_eq!(hear(&all, 1, &5_u64.to_ne_bytes()), Heard::Ready(5));
+        assert_eq!(hear(&all, 1, &[0; 4]), Heard::Malformed);
         assert_eq!(hear(&all, 8, &[]), Heard::All);
         assert_eq!(hear(&[], 2, &[0; 24]), Heard::All);
     }

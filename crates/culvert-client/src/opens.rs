@@ -68,7 +68,7 @@ impl Shared<'_> {
     /// No process of the run with this number ([`crate::place`]) is there any more.
     fn end_files_of_run(self, run: u64) -> Left {
         let mut left = Left::default();
-        for [state, handle, node, place, account] in (0..OPENS).filter_map(|at| self.open(at)) {
+        for [state, handle, node, place, account, _] in (0..OPENS).filter_map(|at| self.open(at)) {
             let is_its = place.load(SeqCst) >> 32 == run >> 32;
             let claimed = || state.compare_exchange(OPEN, HANDED, SeqCst, SeqCst).is_ok();
             if is_its && claimed() {
@@ -79,12 +79,42 @@ impl Shared<'_> {
         left
     }
 
-    /// The process `identity` was killed while it made a file of its own one of several, or the other
-    /// way round. `is_own` says whether the channel knows that it has file (node, handle) open: then
-    /// it is released for that.
+    /// Files of the place `place` ([`crate::place`]) of whose node nobody has a description any
+    /// more, and which a process has made one of several that `is_gone`, for until it has done so
+    /// it has no such description. What `alone` gives keeps everybody from opening one meanwhile.
+    fn end_files_of_nobody<T>(
+        self,
+        place: u64,
+        is_gone: &dyn Fn(u64) -> bool,
+        alone: &dyn Fn(u64) -> Option<T>,
+    ) -> Left {
+        let mut left = Left::default();
+        let is_its = |of: &AtomicU64| of.load(SeqCst) == place;
+        for [state, handle, node, of, account, by] in (0..OPENS).filter_map(|at| self.open(at)) {
+            if state.load(SeqCst) != OPEN || !is_its(of) || !is_gone(by.load(SeqCst)) {
+                continue;
+            }
+            let asked = node.load(SeqCst);
+            let Some(_alone) = alone(asked) else {
+                continue;
+            };
+            // Nobody has it, so nobody changes it.
+            let is_still = is_its(of) && node.load(SeqCst) == asked;
+            let claimed = || state.compare_exchange(OPEN, HANDED, SeqCst, SeqCst).is_ok();
+            if is_still && claimed() {
+                left.files.push((asked, handle.load(SeqCst)));
+                self.end_file(state, asked, account.load(SeqCst), &mut left);
+            }
+        }
+        left
+    }
+
+    /// The process `identity` was killed while it made a file of its own one of several, or the
+    /// other way round. `is_own` says whether the channel knows that it has file (node, handle)
+    /// open: then it is released for that.
     fn end_files_of_process(self, identity: u64, is_own: &dyn Fn(u64, u64) -> bool) -> Left {
         let mut left = Left::default();
-        for [state, handle, node, _, account] in (0..OPENS).filter_map(|at| self.open(at)) {
+        for [state, handle, node, _, account, _] in (0..OPENS).filter_map(|at| self.open(at)) {
             let seen = state.load(SeqCst);
             if seen == WRITTEN | within(identity) {
                 let _ = state.compare_exchange(seen, FREE, SeqCst, SeqCst);
@@ -114,7 +144,7 @@ impl Shared<'_> {
     /// Whether files that several processes have open hold their node by `account`.
     fn has_files(self, account: Account) -> bool {
         let mut all = (0..OPENS).filter_map(|index| self.open(index));
-        all.any(|[state, _, _, _, of]| {
+        all.any(|[state, _, _, _, of, _]| {
             let state = state.load(SeqCst);
             let is_there = state == OPEN || state & HANDED != 0;
             is_there && of.load(SeqCst) == account.word()
@@ -133,6 +163,30 @@ pub fn end_run(words: &[AtomicU64], run: &[u8]) -> Left {
     words.end_files_of_run(crate::place(run, &[]))
 }
 
+/// Whether any file is open in several processes, as far as is known.
+#[must_use]
+pub fn are_shared(words: &[AtomicU64]) -> bool {
+    let shared = Shared::of(words);
+    let mut all = (0..OPENS).filter_map(|at| shared.open(at));
+    words.len() >= WORDS && all.any(|[state, ..]| state.load(SeqCst) == OPEN)
+}
+
+/// What processes that were killed have left of files that were open in several of them, at `place`
+/// ([`crate::place`]). `is_gone`: the process with this identity; `alone`: nobody has a description
+/// of this node, nor gets one while what it gives is kept.
+#[must_use]
+pub fn end_unheld<T>(
+    words: &[AtomicU64],
+    place: u64,
+    is_gone: &dyn Fn(u64) -> bool,
+    alone: &dyn Fn(u64) -> Option<T>,
+) -> Left {
+    match words.len() < WORDS {
+        true => Left::default(),
+        false => Shared::of(words).end_files_of_nobody(place, is_gone, alone),
+    }
+}
+
 /// Whether the process `identity`, which is gone, has left anything for [`end_shares`].
 #[must_use]
 pub fn has_shares(words: &[AtomicU64], identity: u64) -> bool {
@@ -144,9 +198,9 @@ pub fn has_shares(words: &[AtomicU64], identity: u64) -> bool {
         && all.any(|[state, ..]| states.contains(&state.load(SeqCst)))
 }
 
-/// What the process `identity`, which is gone, has left of files that are open in several processes;
-/// `is_own` says whether it is noted to have file (node, handle) open. To be asked before what is
-/// noted is released.
+/// What the process `identity`, which is gone, has left of files that are open in several
+/// processes; `is_own` says whether it is noted to have file (node, handle) open. To be asked
+/// before what is noted is released.
 #[must_use]
 pub fn end_shares(words: &[AtomicU64], identity: u64, is_own: &dyn Fn(u64, u64) -> bool) -> Left {
     if words.len() < WORDS || identity == 0 {
@@ -189,7 +243,9 @@ impl Core {
                     size: Some(0),
                     ..SetAttributes::default()
                 };
-                if let Err(error) = self.change(who, node, &empty, handle.fh) {
+                // Without the handle, which need not be one for writing (`fuse_do_setattr`,
+                // fs/fuse/dir.c).
+                if let Err(error) = self.change(who, node, &empty, None) {
                     self.release_handle(who, node, &handle, flags.0);
                     return Err(error);
                 }
@@ -266,7 +322,8 @@ impl Core {
         }
         let node = found.node;
         if found.kind == FileKind::Regular && self.connection.settings.default_permissions {
-            let wanted = (u32::from(flags.read()) * 4) | (u32::from(flags.write()) * 2);
+            let writes = flags.write() || flags.truncate();
+            let wanted = (u32::from(flags.read()) * 4) | (u32::from(writes) * 2);
             self.judge(caller, node.0, Access(wanted))?;
         }
         let handle = self.open_file(who, node.0, flags)?;
@@ -419,7 +476,7 @@ impl Core {
         let words = self.words();
         let own = within(self.connection.channel.identity());
         (0..OPENS).find(|&index| {
-            let Some([state, handle, of, place, held]) = words.open(index) else {
+            let Some([state, handle, of, place, held, by]) = words.open(index) else {
                 return false;
             };
             let written = state.compare_exchange(FREE, WRITTEN | own, SeqCst, SeqCst);
@@ -427,6 +484,7 @@ impl Core {
                 handle.store(fh, SeqCst);
                 of.store(node, SeqCst);
                 place.store(self.connection.settings.place, SeqCst);
+                by.store(self.connection.channel.identity(), SeqCst);
                 let account = self.nodes.account(node);
                 let account = account.filter(|&account| words.join_files(account));
                 held.store(account.map_or(0, Account::word), SeqCst);
@@ -441,7 +499,7 @@ impl Core {
     /// Whether number `index` is the open file `fh` of `node`; with the account by which its node
     /// is held.
     pub fn is_shared(&self, index: usize, node: u64, fh: u64) -> Option<Option<Account>> {
-        let [state, handle, of, place, account] = self.words().open(index)?;
+        let [state, handle, of, place, account, _] = self.words().open(index)?;
         let is_open = state.load(SeqCst) == OPEN && handle.load(SeqCst) == fh;
         let here = place.load(SeqCst) == self.connection.settings.place;
         let is_it = is_open && of.load(SeqCst) == node && here;
@@ -462,7 +520,7 @@ impl Core {
         let own = within(channel.identity());
         let mut accounts = Vec::new();
         let all = (0..OPENS).filter_map(|index| words.open(index));
-        for [state, handle, of, place, account] in all {
+        for [state, handle, of, place, account, _] in all {
             let is_open = state.load(SeqCst) == OPEN && of.load(SeqCst) == node;
             // Of another run's nothing is known here.
             if !is_open || place.load(SeqCst) != here {

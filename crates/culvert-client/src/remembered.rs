@@ -21,10 +21,15 @@ use culvert::{Attributes, FileKind, Node, Timespec};
 /// How many records of a kind have the same place.
 const WAYS: usize = 4;
 
+/// In place of the length of a name: the directory is not there any more.
+const REMOVED: u64 = u64::MAX;
+
 /// The sum.
 const SUM: usize = 0;
 /// Until when it is believed.
 const EXPIRES: usize = 1;
+/// The node, or the directory of the name.
+const KEY: usize = 2;
 
 /// What is remembered of a name.
 #[derive(Clone, Copy, Debug)]
@@ -113,23 +118,29 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// The record among those at `hash` that is right and that `is_it`.
+    /// The record among those at `hash` that is right, of the node or directory `key`, and that
+    /// `is_it`.
     fn record<const N: usize>(
         self,
         records: Records,
-        hash: u64,
+        (hash, key): (u64, u64),
         is_it: impl Fn(&[u64; N]) -> bool,
     ) -> Option<[u64; N]> {
         if !self.is_shared {
             return None;
         }
-        self.ways(records, hash).find_map(|way| {
+        let is_of_key = |way: &&'a [AtomicU64]| {
+            let word = way.get(KEY);
+            word.is_some_and(|word| word.load(Relaxed) == key)
+        };
+        self.ways(records, hash).filter(is_of_key).find_map(|way| {
             let mut read = [0; N];
             for (word, place) in read.iter_mut().zip(way) {
                 *word = place.load(Relaxed);
             }
             let (said, rest) = read.split_first()?;
-            (is_it(&read) && *said == sum(rest)).then_some(read)
+            let is_right = read.get(KEY) == Some(&key) && is_it(&read);
+            (is_right && *said == sum(rest)).then_some(read)
         })
     }
 
@@ -171,8 +182,8 @@ impl<'a> Shared<'a> {
         name: &[u8],
     ) -> Option<NameRecord> {
         let (key, hash) = name_key(dir, name)?;
-        let found = self.record::<NAME>(self.names(), hash, |record| {
-            record.get(2) == Some(&dir) && record.get(7..) == Some(&key[..])
+        let found = self.record::<NAME>(self.names(), (hash, dir), |record| {
+            record.get(7..) == Some(&key[..])
         })?;
         let [_, expires, _, node, stamp, heard, account, ..] = found;
         let believed = now < expires && heard == told && stamp == self.name(dir, name).now();
@@ -188,10 +199,20 @@ impl<'a> Shared<'a> {
     /// The node that `name` in `dir` led to when somebody was told last.
     pub fn last_node(self, dir: u64, name: &[u8]) -> Option<u64> {
         let (key, hash) = name_key(dir, name)?;
-        let found = self.record::<NAME>(self.names(), hash, |record| {
-            record.get(2) == Some(&dir) && record.get(7..) == Some(&key[..])
+        let found = self.record::<NAME>(self.names(), (hash, dir), |record| {
+            record.get(7..) == Some(&key[..])
         })?;
         found.get(3).copied().filter(|&node| node != 0)
+    }
+
+    /// What somebody held node `node` by when he was told last that `name` in `dir` leads to it.
+    pub fn last_account(self, dir: u64, name: &[u8], node: u64) -> Option<Account> {
+        let (key, hash) = name_key(dir, name)?;
+        let found = self.record::<NAME>(self.names(), (hash, dir), |record| {
+            record.get(7..) == Some(&key[..]) && record.get(3) == Some(&node)
+        })?;
+        let [_, _, _, _, _, _, account, ..] = found;
+        Account::of_word(account)
     }
 
     /// Remembers it.
@@ -220,20 +241,37 @@ impl<'a> Shared<'a> {
         });
     }
 
-    /// Where somebody has moved `node` last, or has known it to be when he moved something below it.
+    /// Where somebody has moved `node` last, or has known it to be when he moved something below
+    /// it.
     pub fn moved(self, node: u64) -> Option<Moved> {
-        let hash = node_hash(node);
-        let found = self.record::<MOVE>(MOVED, hash, |record| record.get(2) == Some(&node))?;
+        let found = self.record::<MOVE>(MOVED, (node_hash(node), node), |_| true)?;
         let [_, when, _, dir, length, name @ ..] = found;
         let name = unpack(&name, length as usize)?;
         let is_name = culvert_wire::Name::new(&name).is_some();
         is_name.then_some(Moved { when, dir, name })
     }
 
-    /// Whether anybody has said so, also by a name that is too long.
+    /// Whether anybody has said so, also by a name that is too long. What was removed under its
+    /// number was another.
     pub fn is_moved(self, node: u64) -> bool {
-        let is_it = |record: &[u64; MOVE]| record.get(2) == Some(&node);
-        self.record(MOVED, node_hash(node), is_it).is_some()
+        let found = self.record::<MOVE>(MOVED, (node_hash(node), node), |_| true);
+        found.is_some_and(|[_, _, _, _, length, ..]| length != REMOVED)
+    }
+
+    /// The account of directory `node` that somebody has removed.
+    pub fn removed(self, node: u64) -> Option<u64> {
+        let found = self.record::<MOVE>(MOVED, (node_hash(node), node), |_| true)?;
+        let [_, _, _, account, length, ..] = found;
+        (length == REMOVED).then_some(account)
+    }
+
+    /// Remembers that, at `now`, of the directory with this `account`.
+    pub fn remember_removal(self, now: u64, node: u64, account: Account) {
+        let mut record = [0; MOVE];
+        let (head, _) = record.split_at_mut(5);
+        head.copy_from_slice(&[0, now, node, account.word(), REMOVED]);
+        let is_it = |way: &[AtomicU64]| way.get(2).is_some_and(|word| word.load(Relaxed) == node);
+        self.put_record(MOVED, node_hash(node), record, is_it);
     }
 
     /// Remembers that, at `now`; of a name that is too long, that nothing is known any more.
@@ -247,13 +285,18 @@ impl<'a> Shared<'a> {
         self.put_record(MOVED, node_hash(node), record, is_it);
     }
 
+    /// Whether anything is remembered of `node`, be it believed or not.
+    pub fn remembers_node(self, node: u64) -> bool {
+        let key = (node_hash(node), node);
+        let found = self.record::<ATTRIBUTES>(self.attributes(), key, |_| true);
+        found.is_some()
+    }
+
     /// What is remembered of `node`, if that may be believed; its time of access only where it has
     /// the stamp that the node has now.
     pub fn remembered_node(self, (now, told): (u64, u64), node: u64) -> Option<NodeRecord> {
-        let hash = node_hash(node);
-        let found = self.record::<ATTRIBUTES>(self.attributes(), hash, |record| {
-            record.get(2) == Some(&node)
-        })?;
+        let key = (node_hash(node), node);
+        let found = self.record::<ATTRIBUTES>(self.attributes(), key, |_| true)?;
         let [_, expires, _, stamp, heard, generation, rest @ ..] = found;
         if now >= expires || heard != told || !is_read_only(stamp, self.of_node(node)) {
             return None;
@@ -336,9 +379,8 @@ impl<'a> Shared<'a> {
 
     /// The target of the link `node`, where it is remembered.
     pub fn remembered_target(self, told: u64, node: u64) -> Option<Vec<u8>> {
-        let hash = node_hash(node);
-        let found =
-            self.record::<LINK>(self.links(), hash, |record| record.get(2) == Some(&node))?;
+        let key = (node_hash(node), node);
+        let found = self.record::<LINK>(self.links(), key, |_| true)?;
         let [_, _, _, stamp, heard, length, account, text @ ..] = &found;
         let account = Account::of_word(*account);
         let believed = *heard == told

@@ -40,8 +40,9 @@ pub const EVICTED: usize = 10;
 /// Pages of which others have.
 pub const PAGES_EVICTED: usize = 11;
 
-/// A change of a node's attributes, in what [`Shared::of_node`] counts; 1 is a read, after which only
-/// the time of access may be another. Reads that go over into a change make others ask once more.
+/// A change of a node's attributes, in what [`Shared::of_node`] counts; 1 is a read, after which
+/// only the time of access may be another. Reads that go over into a change make others ask once
+/// more.
 pub const CHANGE: u64 = 1 << 32;
 
 /// Whether nothing but the time of access may have changed between these counts of a node.

@@ -4,8 +4,8 @@
 use crate::{declared::BOUND, layers, registry::declared};
 use culvert::mount::Mount;
 
-/// Whether the kernel could show the same as `mount`, which was prepared, by binding its source over its target: nothing
-/// is changed by calls or layers.
+/// Whether the kernel could show the same as `mount`, which was prepared, by binding its source
+/// over its target: nothing is changed by calls or layers.
 pub fn may_be_bound(mount: &Mount) -> bool {
     let may = declared(mount).and_then(|declared| declared.may_be_bound);
     may.is_some_and(|may| may(mount)) && layers::touch_nothing(mount)

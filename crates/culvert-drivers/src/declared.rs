@@ -1,6 +1,8 @@
 //! What a driver declares of itself, so that nobody asks for it by name.
 
-use culvert::{Node, mount::Mount};
+use crate::Attribute;
+use alloc::vec::Vec;
+use culvert::{Node, Result, mount::Mount};
 
 /// The option of a mount whose source is bound over its target (see the module `binding`). No user
 /// writes it.
@@ -20,7 +22,24 @@ pub enum Source {
     Name,
     /// One or several. Each becomes a mount ([`Mount::branches`]), whose driver is found from it.
     Branches,
+    /// The same, listed in options; the source says nothing.
+    Options {
+        /// Options that list them, in the order in which they become branches.
+        branches: &'static [&'static str],
+        /// Options that are paths.
+        paths: &'static [&'static str],
+    },
 }
+
+impl Source {
+    /// Whether a mount has branches.
+    pub const fn has_branches(self) -> bool {
+        matches!(self, Self::Branches | Self::Options { .. })
+    }
+}
+
+/// See [`Declared::branch_nodes`].
+pub type BranchNodes = fn(&Mount, Node, Attribute<'_>) -> Result<Vec<Node>>;
 
 /// How a program of another user than the run's gets the mount.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +81,7 @@ pub struct Declared {
     pub may_be_bound: Option<fn(&Mount) -> bool>,
     /// Changes a mount that layers lie over, or that is a branch, before it is opened.
     pub below_layers: Option<fn(&mut Mount)>,
-    /// Of [`Source::Branches`]: the number that the whole has for a file that has this one on a
+    /// Of what has branches: the numbers that the whole may have for a file that has this one on a
     /// branch, the same in every process.
-    pub branch_node: Option<fn(&Mount, Node) -> Node>,
+    pub branch_nodes: Option<BranchNodes>,
 }

@@ -5,7 +5,8 @@ use core::{
     sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed},
 };
 use culvert::Errno;
-use culvert_sys::fd::{self, AsFd, BorrowedFd};
+use culvert_slots::Held;
+use culvert_sys::fd::{self, AsFd, BorrowedFd, Command};
 use culvert_sys::sync::OnceCell;
 
 pub use culvert_sys::OwnedFd;
@@ -209,7 +210,11 @@ impl LentFd {
             let number = self.number.load(Relaxed);
             let own = match self.lent.load(Relaxed) {
                 true => duplicate(BorrowedFd::number(number))?,
-                false => OwnedFd::from_raw(number),
+                false => {
+                    // It was to be the program's, and closed by execve(2) as that wished.
+                    let _ = fd::fcntl(BorrowedFd::number(number), Command::SETFD, 1);
+                    OwnedFd::from_raw(number)
+                }
             };
             Ok::<_, Errno>(self.keeper.keep(own))
         })?;
@@ -230,6 +235,12 @@ impl Drop for LentFd {
         if self.own.get().is_none() && !self.lent.load(Relaxed) {
             drop(OwnedFd::from_raw(self.number.load(Relaxed)));
         }
+    }
+}
+
+impl Held for KeptFd {
+    fn number(&self) -> i32 {
+        self.raw()
     }
 }
 

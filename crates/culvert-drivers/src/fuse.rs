@@ -1,21 +1,21 @@
 //! The file system of a FUSE server that runs beside the programs, through slots of shared memory
 //! ([`culvert_client`], [`culvert_slots`]).
 //!
-//! The server was started, and has answered INIT, before the mount travels; option `slots` says where
-//! it is asked. The others are those that it has given mount(2).
+//! The server was started, and has answered INIT, before the mount travels; option `slots` says
+//! where it is asked. The others are those that it has given mount(2).
 
 use crate::{
-    AccessTimes, Declared, Environment, KeptFd, OptionInfo, OtherUser, Prepared, Progress, Source,
+    AccessTimes, Declared, Environment, OptionInfo, OtherUser, Prepared, Progress, Source,
     Warnings, check_names, invalid_option,
 };
 use alloc::{boxed::Box, ffi::CString, string::ToString};
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
 use culvert_client::{FuseFs, Settings};
-use culvert_slots::{Client, Held};
+use culvert_slots::Client;
 use culvert_sys::trust;
 
-/// What the driver is called. With a dot and a server's name behind it, it is the type of mounts that
-/// this server is started for.
+/// What the driver is called. With a dot and a server's name behind it, it is the type of mounts
+/// that this server is started for.
 pub const NAME: &str = "fuse";
 
 /// Whether type `driver` is that of a FUSE server.
@@ -33,7 +33,7 @@ pub const DECLARED: Declared = Declared {
     access_times: AccessTimes::Own,
     may_be_bound: None,
     below_layers: None,
-    branch_node: None,
+    branch_nodes: None,
 };
 
 /// What `culvert drivers fuse` shows.
@@ -51,7 +51,7 @@ pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "restart",
         value: "",
-        summary: "a server that dies is started again, for programs that start then",
+        summary: "a server that dies is started again; what was open gets errors",
     },
     OptionInfo {
         name: "start-timeout",
@@ -84,15 +84,6 @@ pub const OPTIONS: &[OptionInfo] = &[
         summary: "writable (default)",
     },
 ];
-
-/// A descriptor of the slots', out of the program's way.
-struct Kept(KeptFd);
-
-impl Held for Kept {
-    fn number(&self) -> i32 {
-        self.0.raw()
-    }
-}
 
 /// Where the server of `mount` is asked.
 fn slots(mount: &Mount) -> Result<&[u8]> {
@@ -151,14 +142,23 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
     let owner = (stat.stat().st_uid, stat.stat().st_gid);
     let keeper = environment.keeper;
     let client = Client::open_with(&directory, environment.interrupted, move |descriptor| {
-        Ok(Kept(keeper.keep(descriptor)))
+        Ok(keeper.keep(descriptor))
     })?;
     let settings = Settings {
         owner,
         caller: environment.caller,
-        in_use: environment.in_use,
+        in_use: in_use(environment),
         place: culvert_client::place(environment.run_directory.unwrap_or_default(), &mount.target),
         ..settings(mount)?
     };
     Ok(Box::new(FuseFs::new(Box::new(client), settings)?))
+}
+
+/// As the client asks it: attributes are the server's, which is not asked here.
+fn in_use(environment: &Environment<'_>) -> Option<culvert_client::InUse> {
+    let asked = environment.in_use?;
+    // Leaked: lives as long as the process, once for each mount.
+    Some(Box::leak(Box::new(move |node| {
+        asked(node, &|_| Err(Errno::EOPNOTSUPP.into()))
+    })))
 }

@@ -5,8 +5,9 @@
 //! NAME.OPTION[=VALUE]      option OPTION of the last layer NAME named before
 //! ```
 //!
-//! Every other option is the driver's, also one with a dot, where the driver has such. So `ro,layer=a,a.x=1,layer=b,layer=a,a.x=2` is a driver with
-//! option `ro`, under layer `a` with `x=1`, under layer `b`, under layer `a` again with `x=2`.
+//! Every other option is the driver's, also one with a dot, where the driver has such. So
+//! `ro,layer=a,a.x=1,layer=b,layer=a,a.x=2` is a driver with option `ro`, under layer `a` with
+//! `x=1`, under layer `b`, under layer `a` again with `x=2`.
 
 use crate::registry::{self, check_names_of, unknown};
 use crate::{
@@ -52,8 +53,8 @@ layers! {
 /// Whether a layer with these options touches nothing.
 type TouchesNothing = fn(&Options) -> bool;
 
-/// Layers that touch nothing with some options ([`culvert::Layer::touches`]), and whether it is these:
-/// they are left out.
+/// Layers that touch nothing with some options ([`culvert::Layer::touches`]), and whether it is
+/// these: they are left out.
 const IDLE: &[(&str, TouchesNothing)] = &[
     ("fault", fault::touches_nothing),
     ("log", log::touches_nothing),
@@ -234,7 +235,8 @@ mod tests {
         for (options, want) in [
             (
                 "layer=fualt",
-                "there is no layer \"fualt\"; did you mean fault? There are: bind, casefold, fault, log, sdcard, trace",
+                "there is no layer \"fualt\"; did you mean fault? There are: bind, casefold, \
+                fault, log, sdcard, trace",
             ),
             (
                 "layer",
@@ -246,11 +248,13 @@ mod tests {
             ),
             (
                 "layer=fault,falt.seed=1",
-                "there is no layer \"falt\"; did you mean fault? There are: bind, casefold, fault, log, sdcard, trace",
+                "there is no layer \"falt\"; did you mean fault? There are: bind, casefold, \
+                fault, log, sdcard, trace",
             ),
             (
                 "layer=fault,fault.sed=1",
-                "layer fault has no option \"sed\"; did you mean seed? There are: rule, seed, count",
+                "layer fault has no option \"sed\"; did you mean seed? There are: rule, seed, \
+                count",
             ),
         ] {
             let Err(error) = stack(options) else {

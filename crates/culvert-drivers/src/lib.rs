@@ -27,11 +27,14 @@ pub mod log;
 pub mod memory;
 mod name_changes;
 pub mod object;
+pub mod overlay;
 pub mod passthrough;
 pub mod plfs;
 mod proof;
 mod registry;
 pub mod sdcard;
+mod sorted_names;
+mod superuser;
 pub mod trace;
 pub mod union;
 mod waiting;
@@ -43,8 +46,8 @@ pub use descriptor::{Adopt, Keeper, KeptFd, NodeBook, OwnedFd, TableNumber, Trac
 pub use layers::{open, prepare};
 pub use passthrough::{DescriptorFile, unhindered};
 pub use proof::Proof;
-pub(crate) use registry::check_names;
 pub use registry::{DriverInfo, OptionInfo, declared, declared_by, detect, find, list};
+pub(crate) use registry::{check_names, check_names_of};
 pub(crate) use words::invalid_option;
 
 use alloc::{string::String, vec::Vec};
@@ -79,8 +82,8 @@ pub struct Environment<'a> {
     /// Where it stands which descriptors are which nodes, for the process that continues this one's
     /// work with its descriptors.
     pub book: Option<&'static dyn NodeBook>,
-    /// Does several things at once, by threads that act for whom the calling one does; none: there are no
-    /// threads to be had.
+    /// Does several things at once, by threads that act for whom the calling one does; none: there
+    /// are no threads to be had.
     pub at_once: Option<AtOnce>,
     /// How many nodes may have a descriptor at a time; none: all. What the front end knows besides
     /// is opened again when it is needed.
@@ -96,8 +99,14 @@ pub type AtOnce = fn(&mut [&mut (dyn FnMut() + Send)]);
 /// See [`Environment::library`].
 pub type OpenLibrary = fn(&Mount) -> culvert::Result<alloc::boxed::Box<dyn culvert::FileSystem>>;
 
-/// See [`Environment::in_use`].
-pub type InUse = &'static (dyn Fn(culvert::Node) -> bool + Sync);
+/// See [`Environment::in_use`]. The node is asked for as the driver knows it, with a way to read
+/// its attributes: who has the driver below may know the file by another number, which one of them
+/// says.
+pub type InUse = &'static (dyn Fn(culvert::Node, Attribute<'_>) -> bool + Sync);
+
+/// Reads an extended attribute of a file that is asked for, under whatever locks the driver holds;
+/// none: there is none. An error: it cannot say.
+pub type Attribute<'a> = &'a dyn Fn(&[u8]) -> culvert::Result<Option<alloc::vec::Vec<u8>>>;
 
 /// A mount that is ready.
 #[derive(Clone, Debug)]

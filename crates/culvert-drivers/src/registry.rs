@@ -3,8 +3,8 @@
 use crate::archive::{host, warning::printable};
 use crate::words::alternatives;
 use crate::{
-    Declared, Environment, InUse, Prepared, Progress, Source, Warnings, archive, bind, fuse,
-    memory, object, passthrough, plfs, sdcard, union,
+    Attribute, Declared, Environment, InUse, Prepared, Progress, Source, Warnings, archive, bind,
+    fuse, memory, object, overlay, passthrough, plfs, sdcard, union,
 };
 use alloc::{boxed::Box, format, string::String};
 use culvert::{
@@ -35,7 +35,7 @@ pub struct DriverInfo {
 }
 
 type Prepare = fn(&Mount, &Environment<'_>, &mut dyn FnMut(Progress)) -> Result<Prepared>;
-/// A driver of [`Source::Branches`] opens each by [`open_branch`].
+/// A driver with branches opens each by [`open_branch`].
 type Open = fn(&Mount, &Environment<'_>) -> Result<Box<dyn FileSystem>>;
 
 /// A driver and the two moments of its mounts.
@@ -61,7 +61,8 @@ const DRIVERS: &[Driver] = &[
     Driver {
         info: DriverInfo {
             name: "archive",
-            summary: "tar, tar.gz, tar.zst, tar.xz, tar.bz2 and zip archives, read in place (read-only)",
+            summary: "tar, tar.gz, tar.zst, tar.xz, tar.bz2 and zip archives, read in place \
+                (read-only)",
             options: archive::OPTIONS,
         },
         declared: archive::DECLARED,
@@ -71,7 +72,8 @@ const DRIVERS: &[Driver] = &[
     Driver {
         info: DriverInfo {
             name: "memory",
-            summary: "a file system in shared memory, for all processes of a run, or with a name for several runs",
+            summary: "a file system in shared memory, for all processes of a run, or with a name \
+                for several runs",
             options: memory::OPTIONS,
         },
         declared: memory::DECLARED,
@@ -81,17 +83,36 @@ const DRIVERS: &[Driver] = &[
     Driver {
         info: DriverInfo {
             name: "union",
-            summary: "several file systems as one, new files on one of them by a policy, as mergerfs",
+            summary: "several file systems as one, new files on one of them by a policy, as \
+                mergerfs",
             options: union::OPTIONS,
         },
         declared: union::DECLARED,
-        prepare: union::prepare,
+        prepare: |mount, environment, progress| {
+            let prepared = union::prepare(mount, environment, progress)?;
+            union::finish(&prepared.mount, environment, &BRANCHES);
+            Ok(prepared)
+        },
         open: |mount, environment| union::open(mount, environment, &BRANCHES),
     },
     Driver {
         info: DriverInfo {
+            name: "overlay",
+            summary: "lower layers that stay as they are below one that takes the changes, in \
+                overlayfs's format",
+            options: overlay::OPTIONS,
+        },
+        declared: overlay::DECLARED,
+        prepare: |mount, environment, progress| {
+            overlay::prepare(mount, (environment, progress), &LAYERS)
+        },
+        open: |mount, environment| overlay::open(mount, environment, &LAYERS),
+    },
+    Driver {
+        info: DriverInfo {
             name: "bind",
-            summary: "a directory with other owners, modes and rules of what may be done, as bindfs",
+            summary: "a directory with other owners, modes and rules of what may be done, as \
+                bindfs",
             options: bind::DRIVER_OPTIONS,
         },
         declared: bind::DECLARED,
@@ -117,7 +138,8 @@ const DRIVERS: &[Driver] = &[
     Driver {
         info: DriverInfo {
             name: "plfs",
-            summary: "PLFS containers: files that many processes write at once, each into a log of its own",
+            summary: "PLFS containers: files that many processes write at once, each into a log \
+                of its own",
             options: plfs::OPTIONS,
         },
         declared: plfs::DECLARED,
@@ -192,7 +214,7 @@ pub fn detect(source: &[u8]) -> Result<&'static DriverInfo> {
         Source::Directory => status.is_directory(),
         Source::File(_) => !status.is_directory(),
         Source::Path => true,
-        Source::Name | Source::Branches => false,
+        Source::Name | Source::Branches | Source::Options { .. } => false,
     };
     // To look into a FIFO or a device would change it.
     let looks_in = |driver: &Driver| fits(driver) && !status.is_special() && recognised(driver);
@@ -204,9 +226,9 @@ pub fn detect(source: &[u8]) -> Result<&'static DriverInfo> {
 /// The driver of `mount`: `EINVAL` where it does not serve as many sources.
 fn driver_of(mount: &Mount) -> Result<&'static Driver> {
     let driver = driver(&mount.driver)?;
-    let wrong = match (driver.declared.source, mount.branches.len()) {
-        (Source::Branches, 0) => "has no branches",
-        (Source::Branches, _) | (_, 0) => return Ok(driver),
+    let wrong = match (driver.declared.source.has_branches(), mount.branches.len()) {
+        (true, 0) => "has no branches",
+        (true, _) | (_, 0) => return Ok(driver),
         _ => "serves one source",
     };
     let name = driver.info.name;
@@ -232,11 +254,13 @@ fn for_branches<'a>(count: usize, environment: &Environment<'a>) -> Environment<
 /// Whether a node of `branch` is in use: the front end knows it by the number that the driver of
 /// the whole gives it.
 fn in_use(driver: &Driver, branch: &Mount, environment: &Environment<'_>) -> Option<InUse> {
-    let (whole, number) = (environment.in_use?, driver.declared.branch_node?);
+    let (whole, numbers) = (environment.in_use?, driver.declared.branch_nodes?);
     let branch = branch.clone();
     // Leaked: lives as long as the process, once for each branch.
-    Some(Box::leak(Box::new(move |node| {
-        whole(number(&branch, node))
+    Some(Box::leak(Box::new(move |node, read: Attribute<'_>| {
+        // Where nobody can say it, it is.
+        let all = numbers(&branch, node, read);
+        all.map_or(true, |all| all.into_iter().any(|node| whole(node, read)))
     })))
 }
 
@@ -289,7 +313,14 @@ static BRANCHES: union::Drivers = union::Drivers {
     prepare: crate::prepare,
 };
 
-/// Opens `branch`, one of `count` of a mount of the driver called `whole`, whose `environment` it is.
+/// The same for an overlay.
+static LAYERS: overlay::Drivers = overlay::Drivers {
+    open: open_branch,
+    prepare: crate::prepare,
+};
+
+/// Opens `branch`, one of `count` of a mount of the driver called `whole`, whose `environment` it
+/// is.
 pub(crate) fn open_branch(
     (whole, count): (&str, usize),
     branch: &Mount,
@@ -453,7 +484,8 @@ mod tests {
     fn near_misses_are_suggested() {
         assert_eq!(
             find("archiv").unwrap_err().to_string(),
-            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive, memory, union, bind, sdcard, fuse, plfs, last"
+            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, \
+            archive, memory, union, overlay, bind, sdcard, fuse, plfs, last"
         );
         assert_eq!(find("nfs").unwrap_err().errno(), Errno::ENODEV);
         assert!(find("archive").is_ok());

@@ -196,7 +196,8 @@ extern "C" fn cmdline_help() {
 #[unsafe(export_name = "culvert_fuse_lowlevel_help")]
 extern "C" fn lowlevel_help() {
     print(
-        "    -o allow_other         all users may use the mount\n    -o auto_unmount        unmount when the server ends\n",
+        "    -o allow_other         all users may use the mount\n    -o auto_unmount        \
+        unmount when the server ends\n",
     );
 }
 

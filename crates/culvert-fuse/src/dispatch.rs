@@ -489,7 +489,8 @@ fn opened(session: &Session, opcode: u32, req: *mut Req, file: *mut FileInfo) {
 fn locks(session: &Session, req: *mut Req, node: u64, asked: &LkIn, sleep: bool) {
     let mut file = locking(asked);
     let table = &session.operations;
-    // SAFETY: the file system's own functions, with what the header says; the request has not ended.
+    // SAFETY: the file system's own functions, with what the header says; the request has not
+    // ended.
     unsafe {
         match (asked.lk_flags & LkIn::FLOCK != 0, table.flock, table.setlk) {
             (true, Some(function), _) => {

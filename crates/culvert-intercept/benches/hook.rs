@@ -88,7 +88,8 @@ fn main() {
     println!("an empty call                 {empty:7.1} ns");
     println!("getppid, native               {:7.1} ns", native[0]);
     println!(
-        "getppid, answered by a hook   {hook:7.1} ns   {:.3} of native, {:.1} ns over an empty call",
+        "getppid, answered by a hook   {hook:7.1} ns   {:.3} of native, {:.1} ns over an empty \
+        call",
         hook / native[0],
         hook - empty
     );

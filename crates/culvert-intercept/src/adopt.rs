@@ -33,8 +33,8 @@ pub(crate) extern "C" fn adopt() -> usize {
         };
         // Locks of ours outside hooks would be counted in the program's memory.
         culvert_sys::waits::end();
-        // A signal handler that comes in between finds a consistent block, too: its first hook gives
-        // the base back.
+        // A signal handler that comes in between finds a consistent block, too: its first hook
+        // gives the base back.
         block.frame.claimed_gs.set(base);
         thread::set_gs_base(block.address());
         return 1;

@@ -35,7 +35,7 @@ pub fn executable(
     let size = size.next_multiple_of(PAGE64);
     let mut result = Err(Errno::ENOMEM);
     for address in candidates(mappings, object, size, memory::program_break().unwrap_or(0)) {
-        result = map_and_fill(address, size, &mut write);
+        result = fill(address, size, &mut write);
         match result {
             Ok(()) => {
                 let index = mappings.partition_point(|mapping| mapping.start < address);
@@ -110,13 +110,13 @@ fn candidates(mappings: &[Mapping], (low, high): (u64, u64), size: u64, heap_end
     found
 }
 
-/// Anonymous memory that is made executable once it is written; where that is forbidden
-/// (PR_SET_MDWE, systemd's MemoryDenyWriteExecute, SELinux), a memory file that is mapped
-/// executable from the start.
-fn map_and_fill(
+/// Makes the same at `address` and nowhere else (EEXIST): anonymous memory that is made executable
+/// once it is written; where that is forbidden (PR_SET_MDWE, systemd's MemoryDenyWriteExecute,
+/// SELinux), a memory file that is mapped executable from the start. `size` is of whole pages.
+pub fn fill(
     address: u64,
     size: u64,
-    write: &mut impl FnMut(u64, &mut [u8]) -> usize,
+    mut write: impl FnMut(u64, &mut [u8]) -> usize,
 ) -> Result<(), Errno> {
     let fresh = map_at(
         address,

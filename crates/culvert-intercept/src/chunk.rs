@@ -1,8 +1,8 @@
 //! A chunk: the stubs of one object with their records, and what is changed in the object's code so
 //! that it leads to them.
 //!
-//! All is relative to the object or to the chunk itself. The same bytes serve wherever the object is
-//! mapped, as long as the chunk lies at the same distance from it, and its slots there, too, or
+//! All is relative to the object or to the chunk itself. The same bytes serve wherever the object
+//! is mapped, as long as the chunk lies at the same distance from it, and its slots there, too, or
 //! where they lie in each process.
 
 use crate::sites::{JUMP, Kind, REGION, SYSCALL, Site};

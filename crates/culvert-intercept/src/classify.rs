@@ -87,7 +87,8 @@ impl Surroundings<'_> {
     fn number(&self, call: usize) -> i32 {
         // Unwinders and gdb know the return from signal handlers by these bytes, and so do we,
         // whatever the decoder made of them.
-        const RESTORER: [u8; 9] = [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05]; // mov $15,%rax; syscall
+        // mov $15,%rax; syscall
+        const RESTORER: [u8; 9] = [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05];
         let address = self
             .instructions
             .get(call)

@@ -40,7 +40,8 @@ pub unsafe fn install(config: Config) -> Result<(), Error> {
     if !has_gs_base() {
         return Err(Error {
             errno: Errno::EOPNOTSUPP,
-            what: "the processor or kernel does not let programs set the GS base (FSGSBASE, Linux 5.9)",
+            what: "the processor or kernel does not let programs set the GS base (FSGSBASE, Linux \
+                5.9)",
         });
     }
     if thread::gs_base() != 0 {

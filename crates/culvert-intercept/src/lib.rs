@@ -119,8 +119,8 @@ pub enum Interest {
     Always = 1,
     /// When argument 0 is a descriptor that is not known to be foreign.
     Descriptor0 = 2,
-    /// As [`Interest::Descriptor0`], of a call that concerns a file's bytes alone: not where those are
-    /// the kernel's ([`descriptors::BYTES`]).
+    /// As [`Interest::Descriptor0`], of a call that concerns a file's bytes alone: not where those
+    /// are the kernel's ([`descriptors::BYTES`]).
     Bytes0 = 3,
     /// When argument 0 or 1 is such a descriptor as of [`Interest::Bytes0`].
     Bytes01 = 4,

@@ -318,7 +318,8 @@ mod tests {
 
     #[test]
     fn a_line_is_understood() {
-        let line = b"7f00aa000000-7f00aa022000 r-xp 00026000 fe:01 1234                       /usr/lib/with space/libc.so.6 (deleted)";
+        let line = b"7f00aa000000-7f00aa022000 r-xp 00026000 fe:01 1234                       \
+            /usr/lib/with space/libc.so.6 (deleted)";
         let expected = Mapping {
             start: 0x7f00_aa00_0000,
             end: 0x7f00_aa02_2000,

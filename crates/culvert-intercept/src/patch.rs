@@ -215,8 +215,8 @@ unsafe fn object(
     Ok(())
 }
 
-/// When calls of a site with this number are offered, -1 where its instructions do not tell; `None`:
-/// the site is left alone.
+/// When calls of a site with this number are offered, -1 where its instructions do not tell;
+/// `None`: the site is left alone.
 pub(crate) fn wanted_number(interest: fn(usize) -> Interest, number: i32) -> Option<Interest> {
     let interest = match usize::try_from(number) {
         // Unwinders and gdb recognise the bytes of the code that returns from signal handlers; and

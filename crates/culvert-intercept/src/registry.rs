@@ -44,10 +44,12 @@ pub struct StandsFor {
     /// How many bytes of the object from its beginning on were mapped from the image; 0 where the
     /// code alone was.
     pub whole: u64,
+    /// Nothing of the object was: its own code was edited, as the image says.
+    pub is_edited: bool,
 }
 
 /// Records that the changes of `chunk` are made in `code`, from its first address to the first one
-/// behind it, which is mapped from `image` or not.
+/// behind it, which is mapped from `image`, or edited as that says, or has none.
 pub(crate) fn add(code: (u64, u64), chunk: Chunk, image: Option<StandsFor>) {
     push(code, chunk, image, false);
 }
@@ -80,7 +82,7 @@ pub struct OfImage {
 
 impl Entry {
     fn of_image(&self) -> Option<OfImage> {
-        let (file, bias) = (self.image?, self.chunk.bias);
+        let (file, bias) = (self.image.filter(|one| !one.is_edited)?, self.chunk.bias);
         let (start, end, offset) = match file.whole {
             0 => (self.code.0, self.code.1, file.layout.code_offset),
             whole => (bias, bias + whole, 0),
@@ -163,8 +165,8 @@ pub(crate) fn replaced(start: u64, end: u64) {
     }
 }
 
-/// Whether the code mapped at `start..end`, of the file `inode`, is an image's, with our changes. An
-/// entry that some other code has replaced is forgotten.
+/// Whether the code mapped at `start..end`, of the file `inode`, is an image's, with our changes.
+/// An entry that some other code has replaced is forgotten.
 pub(crate) fn is_of_image(start: u64, end: u64, inode: u64) -> bool {
     let overlaps = |entry: &&Entry| entry.code.0 < end && start < entry.code.1;
     let has = |change: &Change, bias: u64| {

@@ -40,8 +40,8 @@ impl SiteRecord {
     /// Where the distance of [`Places::forward`] lies in it.
     pub(crate) const FORWARD: usize = offset_of!(Self, forward);
 
-    /// The record of a site at `places`, for the address `at`; `number` is -1 where the instructions
-    /// do not tell it.
+    /// The record of a site at `places`, for the address `at`; `number` is -1 where the
+    /// instructions do not tell it.
     pub(crate) fn new(at: u64, places: &Places, number: i32) -> Result<Self, OutOfReach> {
         let distance = |to: u64| i32::try_from(to.wrapping_sub(at) as i64).map_err(|_| OutOfReach);
         Ok(Self {

@@ -1,19 +1,20 @@
 //! Blocking system calls inside a hook, ended by signals as they would be natively.
 
 use crate::labels;
+use crate::signal::{NEEDED, bit};
 use crate::thread::{Frame, SIGNALS, ThreadBlock, Wait, current};
 use core::{
     arch::global_asm,
     ffi::CStr,
     mem::offset_of,
-    ptr::{from_mut, from_ref},
+    ptr::{from_mut, from_ref, null, null_mut},
     sync::atomic::Ordering::{Relaxed, SeqCst},
 };
 
 use culvert_sys::fd::{BorrowedFd, LockCommand, OwnedFd};
 use culvert_sys::flags::OFlags;
 use culvert_sys::raw::general as linux;
-use culvert_sys::{Errno, syscall};
+use culvert_sys::{Errno, process, syscall};
 
 /// A signal for the program is pending: the hook is to end, with
 /// [`Outcome::Restart`](crate::Outcome::Restart) or with EINTR.
@@ -90,10 +91,37 @@ pub(crate) fn begins(block: &ThreadBlock) {
     block.frame.wait.set(Wait::Begun as usize);
 }
 
-/// What this hook has called by now has not waited: a signal from here to the next wait comes before
-/// the program's call.
+/// What this hook has called by now has not waited: a signal from here to the next wait comes
+/// before the program's call.
 pub fn begins_anew() {
     current().frame.wait.set(Wait::None as usize);
+}
+
+/// `mask`, which a call of the program's sets while it waits (ppoll(2)), as the kernel may have it:
+/// the engine needs some signals.
+pub const fn lent(mask: u64) -> u64 {
+    mask & !NEEDED
+}
+
+/// Whether a signal is pending that the thread has blocked, and `mask` does not.
+pub fn lets_in(mask: u64) -> bool {
+    process::pending_signals().is_ok_and(|pending| pending & !mask & !NEEDED != 0)
+}
+
+/// After [`RESTART`] or EINTR of a call that set a mask while it waited: whether the program has
+/// blocked a signal that came, so that it is pending when the hook has ended. The call is to be
+/// made again then, whatever SA_RESTART says, which this sees to, and finds it ([`lets_in`]).
+pub fn is_blocked_again() -> bool {
+    let block = current();
+    let mask = block.frame.mask.get() as u64;
+    let is_blocked = block
+        .recorded
+        .all()
+        .any(|one| bit(one.signal()) & mask != 0);
+    if is_blocked {
+        block.frame.wait.set(Wait::Preceded as usize);
+    }
+    is_blocked
 }
 
 /// Executes system call `number`; a signal that the program would see, pending before or arriving
@@ -163,6 +191,21 @@ culvert_sys::calls! { by call:
     /// openat2(2).
     pub fn open_how(directory: BorrowedFd<'_>, path: &CStr, how: &linux::open_how) -> OwnedFd
         = OPENAT2[directory, path.as_ptr(), from_ref(how), size_of::<linux::open_how>()];
+    /// ppoll(2); the time that is left then is put into `time`.
+    pub fn ppoll(
+            asked: &mut [linux::pollfd], time: Option<&mut linux::timespec>, mask: Option<&u64>
+        ) -> usize
+        = PPOLL[
+            asked.as_mut_ptr(), asked.len(), time.map_or(null_mut(), from_mut),
+            mask.map_or(null(), from_ref), 8usize
+        ];
+    /// epoll_pwait(2); the time in milliseconds, none for -1.
+    pub fn epoll_pwait(
+            epoll: BorrowedFd<'_>, into: &mut [linux::epoll_event], time: i32, mask: Option<&u64>
+        ) -> usize
+        = EPOLL_PWAIT[
+            epoll, into.as_mut_ptr(), into.len(), time, mask.map_or(null(), from_ref), 8usize
+        ];
     /// fcntl(2) about a record lock.
     pub fn lock(fd: BorrowedFd<'_>, command: LockCommand, lock: &mut linux::flock) -> usize
         = FCNTL[fd, command, from_mut(lock)];

@@ -8,7 +8,8 @@ fn analyse(path: &str) -> Option<Analysis> {
     let analysis = analysis::file(&std::fs::read(path).ok()?).unwrap();
     let counts = Kind::ALL.map(|kind| (kind, analysis.count(kind)));
     println!(
-        "{path}: {} sites ({} byte pairs, {} outside of functions, {} with variable numbers): {counts:?}",
+        "{path}: {} sites ({} byte pairs, {} outside of functions, {} with variable numbers): \
+        {counts:?}",
         analysis.sites.len(),
         analysis.pairs,
         analysis.unknown,

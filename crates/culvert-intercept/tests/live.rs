@@ -13,24 +13,30 @@ const ANSWER: u64 = 424_242;
 // Every kind of site as a function of its own, which calls getppid or, where it can, the number in
 // edi.
 global_asm!(
-    // The first words of a record are distances from it to where the program goes on, and to where the
-    // call is made.
+    // The first words of a record are distances from it to where the program goes on, and to where
+    // the call is made.
     "live_entry: cmp $110,%eax; je 1f; movslq 4(%r11),%rcx; add %r11,%rcx; jmp *%rcx",
     "1: mov $424242,%eax; movslq (%r11),%rcx; add %r11,%rcx; jmp *%rcx",
-    ".macro FUNCTION name; .globl \\name; .type \\name,@function; \\name: .cfi_startproc; endbr64; .endm",
+    ".macro FUNCTION name; .globl \\name; .type \\name,@function; \\name: .cfi_startproc; \
+    endbr64; .endm",
     ".macro END name; .cfi_endproc; .size \\name, . - \\name; .endm",
     ".balign 16; .skip 16, 0xcc",
     "FUNCTION live_mov; mov $110,%eax; syscall; ret; END live_mov",
     "FUNCTION live_before; mov $110,%eax; lea live_entry(%rip),%rsi; syscall; ret; END live_before",
     // The moved jcc leads out when edi is negative.
-    "FUNCTION live_before_jcc; mov %edi,%eax; test %edi,%edi; js 1f; syscall; ret; 1: mov $-1,%rax; ret; END live_before_jcc",
-    "FUNCTION live_next; mov %edi,%eax; jmp 1f; mov $39,%eax; 1: syscall; mov %rax,%rdx; mov %rdx,%rax; ret; END live_next",
+    "FUNCTION live_before_jcc; mov %edi,%eax; test %edi,%edi; js 1f; syscall; ret; 1: mov \
+    $-1,%rax; ret; END live_before_jcc",
+    "FUNCTION live_next; mov %edi,%eax; jmp 1f; mov $39,%eax; 1: syscall; mov %rax,%rdx; mov \
+    %rdx,%rax; ret; END live_next",
     "FUNCTION live_next_ret; mov %edi,%eax; jmp 1f; nop; 1: syscall; ret; END live_next_ret",
     ".balign 16, 0xcc; .skip 16, 0xcc",
-    "FUNCTION live_around; jmp 1f; nop; 1: mov %edi,%eax; syscall; jmp 2f; nop; 2: ret; END live_around",
-    "FUNCTION live_island; sub $8,%rsp; mov %edi,%eax; jmp 1f; nop; 1: syscall; push %rax; call live_nothing; pop %rax; add $8,%rsp; ret; END live_island",
+    "FUNCTION live_around; jmp 1f; nop; 1: mov %edi,%eax; syscall; jmp 2f; nop; 2: ret; END \
+    live_around",
+    "FUNCTION live_island; sub $8,%rsp; mov %edi,%eax; jmp 1f; nop; 1: syscall; push %rax; call \
+    live_nothing; pop %rax; add $8,%rsp; ret; END live_island",
     ".skip 16, 0xcc",
-    "FUNCTION live_trap; sub $8,%rsp; mov %edi,%eax; jmp 1f; nop; 1: syscall; push %rax; call live_nothing; pop %rax; add $8,%rsp; ret; END live_trap",
+    "FUNCTION live_trap; sub $8,%rsp; mov %edi,%eax; jmp 1f; nop; 1: syscall; push %rax; call \
+    live_nothing; pop %rax; add $8,%rsp; ret; END live_trap",
     "FUNCTION live_nothing; ret; END live_nothing",
     options(att_syntax, raw)
 );

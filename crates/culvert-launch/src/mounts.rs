@@ -58,7 +58,7 @@ fn served(mut request: Request, target: Vec<u8>) -> Option<Mount> {
             request.source = path::plain(&request.source)?;
             directory(&c_string(&request.source), OFlags::PATH).ok()?;
         }
-        Source::File(_) | Source::Path | Source::Branches => return None,
+        Source::File(_) | Source::Path | Source::Branches | Source::Options { .. } => return None,
     }
     request.target = target;
     Some(request.into_mount(driver))

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 use culvert_sys::fs;
 
-/// `typed` from the root, without `.` and repeated slashes. None: it has a `..`, which a link before
-/// it would lead elsewhere, or where this process is cannot be told.
+/// `typed` from the root, without `.` and repeated slashes. None: it has a `..`, which a link
+/// before it would lead elsewhere, or where this process is cannot be told.
 pub fn plain(typed: &[u8]) -> Option<Vec<u8>> {
     let mut path = Vec::new();
     if !typed.starts_with(b"/") {

@@ -36,6 +36,8 @@ fn try_launch(arguments: &[&CStr], environment: &[&CStr], whole: &[u8]) -> Optio
         let name = entry.split(|&byte| byte == b'=').next();
         entry.iter().skip(1).any(|&byte| byte == b'=')
             && !matches!(name, Some(b"CULVERT_RUN" | b"LD_AUDIT" | b"LD_PRELOAD"))
+            // Options of memory, which the whole command reads.
+            && !entry.starts_with(b"CRUISE_")
     };
     // Under a filter the whole command tries first what is allowed.
     let is_confined = Limits::now().is_some() || process::is_filtered();
@@ -95,7 +97,8 @@ fn library(whole: &[u8]) -> Option<Vec<u8>> {
     (system.f_flags as i64 & ST_NOEXEC == 0).then_some(library)
 }
 
-/// The usual base, open: this user's in shared memory. Other ones the whole command finds, and makes.
+/// The usual base, open: this user's in shared memory. Other ones the whole command finds, and
+/// makes.
 fn base() -> Option<(Vec<u8>, Opened)> {
     // In a user namespace another number stands for this user.
     let map = culvert_run::read_file(c"/proc/self/uid_map").ok()?;

@@ -11,7 +11,8 @@ use culvert_sys::{Errno, OwnedFd, fs, process};
 
 /// How deep interpreters of scripts may nest (`BINPRM_MAX_RECURSION` of fs/exec.c, and one).
 const SCRIPT_DEPTH: usize = 5;
-/// Bytes of a file's beginning that are read at once: of most programs what is asked for lies there.
+/// Bytes of a file's beginning that are read at once: of most programs what is asked for lies
+/// there.
 const BEGINNING: usize = 1024;
 
 /// The file that `name` means, as the whole command finds it, if it, and each interpreter of a

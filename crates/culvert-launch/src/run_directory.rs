@@ -219,6 +219,14 @@ fn empty(directory: &OwnedFd, files: &mut usize, stays: fn(&CStr) -> bool) -> Re
             true => AtFlags::REMOVEDIR,
             false => AtFlags::empty(),
         };
+        if entry
+            .name
+            .to_bytes()
+            .ends_with(culvert_drivers::memory::SPILL_SUFFIX)
+        {
+            // What lies elsewhere goes with it.
+            culvert_drivers::memory::remove_spill(directory, entry.name.to_bytes());
+        }
         if stays(&entry.name) || fs::unlinkat(directory, &entry.name, kind).is_ok() {
             return Ok(());
         }

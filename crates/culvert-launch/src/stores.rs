@@ -15,7 +15,7 @@ pub fn is_store(name: &[u8]) -> bool {
 }
 
 /// Whether there is nothing to be removed of the stores in the directory at `path`, below the one
-/// that is open: there are few, and none is full. What an earlier boot has left is not looked for:
+/// that is open: there are few, and none is spent. What an earlier boot has left is not looked for:
 /// the file system is in memory.
 pub fn are_tidy(base: &impl AsFd, path: &[u8]) -> bool {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -24,8 +24,8 @@ pub fn are_tidy(base: &impl AsFd, path: &[u8]) -> bool {
     listed.is_ok_and(|listed| {
         let stores = listed.iter().map(|entry| entry.name.to_bytes());
         let stores = stores.filter(|name| is_store(name));
-        let is_full =
-            |name| culvert_intercept::images::is_full(&[path, b"/images/", name].concat());
-        stores.clone().count() <= MOST && !stores.clone().any(is_full)
+        let is_spent =
+            |name| culvert_intercept::images::is_spent(&[path, b"/images/", name].concat());
+        stores.clone().count() <= MOST && !stores.clone().any(is_spent)
     })
 }

@@ -1,7 +1,7 @@
-//! Drivers of others: a shared library that defines `culvert_driver` as `culvert/driver.h` has it, in
-//! the directory `include` of this crate, loaded with the libc of this process: a host, or the server
-//! of a kernel mount. What its functions become is `culvert_drivers::object`, and so are libraries
-//! that need no libc and run in programs.
+//! Drivers of others: a shared library that defines `culvert_driver` as `culvert/driver.h` has it,
+//! in the directory `include` of this crate, loaded with the libc of this process: a host, or the
+//! server of a kernel mount. What its functions become is `culvert_drivers::object`, and so are
+//! libraries that need no libc and run in programs.
 #![warn(missing_docs)]
 
 mod load;

@@ -7,8 +7,8 @@ use culvert_drivers::log::record::{Record, What};
 /// The kinds of changes of attributes, in the order of their bits in a record.
 pub const CHANGES: [&str; 4] = ["chmod", "chown", "truncate", "utimens"];
 
-/// One action. An operation may be several: fchownat(2) and chmod by one call of FUSE, a read that is
-/// announced and ends.
+/// One action. An operation may be several: fchownat(2) and chmod by one call of FUSE, a read that
+/// is announced and ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
     /// Its word: `open`, `getattr`.

@@ -151,7 +151,8 @@ mod tests {
             "<excludes><exclude extension='.*' uid='*' action='.*' retname='.*'/></excludes>";
         assert!(config(only_excludes).wants("/a", 0, "open", false));
         let some = config(
-            "<includes><include extension='.*' uid='7' action='open|read' retname='SUCCESS'/></includes>\
+            "<includes><include extension='.*' uid='7' action='open|read' \
+            retname='SUCCESS'/></includes>\
              <excludes><exclude extension='\\.x$' uid='*' action='.*' retname='.*'/></excludes>",
         );
         assert!(some.wants("/a", 7, "open", false));
@@ -162,7 +163,8 @@ mod tests {
         assert!(!some.wants("/a", 7, "write", false));
         assert!(!some.wants("/a.x", 7, "open", false));
         let look_ahead = config(
-            "<includes><include extension='^(?!.*/tmp/)' uid='*' action='.*' retname='.*'/></includes>",
+            "<includes><include extension='^(?!.*/tmp/)' uid='*' action='.*' \
+            retname='.*'/></includes>",
         );
         assert!(look_ahead.wants("/a/b", 0, "open", false));
         assert!(!look_ahead.wants("/a/tmp/b", 0, "open", false));
@@ -193,12 +195,15 @@ mod tests {
                 "<include> without extension",
             ),
             (
-                "<loggedFS><includes><include uid='me' extension='' action='' retname=''/></includes></loggedFS>",
+                "<loggedFS><includes><include uid='me' extension='' action='' \
+                retname=''/></includes></loggedFS>",
                 "uid=\"me\": want a number or *",
             ),
             (
-                "<loggedFS><includes><include uid='*' extension='(' action='' retname=''/></includes></loggedFS>",
-                "extension=\"(\": Parsing error at position 1: Opening parenthesis without closing parenthesis",
+                "<loggedFS><includes><include uid='*' extension='(' action='' \
+                retname=''/></includes></loggedFS>",
+                "extension=\"(\": Parsing error at position 1: Opening parenthesis without \
+                closing parenthesis",
             ),
         ] {
             match Config::parse(text) {

@@ -13,8 +13,8 @@
 //! | `flags`, `mode`, `rdev` | open, create, mkdir, mknod | as in the system call |
 //! | `mode`, `uid_to`, `gid_to`, `size`, `times` | set_attributes | what was changed |
 //! | `name` | extended attributes | which one |
-//! A line `{"time":...,"dropped":N,"lost":M}` says that N operations did not fit in the pipe before it,
-//! and M lines could not be written.
+//! A line `{"time":...,"dropped":N,"lost":M}` says that N operations did not fit in the pipe before
+//! it, and M lines could not be written.
 
 use crate::{action::Action, escape::for_json, time};
 use culvert::Operation;

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Where LoggedFS is wrong, it is not followed: sizes and offsets beyond 2 GiB are whole (it prints
-//! them by `%d`), a newline in a name is `\n` (it breaks the line), the program that closes a file is
-//! named (it has pid 0 there).
+//! them by `%d`), a newline in a name is `\n` (it breaks the line), the program that closes a file
+//! is named (it has pid 0 there).
 
 use crate::{action::Action, escape::for_line, time};
 use culvert_drivers::log::record::Record;
@@ -144,8 +144,11 @@ impl Lines {
         let (pid, uid, _) = record.caller;
         let moment = time::local(record.began + record.took);
         out.extend_from_slice(
-            format!("{moment} {level} [default] {text} {{{result}}} [ pid = {pid} {name} uid = {uid} ]\n")
-                .as_bytes(),
+            format!(
+                "{moment} {level} [default] {text} {{{result}}} [ pid = {pid} {name} uid = \
+                {uid} ]\n"
+            )
+            .as_bytes(),
         );
     }
 

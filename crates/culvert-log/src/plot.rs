@@ -127,7 +127,8 @@ fn latencies(summary: &Summary, top: f64, out: &mut String) {
         let (from, to) = (place(one.quantile(0.5)), place(one.quantile(0.99)));
         let _ = writeln!(
             out,
-            "<line x1=\"{from:.1}\" y1=\"{y:.1}\" x2=\"{to:.1}\" y2=\"{y:.1}\" stroke=\"#4477aa\" stroke-width=\"3\"/>\n\
+            "<line x1=\"{from:.1}\" y1=\"{y:.1}\" x2=\"{to:.1}\" y2=\"{y:.1}\" stroke=\"#4477aa\" \
+            stroke-width=\"3\"/>\n\
              <circle cx=\"{from:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"#aa3377\"/>"
         );
     }

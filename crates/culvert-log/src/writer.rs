@@ -1,20 +1,23 @@
-//! The process that writes a log: takes records from the FIFO and adds lines to the file.
+//! The process that writes a log: takes records from the FIFO and the ring, and adds lines to the
+//! file.
+//!
+//! ```text
+//! asleep --a record by the FIFO--> awake: every 5 ms both are read --nothing came--> asleep
+//! ```
 
 use crate::{action::actions, config::Config, json, loggedfs::Lines, paths::Paths};
 use culvert_drivers::log::{
-    dropped_path,
     record::{LONGEST, Record, What},
+    ring::{Reader, Ring, padded},
+    ring_path,
 };
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::{
     collections::HashMap,
-    ffi::OsStr,
+    ffi::{CString, OsStr},
     fs::{self, File},
     io::{self, Read, Write},
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{FileExt, OpenOptionsExt},
-    },
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -60,15 +63,17 @@ pub struct Job {
 
 /// A job that can begin.
 pub struct Writer {
+    /// The FIFO, to wait for a record, and to see what there is.
     pipe: File,
+    pending: File,
+    ring: Reader,
     file: File,
     format: Format,
     config: Config,
     lines: Lines,
     paths: Paths,
     programs: HashMap<u32, Vec<u8>>,
-    /// Where it is counted what did not fit in the pipe, and how much of that was told.
-    dropped: File,
+    /// How much was told of what did not fit.
     told: u64,
     /// Lines that could not be written.
     lost: u64,
@@ -76,6 +81,8 @@ pub struct Writer {
     ended: Arc<AtomicBool>,
     /// The last line may not be whole.
     torn: bool,
+    /// Records that are for the next look.
+    late: Vec<u8>,
 }
 
 impl Writer {
@@ -105,16 +112,22 @@ impl Writer {
             }
             thread::sleep(PAUSE);
         }
-        let pipe = rustix::fs::open(&job.pipe, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-            .map(File::from)
-            .map_err(|error| failed(&job.pipe, &io::Error::from(error)))?;
-        let dropped = dropped_path(job.pipe.as_os_str().as_bytes());
-        let dropped = Path::new(OsStr::from_bytes(&dropped));
-        let dropped = File::open(dropped).map_err(|error| failed(dropped, &error))?;
+        let fifo = |more: OFlags| {
+            let flags = OFlags::RDWR | OFlags::CLOEXEC | more;
+            let opened = rustix::fs::open(&job.pipe, flags, Mode::empty()).map(File::from);
+            opened.map_err(|error| failed(&job.pipe, &io::Error::from(error)))
+        };
+        let (pipe, pending) = (fifo(OFlags::empty())?, fifo(OFlags::NONBLOCK)?);
+        let ring = ring_path(job.pipe.as_os_str().as_bytes());
+        let path = Path::new(OsStr::from_bytes(&ring)).to_owned();
+        let ring = CString::new(ring).map_err(|error| failed(&path, &error))?;
+        let ring = Ring::open(&ring).map_err(|error| failed(&path, &error))?;
         // A smaller one drops more.
         let _ = rustix::pipe::fcntl_setpipe_size(&pipe, ROOM);
         Ok(Self {
             pipe,
+            pending,
+            ring: Reader::new(ring),
             file,
             format: job.format,
             lines: Lines {
@@ -124,11 +137,11 @@ impl Writer {
             config,
             paths: Paths::default(),
             programs: HashMap::new(),
-            dropped,
             told: 0,
             lost: 0,
             ended: Arc::default(),
             torn: false,
+            late: Vec::new(),
         })
     }
 
@@ -146,44 +159,93 @@ impl Writer {
                 thread::sleep(PAUSE);
             }
         });
-        let mut room = vec![0; ROOM + LONGEST];
-        let mut filled = 0;
+        let (mut room, mut filled, mut ring) = (vec![0; ROOM + LONGEST], 0, Vec::new());
         loop {
             // Waits for the first record, without any other wake-up.
-            match self.pipe.read(&mut room[filled..]) {
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(format!("the pipe of the log: {error}")),
+            filled += read(&self.pipe, &mut room[filled..])?;
+            self.ring.wake();
+            let mut before = 0;
+            loop {
+                filled += read(&self.pending, &mut room[filled..])?;
+                let looked = now();
+                self.take_from_ring(&mut ring);
+                // What was sent before that by the FIFO is there by now.
+                filled += read(&self.pending, &mut room[filled..])?;
+                let is_quiet = filled == before && ring.is_empty() && self.late.is_empty();
+                let (used, ended) = self.take(&room[..filled], &ring, looked);
+                room.copy_within(used..filled, 0);
+                filled -= used;
+                before = filled;
+                if ended {
+                    // All were sent before the last one, some perhaps after that look.
+                    self.take_from_ring(&mut ring);
+                    self.take(&[], &ring, u64::MAX);
+                    return Ok(());
+                }
+                if is_quiet && self.ring.sleep() {
+                    break;
+                }
+                thread::sleep(PAUSE);
+                self.ring.mend(is_dead);
             }
-            let (used, ended) = self.take(&room[..filled]);
-            room.copy_within(used..filled, 0);
-            filled -= used;
-            if ended {
-                return Ok(());
-            }
-            thread::sleep(PAUSE);
         }
     }
 
-    /// Writes the lines of the records in `bytes`; how many bytes these were, and whether the last
-    /// one has come.
-    fn take(&mut self, bytes: &[u8]) -> (usize, bool) {
-        let (mut used, mut out, mut ended) = (0, Vec::new(), false);
-        while let Some((record, length)) = Record::decode(&bytes[used..]) {
-            used += length;
-            // Others might say so, too.
-            ended |= record.what == What::End && self.ended.load(SeqCst);
-            self.add(&record, &mut out);
-        }
-        if Record::is_none(&bytes[used..]) {
-            // A program of the run has written to the pipe itself. What follows begins anywhere.
-            used = bytes.len();
+    /// Has in `out` what has come into the ring.
+    fn take_from_ring(&mut self, out: &mut Vec<u8>) {
+        out.clear();
+        if !self.ring.take(out) {
             self.lost += 1;
-            ended |= self.ended.load(SeqCst);
+        }
+    }
+
+    /// Writes the lines of the records in `pipe`, which may end within one, and in `ring`; how many
+    /// bytes of the first these were, and whether the last record has come. What ended after the
+    /// look at the ring, at `looked`, is for the next one: its sender may have sent by the ring
+    /// before it.
+    fn take(&mut self, pipe: &[u8], ring: &[u8], looked: u64) -> (usize, bool) {
+        let late = std::mem::take(&mut self.late);
+        let mut all = Vec::new();
+        records(&late, padded, &mut all);
+        let kept = all.len();
+        let (used, good) = records(pipe, |length| length, &mut all);
+        let piped = all.len();
+        let (read, all_good) = records(ring, padded, &mut all);
+        let is_end = |record: &Record<'_>| record.what == What::End;
+        // Others might say so, too.
+        let ended = (!good || all.iter().any(is_end)) && self.ended.load(SeqCst);
+        let from = [kept, piped - kept, all.len() - piped];
+        let when = |record: &Record<'_>| record.began.saturating_add(record.took);
+        if !ended {
+            // Once only, whatever the clock does.
+            for record in all.split_off(kept) {
+                match when(&record) > looked {
+                    true => self.keep(&record),
+                    false => all.push(record),
+                }
+            }
+        }
+        if from.iter().filter(|count| **count > 0).count() > 1 {
+            // As they ended; of one sender they are in order already.
+            all.sort_by_key(when);
+        }
+        // A program of the run has written there itself. What follows begins anywhere.
+        let all_good = all_good && read == ring.len();
+        self.lost += [good, all_good].iter().filter(|good| !**good).count() as u64;
+        let mut out = Vec::new();
+        for record in &all {
+            self.add(record, &mut out);
         }
         self.gap(&mut out);
         self.put(&out);
         (used, ended)
+    }
+
+    /// Keeps `record` for the next look.
+    fn keep(&mut self, record: &Record<'_>) {
+        let at = self.late.len();
+        self.late.resize(at + padded(record.length()), 0);
+        record.encode(&mut self.late[at..]);
     }
 
     fn put(&mut self, out: &[u8]) {
@@ -237,20 +299,14 @@ impl Writer {
 
     /// Says what is missing since it was said last.
     fn gap(&mut self, out: &mut Vec<u8>) {
-        let mut word = [0; 8];
-        let read = self.dropped.read_at(&mut word, 0);
-        let all = match read {
-            Ok(8) => u64::from_ne_bytes(word),
-            _ => self.told,
-        };
+        let all = self.ring.dropped();
         let dropped = all.saturating_sub(self.told);
         let lost = std::mem::take(&mut self.lost);
         self.told = all;
         if dropped == 0 && lost == 0 {
             return;
         }
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now = now.map_or(0, |now| now.as_nanos() as u64);
+        let now = now();
         match self.format {
             Format::Json => json::gap(now, dropped, lost, out),
             Format::LoggedFs => {
@@ -283,4 +339,51 @@ impl Writer {
         self.name(pid, name.clone());
         name
     }
+}
+
+/// The time, nanoseconds since the epoch.
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_nanos() as u64)
+}
+
+/// What is there to be read in `file`.
+fn read(mut file: &File, room: &mut [u8]) -> Result<usize, String> {
+    loop {
+        match file.read(room) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+            done => return done.map_err(|error| format!("the pipe of the log: {error}")),
+        }
+    }
+}
+
+/// Adds the records in `bytes`, each as long as `length` makes of its own, to `all`: how many bytes
+/// these were, and whether what follows may become a record.
+fn records<'b>(
+    bytes: &'b [u8],
+    length: impl Fn(usize) -> usize,
+    all: &mut Vec<Record<'b>>,
+) -> (usize, bool) {
+    let mut used = 0;
+    while let Some((record, own)) = Record::decode(&bytes[used..]) {
+        all.push(record);
+        used = (used + length(own)).min(bytes.len());
+    }
+    match Record::is_none(&bytes[used..]) {
+        true => (bytes.len(), false),
+        false => (used, true),
+    }
+}
+
+/// Whether there is no process `pid`, or one that only waits to be reaped. (Its first thread alone
+/// may have ended: then there are others.)
+fn is_dead(pid: u32) -> bool {
+    let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else {
+        return !Path::new(&format!("/proc/{pid}")).exists();
+    };
+    let name = stat.iter().rposition(|&byte| byte == b')');
+    let state = name.and_then(|end| stat.get(end + 2));
+    let threads = || fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    matches!(state, Some(b'Z' | b'X')) && threads() <= 1
 }

@@ -1,8 +1,9 @@
 //! The mounts of this process and how they nest.
 
-use alloc::{boxed::Box, string::String, vec::Vec};
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use culvert::{Backing, Caller, Errno, FileKind, FileSystem, Node, Result, sync::OnceCell};
+use culvert_sys::sync::{AtomicRef, Mutex};
 
 /// A mount, by its place in the table; stable while the process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,10 +47,15 @@ pub(crate) struct Covered {
     node: Option<Node>,
 }
 
+/// A driver, and how it is made: the same in a table and in the larger one that follows it.
+struct Driver {
+    open: OpenDriver,
+    made: OnceCell<Box<dyn FileSystem>>,
+}
+
 struct Mounted {
     target: Vec<u8>,
-    open: OpenDriver,
-    driver: OnceCell<Box<dyn FileSystem>>,
+    driver: Arc<Driver>,
     identity: Option<(u64, u64)>,
     /// The mount that the target lies in.
     parent: Option<MountId>,
@@ -61,9 +67,67 @@ struct Mounted {
 }
 
 impl Mounted {
+    /// The one at `target`, before it is known how it lies to the others.
+    const fn new(target: Vec<u8>, driver: Arc<Driver>, identity: Option<(u64, u64)>) -> Self {
+        Self {
+            target,
+            driver,
+            identity,
+            parent: None,
+            has_children: false,
+            alone: false,
+            covered: OnceCell::new(),
+        }
+    }
+
     /// The last component of the target.
     fn name(&self) -> &[u8] {
         &self.target[split(&self.target) + 1..]
+    }
+}
+
+/// Whether `target` is an absolute path without links, `.`, `..` or trailing slash that is not `/`.
+fn is_canonical(target: &[u8]) -> bool {
+    let is_name = |name: &[u8]| !matches!(name, b"" | b"." | b"..");
+    let rest = target.strip_prefix(b"/");
+    rest.is_some_and(|rest| rest.split(|&b| b == b'/').all(is_name)) && !target.contains(&0)
+}
+
+/// The deepest of `mounts` that the canonical `path` is in, by text, and how long its target is;
+/// the latest of those at one target.
+#[inline]
+fn deepest(mounts: &[Mounted], path: &[u8]) -> Option<(usize, usize)> {
+    let mut best: Option<(usize, usize)> = None;
+    for (index, mount) in mounts.iter().enumerate() {
+        let length = mount.target.len();
+        if best.is_none_or(|(_, longest)| longest <= length) && is_below(path, &mount.target) {
+            best = Some((index, length));
+        }
+    }
+    best
+}
+
+/// Finds out how `mounts` lie to each other.
+fn relate(mounts: &mut [Mounted]) {
+    for index in 0..mounts.len() {
+        let target = &mounts[index].target;
+        let parent = deepest(mounts, &target[..split(target)]);
+        let parent = parent.map(|(index, _)| MountId(index as u16));
+        let mount = &mut mounts[index];
+        if mount.parent != parent {
+            mount.parent = parent;
+            mount.covered = OnceCell::new();
+        }
+        if let Some(parent) = parent {
+            mounts[parent.0 as usize].has_children = true;
+        }
+    }
+    for index in 0..mounts.len() {
+        let target = &mounts[index].target;
+        let related = |(other, mount): (usize, &Mounted)| {
+            other != index && (is_below(target, &mount.target) || is_below(&mount.target, target))
+        };
+        mounts[index].alone = !mounts.iter().enumerate().any(related);
     }
 }
 
@@ -72,10 +136,16 @@ fn split(path: &[u8]) -> usize {
     path.iter().rposition(|&b| b == b'/').unwrap_or(0)
 }
 
-/// All mounts. Built at start, then only read, but for drivers at their first use.
+/// All mounts. Built at start, then only read, but for drivers at their first use; a server that
+/// was started again has a further mount at its target ([`MountTable::extend`]).
 #[derive(Default)]
 pub struct MountTable {
-    mounts: Vec<Mounted>,
+    /// Those that were there at the start.
+    first: Vec<Mounted>,
+    /// All, where there are more by now. What was read of a table before goes on to be right of it.
+    all: AtomicRef<Vec<Mounted>>,
+    /// Who adds some.
+    extending: Mutex<()>,
     /// How many paths are still to be walked ([`MountTable::walk_next`]).
     walks: AtomicU32,
 }
@@ -84,14 +154,21 @@ impl MountTable {
     /// A table without mounts.
     pub const fn new() -> Self {
         Self {
-            mounts: Vec::new(),
+            first: Vec::new(),
+            all: AtomicRef::new(),
+            extending: Mutex::new(()),
             walks: AtomicU32::new(0),
         }
     }
 
+    #[inline]
+    fn mounts(&self) -> &[Mounted] {
+        self.all.get().unwrap_or(&self.first)
+    }
+
     /// The next `count` paths of this process are walked, and no driver is asked for a whole one
-    /// ([`FileSystem::reach`]): what a walk finds stays what it is. A number of paths, not a state: a
-    /// call that does not return, exec's in a child of vfork, leaves nothing behind for long.
+    /// ([`FileSystem::reach`]): what a walk finds stays what it is. A number of paths, not a state:
+    /// a call that does not return, exec's in a child of vfork, leaves nothing behind for long.
     pub fn walk_next(&self, count: u32) {
         self.walks.store(count, Relaxed);
     }
@@ -115,55 +192,63 @@ impl MountTable {
         identity: Option<(u64, u64)>,
         open: OpenDriver,
     ) -> Result<MountId> {
-        let canonical = target.strip_prefix(b"/").is_some_and(|rest| {
-            rest.split(|&b| b == b'/')
-                .all(|n| !matches!(n, b"" | b"." | b".."))
-        });
-        if !canonical || target.contains(&0) {
+        if !is_canonical(&target) {
             return Err(Errno::EINVAL.into());
         }
-        let id = MountId(u16::try_from(self.mounts.len()).map_err(|_| Errno::ENOSPC)?);
-        self.mounts.push(Mounted {
-            target,
-            open,
-            driver: OnceCell::new(),
-            identity,
-            parent: None,
-            has_children: false,
-            alone: false,
-            covered: OnceCell::new(),
-        });
-        for index in 0..self.mounts.len() {
-            let target = &self.mounts[index].target;
-            let parent = self.deepest(&target[..split(target)]).map(|(id, _)| id);
-            let mount = &mut self.mounts[index];
-            if mount.parent != parent {
-                mount.parent = parent;
-                mount.covered = OnceCell::new();
-            }
-            if let Some(parent) = parent {
-                self.mounts[parent.0 as usize].has_children = true;
-            }
-        }
-        for index in 0..self.mounts.len() {
-            let target = &self.mounts[index].target;
-            let related = |(other, mount): (usize, &Mounted)| {
-                other != index
-                    && (is_below(target, &mount.target) || is_below(&mount.target, target))
-            };
-            self.mounts[index].alone = !self.mounts.iter().enumerate().any(related);
-        }
+        let id = MountId(u16::try_from(self.first.len()).map_err(|_| Errno::ENOSPC)?);
+        let made = OnceCell::new();
+        let driver = Arc::new(Driver { open, made });
+        self.first.push(Mounted::new(target, driver, identity));
+        relate(&mut self.first);
         Ok(id)
+    }
+
+    /// Adds further mounts while others use the table, each at the target of one that there is,
+    /// which it hides from then on; what is open there stays. Nothing is done where there are not
+    /// `known` mounts any more, or one has another target.
+    pub fn extend(&self, known: usize, further: Vec<(Vec<u8>, OpenDriver)>) {
+        let _alone = self.extending.lock();
+        let before = self.mounts();
+        let all = known + further.len();
+        if before.len() != known || u16::try_from(all).is_err() {
+            return;
+        }
+        let again = |mount: &Mounted| {
+            Mounted::new(mount.target.clone(), mount.driver.clone(), mount.identity)
+        };
+        let mut mounts: Vec<_> = before.iter().map(again).collect();
+        for (target, open) in further {
+            let Some(hidden) = self.at_target(&target).and_then(|id| self.get(id)) else {
+                return;
+            };
+            let made = OnceCell::new();
+            let driver = Arc::new(Driver { open, made });
+            mounts.push(Mounted::new(target, driver, hidden.identity));
+        }
+        relate(&mut mounts);
+        // Leaked: who reads the table now goes on with it, and there are few.
+        self.all.set(Some(Box::leak(Box::new(mounts))));
+    }
+
+    /// How many there are.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.mounts().len()
+    }
+
+    /// Whether no later one at the same target hides `mount`.
+    pub fn is_shown(&self, mount: MountId) -> bool {
+        self.at_target(self.target(mount)) == Some(mount)
     }
 
     /// Whether there is no mount at all.
     pub fn is_empty(&self) -> bool {
-        self.mounts.is_empty()
+        self.mounts().is_empty()
     }
 
     /// All mounts in the order they were added.
     pub fn ids(&self) -> impl Iterator<Item = MountId> + '_ {
-        (0..self.mounts.len()).map(|index| MountId(index as u16))
+        (0..self.mounts().len()).map(|index| MountId(index as u16))
     }
 
     /// The driver of `mount`, made now if this is the first use. `ESTALE` for a mount of another
@@ -171,11 +256,12 @@ impl MountTable {
     #[inline]
     pub fn driver(&self, mount: MountId) -> Result<&dyn FileSystem> {
         let mount = self.get(mount).ok_or(Errno::ESTALE)?;
-        match mount.driver.get() {
+        match mount.driver.made.get() {
             Some(driver) => Ok(&**driver),
             None => mount
                 .driver
-                .get_or_try_init(|| (mount.open)())
+                .made
+                .get_or_try_init(|| (mount.driver.open)())
                 .map(|driver| &**driver),
         }
     }
@@ -197,7 +283,7 @@ impl MountTable {
 
     /// The driver of `mount` if something has used it already.
     pub fn driver_if_open(&self, mount: MountId) -> Option<&dyn FileSystem> {
-        self.get(mount)?.driver.get().map(|driver| &**driver)
+        self.get(mount)?.driver.made.get().map(|driver| &**driver)
     }
 
     /// The kernel's tree that `mount` is, if it is one ([`FileSystem::backing`]); opens the driver.
@@ -219,14 +305,17 @@ impl MountTable {
     #[inline]
     pub fn direct(&self, mount: MountId) -> Option<Backing> {
         let mount = self.get(mount)?;
-        mount.alone.then(|| mount.driver.get()?.backing()).flatten()
+        mount
+            .alone
+            .then(|| mount.driver.made.get()?.backing())
+            .flatten()
     }
 
     /// The mount with such a tree whose target `path` begins with.
     #[inline]
     pub fn direct_above(&self, path: &[u8]) -> Option<(MountId, Backing)> {
         let fits = |mount: &Mounted| mount.alone && is_below(path, &mount.target);
-        let mount = MountId(self.mounts.iter().position(fits)? as u16);
+        let mount = MountId(self.mounts().iter().position(fits)? as u16);
         Some((mount, self.direct(mount)?))
     }
 
@@ -257,14 +346,7 @@ impl MountTable {
     /// its root, without leading slash.
     #[inline]
     pub fn deepest<'p>(&self, path: &'p [u8]) -> Option<(MountId, &'p [u8])> {
-        let mut best: Option<(usize, usize)> = None;
-        for (index, mount) in self.mounts.iter().enumerate() {
-            let length = mount.target.len();
-            if best.is_none_or(|(_, longest)| longest <= length) && is_below(path, &mount.target) {
-                best = Some((index, length));
-            }
-        }
-        let (index, length) = best?;
+        let (index, length) = deepest(self.mounts(), path)?;
         let rest = match path.get(length..) {
             Some([b'/', rest @ ..]) => rest,
             _ => b"",
@@ -336,12 +418,11 @@ impl MountTable {
 
     /// Those that no later one at the same target hides.
     fn shown(&self) -> impl Iterator<Item = MountId> {
-        self.ids()
-            .filter(|&id| self.at_target(self.target(id)) == Some(id))
+        self.ids().filter(|&id| self.is_shown(id))
     }
 
     pub(crate) fn targets(&self) -> impl Iterator<Item = &[u8]> {
-        self.mounts.iter().map(|mount| &mount.target[..])
+        self.mounts().iter().map(|mount| &mount.target[..])
     }
 
     pub(crate) fn has_children(&self, mount: MountId) -> bool {
@@ -400,12 +481,12 @@ impl MountTable {
     }
 
     fn get(&self, mount: MountId) -> Option<&Mounted> {
-        self.mounts.get(mount.0 as usize)
+        self.mounts().get(mount.0 as usize)
     }
 
     /// The latest mount that fits: of two at one target the later one hides the earlier.
     fn find(&self, fits: impl Fn(&Mounted) -> bool) -> Option<MountId> {
-        let index = self.mounts.iter().rposition(fits)?;
+        let index = self.mounts().iter().rposition(fits)?;
         Some(MountId(index as u16))
     }
 
@@ -425,7 +506,8 @@ impl MountTable {
                         if walked.consumed == way.len()
                             && entry.attributes.kind == FileKind::Directory =>
                     {
-                        directory = entry.attributes.node; // its reference is kept: the mount lies in it
+                        // its reference is kept: the mount lies in it
+                        directory = entry.attributes.node;
                     }
                     _ => return Ok(None),
                 }

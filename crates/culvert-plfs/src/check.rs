@@ -91,8 +91,8 @@ fn meta(scan: &Scan) -> io::Result<Vec<Vec<u8>>> {
     }
 }
 
-/// Puts in order what writers that were killed have left: torn records, records of being open, sizes
-/// in `meta`. What was done, a line each. Nothing, with a reason, while somebody writes.
+/// Puts in order what writers that were killed have left: torn records, records of being open,
+/// sizes in `meta`. What was done, a line each. Nothing, with a reason, while somebody writes.
 pub fn recover(container: &Path, progress: Progress<'_>) -> io::Result<Vec<String>> {
     let scan = Scan::new(container)?;
     // Locked until all is done.

@@ -11,7 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// A line for each range of the file: offset, length, data dropping and the offset there, or `hole`.
+/// A line for each range of the file: offset, length, data dropping and the offset there, or
+/// `hole`.
 pub fn map(container: &Path, out: &mut dyn Write, progress: Progress<'_>) -> io::Result<()> {
     let scan = Scan::new(container)?;
     let mut merged = scan.index(progress)?;

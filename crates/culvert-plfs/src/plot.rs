@@ -59,7 +59,8 @@ pub fn plot(container: &Path, progress: Progress<'_>) -> io::Result<String> {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{all}\" height=\"{tall}\" \
          font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"{all}\" height=\"{tall}\" fill=\"white\"/>\n\
-         <rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"none\" stroke=\"#999\"/>\n"
+         <rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"none\" \
+         stroke=\"#999\"/>\n"
     );
     for ((column, from), (to, writer)) in cells {
         let x = LEFT + f64::from(column) * step;
@@ -69,7 +70,8 @@ pub fn plot(container: &Path, progress: Progress<'_>) -> io::Result<String> {
         // Writing into a string never fails.
         let _ = writeln!(
             svg,
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{step:.1}\" height=\"{height:.1}\" fill=\"{colour}\"/>"
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{step:.1}\" height=\"{height:.1}\" \
+            fill=\"{colour}\"/>"
         );
     }
     let middle = LEFT + WIDTH / 2.0;
@@ -78,7 +80,8 @@ pub fn plot(container: &Path, progress: Progress<'_>) -> io::Result<String> {
         svg,
         "<text x=\"{LEFT}\" y=\"{:.0}\">0 s</text>\n\
          <text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{span:.3} s</text>\n\
-         <text x=\"{middle}\" y=\"{:.0}\" text-anchor=\"middle\">{} writers, {} records: time</text>\n\
+         <text x=\"{middle}\" y=\"{:.0}\" text-anchor=\"middle\">{} writers, {} records: \
+         time</text>\n\
          <text x=\"{:.0}\" y=\"{bottom}\" text-anchor=\"end\">0</text>\n\
          <text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{reach}</text>\n</svg>\n",
         bottom + 18.0,

@@ -12,8 +12,8 @@ use culvert_run::internal::{with_more, with_more_for_one};
 use culvert_run::memory;
 use culvert_sys::nr;
 
-/// From a number to what happens to the call, up to a number that is higher than all that there are.
-/// Only read when this is compiled.
+/// From a number to what happens to the call, up to a number that is higher than all that there
+/// are. Only read when this is compiled.
 static TREATMENTS: [Treatment; 512] = {
     let mut treatments = [Treatment::Forwarded; 512];
     let mut i = 0;
@@ -171,8 +171,9 @@ pub fn dispatch(call: &mut Call) -> Outcome {
 /// began: nothing was done, and the name is to be looked up again (`retry_estale`,
 /// include/linux/namei.h, which tries once; here the others run at the same speed).
 ///
-/// Somebody may go on exchanging names, and a driver may know by its name alone what a path leads to
-/// ([`culvert::FileSystem::reach`]). So the later tries look names up one by one: then it is kept.
+/// Somebody may go on exchanging names, and a driver may know by its name alone what a path leads
+/// to ([`culvert::FileSystem::reach`]). So the later tries look names up one by one: then it is
+/// kept.
 #[cold]
 fn again(process: &Process, call: &mut Call, function: Handler) -> Answer {
     const TRIES: usize = 8;

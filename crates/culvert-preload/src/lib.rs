@@ -1,7 +1,8 @@
 //! The kernel's part, played inside a program's own process.
 //!
 //! Data flows one way: the engine offers a system call ([`table`]), a function of [`syscalls`]
-//! decodes it, and [`vfs`] answers it, with the [`culvert_mounts::resolver`] for paths and [`descriptors`] and
+//! decodes it, and [`vfs`] answers it, with the [`culvert_mounts::resolver`] for paths and
+//! [`descriptors`] and
 //! [`description`] for open files, by asking a driver. [`lifecycle`] and [`exec`] see to what
 //! processes become.
 #![no_std]

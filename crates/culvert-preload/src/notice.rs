@@ -31,8 +31,8 @@ const LONGEST_NAME: usize = 1024;
 static SAID: AtomicBool = AtomicBool::new(false);
 
 /// Tells the user of this process's run, and the log, that `program` does not see the mounts, for a
-/// `reason` ("it is ...") and with a `remedy` ("do ..."). Nothing is said in runs without mounts. It
-/// may be a program of this process's run, or this process itself that loses its mounts.
+/// `reason` ("it is ...") and with a `remedy` ("do ..."). Nothing is said in runs without mounts.
+/// It may be a program of this process's run, or this process itself that loses its mounts.
 pub fn mounts_are_lost(program: &[u8], reason: &str, remedy: &str) {
     let Some(process) = process::joined() else {
         return;

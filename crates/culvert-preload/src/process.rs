@@ -317,6 +317,7 @@ impl Process {
         task::limits::umask();
         task::limits::file_size();
         self.with_working_directory(|_| ());
+        culvert_run::restarts::look();
         for mount in self.mounts.ids() {
             let _ = culvert_cache::looked_at::file_system(mount);
         }
@@ -336,6 +337,7 @@ impl Process {
     /// A vfork child is about to be made: what it opened for all would be known in memory that it
     /// shares, but open only in its own table of descriptors.
     pub fn before_vfork(&self) {
+        culvert_run::restarts::look();
         for mount in self.mounts.ids() {
             let _ = culvert_cache::looked_at::file_system(mount);
         }

@@ -61,43 +61,103 @@ fn carried(value: &[u8]) -> Option<Carried<'_>> {
     })
 }
 
-/// The program's environment: a NULL-terminated array of strings on its stack.
-pub struct Environment(*mut *mut u8);
+/// A variable that is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Variable {
+    Run,
+    Log,
+    Given,
+    Shown,
+    Tunables,
+    Audit,
+    Preload,
+}
+
+impl Variable {
+    const ALL: [Self; 7] = [
+        Self::Run,
+        Self::Log,
+        Self::Given,
+        Self::Shown,
+        Self::Tunables,
+        Self::Audit,
+        Self::Preload,
+    ];
+
+    fn name(self) -> &'static [u8] {
+        match self {
+            Self::Run => VARIABLE,
+            Self::Log => b"CULVERT_LOG",
+            Self::Given => own_file::GIVEN,
+            Self::Shown => own_file::SHOWN,
+            Self::Tunables => b"GLIBC_TUNABLES",
+            Self::Audit => b"LD_AUDIT",
+            Self::Preload => b"LD_PRELOAD",
+        }
+    }
+
+    /// That which `entry` sets.
+    ///
+    /// # Safety
+    /// `entry` is a string that ends in NUL.
+    unsafe fn of(entry: *const u8) -> Option<Self> {
+        // SAFETY: the caller's promise.
+        let first = unsafe { *entry };
+        let may_be = |variable: &Self| variable.name().first() == Some(&first);
+        // SAFETY: the caller's promise.
+        let is_set = |variable: &Self| unsafe { has_name(variable.name(), entry) };
+        let mut all = Self::ALL.into_iter().filter(may_be);
+        all.find(is_set)
+    }
+}
+
+/// The program's environment: a NULL-terminated array of strings on its stack, which is read once.
+pub struct Environment {
+    array: *mut *mut u8,
+    /// Where each variable is set, first if more than once.
+    at: [Option<usize>; Variable::ALL.len()],
+    /// The auxiliary vector, which lies behind it.
+    vector: *const [usize; 2],
+}
 
 impl Environment {
     /// # Safety
     /// `array` is the program's environment, ends in a null pointer, and nobody else uses it
     /// meanwhile.
     pub unsafe fn new(array: *mut *mut u8) -> Self {
-        Self(array)
+        let mut at = [None; Variable::ALL.len()];
+        let mut length = 0;
+        // SAFETY: the array ends in a null pointer; each entry before is a string.
+        unsafe {
+            while !(*array.add(length)).is_null() {
+                if let Some(variable) = Variable::of(*array.add(length)) {
+                    at[variable as usize].get_or_insert(length);
+                }
+                length += 1;
+            }
+        }
+        Self {
+            array,
+            at,
+            vector: array.wrapping_add(length + 1).cast(),
+        }
     }
 
-    fn entries(&self) -> impl Iterator<Item = (usize, *const u8)> {
-        (0..).map_while(|i| {
-            // SAFETY: the array ends in a null pointer.
-            let entry = unsafe { *self.0.add(i) };
-            (!entry.is_null()).then_some((i, entry.cast_const()))
-        })
+    fn get(&self, variable: Variable) -> Option<&[u8]> {
+        let at = self.at[variable as usize]?;
+        // SAFETY: the entry is a string that ends in NUL, begins with the name and `=`, and stays.
+        let value = unsafe {
+            let value = (*self.array.add(at)).add(variable.name().len() + 1);
+            core::ffi::CStr::from_ptr(value.cast())
+        };
+        Some(value.to_bytes())
     }
 
-    fn get(&self, name: &[u8]) -> Option<(usize, &[u8])> {
-        self.entries()
-            // SAFETY: each entry is a string that ends in NUL, and stays.
-            .find_map(|(i, entry)| Some((i, unsafe { value_of(name, entry) }?)))
-    }
-
-    /// What the auxiliary vector, which lies behind the environment, says of `kind`
-    /// (getauxval(3)). Only before an entry is taken out.
+    /// What the auxiliary vector says of `kind` (getauxval(3)).
     fn auxiliary(&self, kind: usize) -> Option<usize> {
         // SAFETY: the kernel puts the vector there (`create_elf_tables`, fs/binfmt_elf.c), pairs of
         // which AT_NULL is the last.
-        unsafe { culvert_sys::process::find_auxiliary(self.vector(), kind) }
-    }
-
-    /// Where that vector begins.
-    fn vector(&self) -> *const [usize; 2] {
-        let behind = self.entries().count() + 1;
-        self.0.wrapping_add(behind).cast::<[usize; 2]>()
+        unsafe { culvert_sys::process::find_auxiliary(self.vector, kind) }
     }
 
     /// Whether no code ran in this process before that which could have set a signal's handler: the
@@ -106,26 +166,29 @@ impl Environment {
         const AT_BASE: usize = 7;
         // Where ld.so itself was executed, its options may name other auditors.
         let has_interpreter = self.auxiliary(AT_BASE).is_some_and(|base| base != 0);
-        let audit = self.get(b"LD_AUDIT").map(|(_, list)| first_of(list));
-        has_interpreter && audit.is_some_and(is_own)
+        has_interpreter && self.get(Variable::Audit).map(first_of).is_some_and(is_own)
     }
 
-    /// Takes entry `index` out.
-    fn remove(&mut self, index: usize) {
+    /// Takes the entry of `variable` out.
+    fn remove(&mut self, variable: Variable) {
+        let Some(index) = self.at[variable as usize].take() else {
+            return;
+        };
         let mut i = index;
         // SAFETY: the array ends in a null pointer, at which this stops.
         unsafe {
-            while !(*self.0.add(i)).is_null() {
-                *self.0.add(i) = *self.0.add(i + 1);
+            while !(*self.array.add(i)).is_null() {
+                *self.array.add(i) = *self.array.add(i + 1);
                 i += 1;
             }
         }
+        let behind = self.at.iter_mut().flatten().filter(|at| **at > index);
+        behind.for_each(|at| *at -= 1);
     }
 
     /// Opens the log that the program or the run names.
     fn open_log(&self, carried: &Carried<'_>) {
-        let own = self.get(b"CULVERT_LOG").map(|(_, path)| path);
-        if let Some(path) = own.or(carried.log) {
+        if let Some(path) = self.get(Variable::Log).or(carried.log) {
             log::open(path);
         }
     }
@@ -133,65 +196,62 @@ impl Environment {
     /// Takes what the exec hook has added to GLIBC_TUNABLES out again, and says how many bytes of
     /// static TLS it gave.
     fn hide_room(&mut self) -> u64 {
-        let Some((index, value)) = self.get(b"GLIBC_TUNABLES") else {
-            return 0;
-        };
-        let Some((own, bytes)) = tunables::given(value) else {
+        let given = self.get(Variable::Tunables).and_then(tunables::given);
+        let Some(((own, bytes), at)) = given.zip(self.at[Variable::Tunables as usize]) else {
             return 0;
         };
         match own {
-            None => self.remove(index),
-            // SAFETY: the entry is the name, `=`, and more than `own` bytes.
-            Some(own) => unsafe {
-                *(*self.0.add(index)).add(b"GLIBC_TUNABLES=".len() + own) = 0;
-            },
+            None => self.remove(Variable::Tunables),
+            Some(own) => {
+                let value_at = Variable::Tunables.name().len() + 1;
+                // SAFETY: the entry's value has more than `own` bytes, and nobody else uses it.
+                unsafe { *(*self.array.add(at)).add(value_at + own) = 0 }
+            }
         }
         bytes
     }
 
     /// Takes what the exec hook tells the program about its own file.
     fn take_own_file(&mut self) -> Option<OwnFile> {
-        let mut take = |name| {
-            let (index, value) = self.get(name)?;
-            let value = value.to_vec();
-            self.remove(index);
+        let mut take = |variable| {
+            let value = self.get(variable)?.to_vec();
+            self.remove(variable);
             Some(value)
         };
         let own = OwnFile {
-            given: take(own_file::GIVEN),
-            shown: take(own_file::SHOWN),
+            given: take(Variable::Given),
+            shown: take(Variable::Shown),
         };
         (own.given.is_some() || own.shown.is_some()).then_some(own)
     }
 
-    /// Lets entry `index` begin `bytes` later.
-    fn skip(&mut self, index: usize, name: &[u8], bytes: usize) {
+    /// Lets the entry of `variable` begin `bytes` later.
+    fn skip(&mut self, variable: Variable, bytes: usize) {
+        let name = variable.name();
+        let Some(index) = self.at[variable as usize] else {
+            return;
+        };
         // SAFETY: the entry is `name=` and at least `bytes` more; the name is written over what is
         // skipped.
         unsafe {
-            let entry = *self.0.add(index);
+            let entry = *self.array.add(index);
             let moved = entry.add(bytes);
             core::ptr::copy(name.as_ptr(), moved, name.len());
             *moved.add(name.len()) = b'=';
-            *self.0.add(index) = moved;
+            *self.array.add(index) = moved;
         }
     }
 }
 
-/// The value in the environment's `entry` if that has this `name`.
+/// Whether the environment's `entry` has this `name`. Not the whole string is read: only few are
+/// looked for, among many that may be long.
 ///
 /// # Safety
-/// `entry` is a string that ends in NUL and stays as long as the value is used.
-unsafe fn value_of<'a>(name: &[u8], entry: *const u8) -> Option<&'a [u8]> {
-    // Not the whole string: only few are looked for, among many that may be long.
+/// `entry` is a string that ends in NUL.
+unsafe fn has_name(name: &[u8], entry: *const u8) -> bool {
     // SAFETY: the NUL, if there is one, is none of the name's bytes.
-    let differs = |(i, byte): (usize, &u8)| unsafe { *entry.add(i) != *byte };
-    if name.iter().chain(b"=").enumerate().any(differs) {
-        return None;
-    }
-    // SAFETY: behind the name and `=`, which are there.
-    let value = unsafe { core::ffi::CStr::from_ptr(entry.add(name.len() + 1).cast()) };
-    Some(value.to_bytes())
+    let is_there = |(i, byte): (usize, &u8)| unsafe { *entry.add(i) == *byte };
+    name.iter().chain(b"=").enumerate().all(is_there)
 }
 
 /// The first of a list of libraries.
@@ -211,7 +271,7 @@ fn is_own(library: &[u8]) -> bool {
 /// # Safety
 /// Once per process, by its only thread, before the program's own code runs.
 pub unsafe fn start(mut environment: Environment) {
-    let Some((index, value)) = environment.get(VARIABLE) else {
+    let Some(value) = environment.get(Variable::Run) else {
         return;
     };
     let value = value.to_vec();
@@ -226,16 +286,16 @@ pub unsafe fn start(mut environment: Environment) {
     }
     let fresh = environment.is_fresh();
     // SAFETY: until the end of this function nobody else runs.
-    let _auxiliary = unsafe { culvert_sys::process::Auxiliary::at(environment.vector()) };
-    environment.remove(index);
+    let _auxiliary = unsafe { culvert_sys::process::Auxiliary::at(environment.vector) };
+    environment.remove(Variable::Run);
     let given = environment.hide_room();
     if let Some(own) = environment.take_own_file() {
         // SAFETY: the caller's promise.
-        unsafe { own.begin(environment.0) };
+        unsafe { own.begin(environment.array) };
     }
     let mut library = Vec::new();
-    for name in [&b"LD_AUDIT"[..], b"LD_PRELOAD"] {
-        let Some((index, list)) = environment.get(name) else {
+    for variable in [Variable::Audit, Variable::Preload] {
+        let Some(list) = environment.get(variable) else {
             continue;
         };
         let first = first_of(list).to_vec();
@@ -243,9 +303,9 @@ pub unsafe fn start(mut environment: Environment) {
             continue;
         }
         if list.len() == first.len() {
-            environment.remove(index);
+            environment.remove(variable);
         } else {
-            environment.skip(index, name, first.len() + 1);
+            environment.skip(variable, first.len() + 1);
         }
         library = first;
     }
@@ -255,7 +315,7 @@ pub unsafe fn start(mut environment: Environment) {
     environment.open_log(&carried);
     // SAFETY: the caller's promise.
     match unsafe { join(&carried, library, fresh) } {
-        Ok(()) => static_tls::begin(environment.0 as usize, given),
+        Ok(()) => static_tls::begin(environment.array as usize, given),
         Err(lost) if lost.is_promised(&carried) => {
             culvert_sys::log!("not started: {}", lost.reason);
             let own = culvert_run::read_link(c"/proc/self/exe");
@@ -425,8 +485,8 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>, fresh: bool) -> Result<(
         .map_err(|error| Lost::because(error.what, error.errno))
 }
 
-/// Whether there is a /proc, without which neither code nor descriptors are found. A filter may keep
-/// us from looking. A name of the process's own there would cost some 20 us.
+/// Whether there is a /proc, without which neither code nor descriptors are found. A filter may
+/// keep us from looking. A name of the process's own there would cost some 20 us.
 fn has_proc() -> bool {
     match culvert_sys::fs::statfs(c"/proc") {
         Ok(found) => found.f_type == PROC_SUPER_MAGIC,
@@ -507,8 +567,9 @@ mod tests {
         let mut stack = on_stack(&[c"CULVERT", c"CULVERT_RUNS=1", c"CULVERT_RUN=2", c""], 0);
         // SAFETY: an array as it is on the stack, of strings that are constant.
         let environment = unsafe { Environment::new(stack.as_mut_ptr().cast()) };
-        assert_eq!(environment.get(VARIABLE), Some((2, &b"2"[..])));
-        assert_eq!(environment.get(b"CULVERT_RU"), None);
+        assert_eq!(environment.get(Variable::Run), Some(&b"2"[..]));
+        assert_eq!(environment.at[Variable::Run as usize], Some(2));
+        assert_eq!(environment.get(Variable::Log), None);
     }
 
     #[test]
@@ -563,15 +624,17 @@ mod tests {
             .collect();
         // SAFETY: the array is NULL-terminated and ours.
         let mut environment = unsafe { Environment::new(array.as_mut_ptr()) };
-        let (index, _) = environment.get(b"CULVERT_RUN").unwrap();
-        environment.remove(index);
-        let (index, value) = environment.get(b"LD_AUDIT").unwrap();
-        assert_eq!(value, b"/a/libculvert.so:/other.so");
-        environment.skip(index, b"LD_AUDIT", "/a/libculvert.so:".len());
-        let left: Vec<Vec<u8>> = environment
-            .entries()
+        environment.remove(Variable::Run);
+        assert!(environment.get(Variable::Run).is_none());
+        let value = environment.get(Variable::Audit);
+        assert_eq!(value, Some(&b"/a/libculvert.so:/other.so"[..]));
+        environment.skip(Variable::Audit, "/a/libculvert.so:".len());
+        assert_eq!(environment.get(Variable::Audit), Some(&b"/other.so"[..]));
+        let left: Vec<Vec<u8>> = array
+            .iter()
+            .take_while(|entry| !entry.is_null())
             // SAFETY: a string of the above, shortened in place.
-            .map(|(_, entry)| unsafe { CStr::from_ptr(entry.cast()) }.to_bytes().to_vec())
+            .map(|entry| unsafe { CStr::from_ptr(entry.cast()) }.to_bytes().to_vec())
             .collect();
         assert_eq!(left, [&b"A=1"[..], b"LD_AUDIT=/other.so", b"B=2"]);
     }
@@ -588,9 +651,9 @@ mod tests {
             // SAFETY: the array is NULL-terminated and ours.
             let mut environment = unsafe { Environment::new(array.as_mut_ptr()) };
             assert_eq!(environment.hide_room(), 4096);
-            assert_eq!(environment.get(b"GLIBC_TUNABLES").map(|(_, v)| v), own);
+            assert_eq!(environment.get(Variable::Tunables), own);
             assert_eq!(environment.hide_room(), 0);
-            assert!(environment.get(b"B").is_some());
+            assert!(array.contains(&strings[1].as_mut_ptr()));
         }
     }
 }

@@ -125,6 +125,7 @@ pub fn before_leaving() {
         return;
     }
     are_there();
+    culvert_run::restarts::look();
     for mount in process.mounts.ids() {
         let _ = culvert_cache::looked_at::file_system(mount);
     }

@@ -8,7 +8,7 @@ use crate::rings::{self, Dispatch};
 use crate::syscalls::arguments::At;
 use crate::syscalls::{
     access, advice, aio, attributes, changes, credentials, cwd, descriptor, descriptor_arguments,
-    directory, file, io, locks, mappings, mount_tables, mounting, open, process, seek, socket,
+    directory, file, io, locks, mappings, mounting, open, polling, process, seek, socket,
     socket_paths, stat, transfer, two_paths, unix_sockets, xattr,
 };
 use crate::vfs::native::AT_SYMLINK_NOFOLLOW;
@@ -49,8 +49,8 @@ const SIGNALS: Treatment = Forwarded;
 const GS_BASE: Treatment = Forwarded;
 /// System V and POSIX queues, shared memory and semaphores have no paths.
 const QUEUES: Treatment = Forwarded;
-/// A private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do.
-const POLLED: Treatment = Forwarded;
+/// The old calls of epoll(7), which the kernel does not have.
+const OLD_POLLED: Treatment = Forwarded;
 /// A watch descriptor belongs to its inotify descriptor.
 const WATCHES: Treatment = Forwarded;
 /// Asynchronous I/O contexts without files.
@@ -95,7 +95,7 @@ pub const TABLE: &[(u32, Treatment)] = &[
     (__NR_stat, Handled(Always, stat::stat)),
     (__NR_fstat, Handled(Always, stat::fstat)),
     (__NR_lstat, Handled(Always, stat::stat)),
-    (__NR_poll, Handled(Always, mount_tables::poll)),
+    (__NR_poll, Handled(Always, polling::poll)),
     (__NR_lseek, Handled(Bytes0, seek::lseek)),
     (__NR_mmap, Handled(Always, rings::mmap)),
     (__NR_mprotect, Handled(Always, mappings::mprotect)),
@@ -111,7 +111,7 @@ pub const TABLE: &[(u32, Treatment)] = &[
     (__NR_writev, Handled(Bytes0, io::write::<__NR_writev>)),
     (__NR_access, Handled(Always, access::access)),
     (__NR_pipe, FOREIGN),
-    (__NR_select, POLLED),
+    (__NR_select, Handled(Always, polling::select)),
     (__NR_sched_yield, PROCESSES),
     (__NR_mremap, Handled(Always, mappings::mremap)),
     (__NR_msync, Handled(Always, mappings::msync)),
@@ -316,8 +316,8 @@ pub const TABLE: &[(u32, Treatment)] = &[
     (__NR_get_thread_area, PROCESSES),
     (__NR_lookup_dcookie, NO_CALL),
     (__NR_epoll_create, FOREIGN),
-    (__NR_epoll_ctl_old, POLLED),
-    (__NR_epoll_wait_old, POLLED),
+    (__NR_epoll_ctl_old, OLD_POLLED),
+    (__NR_epoll_wait_old, OLD_POLLED),
     (
         __NR_remap_file_pages,
         Handled(Always, mappings::remap_file_pages),
@@ -337,8 +337,8 @@ pub const TABLE: &[(u32, Treatment)] = &[
     (__NR_clock_getres, STATE),
     (__NR_clock_nanosleep, STATE),
     (__NR_exit_group, Handled(Always, process::exit_group)),
-    (__NR_epoll_wait, POLLED),
-    (__NR_epoll_ctl, Handled(Always, mount_tables::epoll_ctl)),
+    (__NR_epoll_wait, Handled(Descriptor0, polling::epoll_wait)),
+    (__NR_epoll_ctl, Handled(Always, polling::epoll_ctl)),
     (__NR_tgkill, PROCESSES),
     (__NR_utimes, Handled(Always, attributes::old_times)),
     (__NR_vserver, NO_CALL),
@@ -378,8 +378,8 @@ pub const TABLE: &[(u32, Treatment)] = &[
     (__NR_readlinkat, Handled(Always, stat::readlink)),
     (__NR_fchmodat, Handled(Always, attributes::fchmodat)),
     (__NR_faccessat, Handled(Always, access::faccessat)),
-    (__NR_pselect6, SIGNALS),
-    (__NR_ppoll, SIGNALS),
+    (__NR_pselect6, Handled(Always, polling::select)),
+    (__NR_ppoll, Handled(Always, polling::ppoll)),
     (__NR_unshare, Handled(Always, process::unshare)),
     (__NR_set_robust_list, PROCESSES),
     (__NR_get_robust_list, PROCESSES),
@@ -389,7 +389,7 @@ pub const TABLE: &[(u32, Treatment)] = &[
     (__NR_vmsplice, Handled(Bytes0, transfer::only_pipes)),
     (__NR_move_pages, MEMORY),
     (__NR_utimensat, Handled(Always, attributes::utimensat)),
-    (__NR_epoll_pwait, SIGNALS),
+    (__NR_epoll_pwait, Handled(Always, polling::epoll_wait)),
     (__NR_signalfd, SIGNALS),
     (__NR_timerfd_create, FOREIGN),
     (__NR_eventfd, FOREIGN),
@@ -493,7 +493,7 @@ pub const TABLE: &[(u32, Treatment)] = &[
         __NR_process_madvise,
         Handled(Always, advice::process_madvise),
     ),
-    (__NR_epoll_pwait2, SIGNALS),
+    (__NR_epoll_pwait2, Handled(Always, polling::epoll_wait)),
     // No kernel mount to change.
     (
         __NR_mount_setattr,

@@ -18,6 +18,7 @@ const FLOORS: [(&str, &[&str]); 4] = [
             "records",
             "state",
             "joining",
+            "restarts",
         ],
     ),
     (

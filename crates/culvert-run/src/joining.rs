@@ -5,7 +5,7 @@ use crate::{Run, ShadowName, holders, internal, state::State, task};
 use alloc::{boxed::Box, format, vec::Vec};
 use core::fmt;
 use culvert::{Errno, mount::Mount};
-use culvert_mounts::{MountId, MountTable};
+use culvert_mounts::{MountId, MountTable, OpenDriver};
 use culvert_sys::fd::{self, CWD};
 use culvert_sys::flags::AtFlags;
 use culvert_sys::fs;
@@ -117,6 +117,7 @@ pub fn enter(
     let (specifications, images_known) = mounted_in(&opened, lock_descriptor)?;
     let run = Run {
         images_known,
+        interrupted,
         ..run
     };
     close_both(opened).map_err(|errno| Refusal::Directory(Why::Failed(errno)))?;
@@ -130,34 +131,43 @@ pub fn enter(
         if !bound {
             mounted(specification, target);
         }
-        let driver = specification.clone();
-        // Leaked: lives as long as the process, once for each mount.
-        let in_use: culvert_drivers::InUse = Box::leak(Box::new(move |node| {
-            holders::is_held(ShadowName { mount, node })
-        }));
-        let open = Box::new(move || {
-            let place = culvert_drivers::Environment {
-                alone: false,
-                cache_directory: None,
-                run_directory: Some(&crate::get().path),
-                keeper: internal::keeper(),
-                interrupted,
-                caller: Some(task::caller),
-                at_once: None,
-                in_use: Some(in_use),
-                source: None,
-                book: None,
-                open_nodes: None,
-                library: None,
-            };
-            // Its source is the run's, which access(2)'s user need not reach.
-            task::as_itself(|| culvert_drivers::open(&driver, &place)).map_err(unavailable)
-        });
+        let open = opener(mount, specification.clone(), interrupted);
         mounts
             .add(specification.target.clone(), identity, open)
             .map_err(|error| Refusal::Mount(error.errno()))?;
     }
     Ok(crate::join(run, mounts, specifications, lock_descriptor))
+}
+
+/// What opens `mount`, which is so specified.
+pub(crate) fn opener(
+    mount: MountId,
+    specification: Mount,
+    interrupted: Option<fn() -> bool>,
+) -> OpenDriver {
+    // Leaked: lives as long as the process, once for each mount.
+    let in_use: culvert_drivers::InUse =
+        Box::leak(Box::new(move |node, _: culvert_drivers::Attribute<'_>| {
+            holders::is_held(ShadowName { mount, node })
+        }));
+    Box::new(move || {
+        let place = culvert_drivers::Environment {
+            alone: false,
+            cache_directory: None,
+            run_directory: Some(&crate::get().path),
+            keeper: internal::keeper(),
+            interrupted,
+            caller: Some(task::caller),
+            at_once: None,
+            in_use: Some(in_use),
+            source: None,
+            book: None,
+            open_nodes: None,
+            library: None,
+        };
+        // Its source is the run's, which access(2)'s user need not reach.
+        task::as_itself(|| culvert_drivers::open(&specification, &place)).map_err(unavailable)
+    })
 }
 
 /// Makes this process, which is not intercepted, one that can use the mounts of the run in

@@ -68,6 +68,7 @@ pub mod node_locks;
 pub mod node_paths;
 pub mod posix_locks;
 pub mod records;
+pub mod restarts;
 pub mod state;
 pub mod task;
 
@@ -125,6 +126,10 @@ pub struct Run {
     pub specifications: Vec<Mount>,
     /// What the run's state says of images ([`state::State::images`]).
     pub images_known: &'static [u8],
+    /// Whether a signal waits for the calling thread, for drivers that are opened later.
+    interrupted: Option<fn() -> bool>,
+    /// The servers of some mounts are started again when they die.
+    has_restarts: bool,
     /// Locks shared by the processes of the run.
     pub node_locks: NodeLocks,
     /// The descriptors that Culvert itself holds in this process.
@@ -151,6 +156,7 @@ fn join(
 ) -> &'static Run {
     let run = Box::leak(Box::new(Run {
         mounts,
+        has_restarts: specifications.iter().any(restarts::is_restarted),
         specifications,
         lock_descriptor: AtomicI32::new(lock_descriptor),
         ..run
@@ -218,6 +224,8 @@ impl Run {
             mounts: MountTable::new(),
             specifications: Vec::new(),
             images_known: &[],
+            interrupted: None,
+            has_restarts: false,
             node_locks: NodeLocks::new(),
             internal: Internal::new(),
             posix_locks: PosixLocks::new(),

@@ -213,8 +213,8 @@ impl PosixLocks {
         found.is_ok_and(|found| run.name_of(fd, &found).is_some()) && !has_locks(fd)
     }
 
-    /// The program closes a descriptor of the node of `name`: its locks on the file are gone. Whether
-    /// there were any, all on a shadow.
+    /// The program closes a descriptor of the node of `name`: its locks on the file are gone.
+    /// Whether there were any, all on a shadow.
     pub fn closed(&self, name: ShadowName) -> bool {
         if !self.any.load(Relaxed) {
             return false;

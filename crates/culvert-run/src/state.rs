@@ -1,9 +1,9 @@
-//! What a process looks up when it joins its run, in one file: `lock`, which each process of the run
-//! has inherited open. So a join opens nothing but the run directory, which it looks at as always
-//! ([`Run::open`]), and reads that descriptor.
+//! What a process looks up when it joins its run, in one file: `lock`, which each process of the
+//! run has inherited open. So a join opens nothing but the run directory, which it looks at as
+//! always ([`Run::open`]), and reads that descriptor.
 //!
-//! The file is believed if it is of the directory's owner, nobody else may open it, it still has its
-//! one name, and it names that directory. Where anything differs (another version's, another
+//! The file is believed if it is of the directory's owner, nobody else may open it, it still has
+//! its one name, and it names that directory. Where anything differs (another version's, another
 //! user's, what a program has opened under that number) the file `mounts` says what is mounted.
 
 use crate::Run;
@@ -13,7 +13,7 @@ use culvert_sys::trust::{self, Opened};
 use culvert_sys::{BorrowedFd, Errno, fs};
 
 /// Changes with what the file says.
-const MAGIC: [u8; 8] = *b"culvrun1";
+const MAGIC: [u8; 8] = *b"culvrun2";
 /// More than mounts ever take.
 const LARGEST: usize = 1 << 20;
 
@@ -104,8 +104,8 @@ pub fn read(fd: i32, size: usize) -> Result<Vec<u8>, Errno> {
 }
 
 impl Run {
-    /// What the state says that is open in `lock`, an inherited descriptor, if it is that of the run
-    /// directory that is open in `opened`. None: what is mounted is to be found in that.
+    /// What the state says that is open in `lock`, an inherited descriptor, if it is that of the
+    /// run directory that is open in `opened`. None: what is mounted is to be found in that.
     pub(crate) fn inherited(opened: &Opened, lock: i32) -> Option<Vec<u8>> {
         if lock < 0 {
             return None;

@@ -112,13 +112,19 @@ macro_rules! capabilities {
 
 capabilities! {
     INIT_EXT "init-ext" false always, "the second half of these bits is sent at all";
-    MAX_PAGES "max-pages" true always, "requests of 1 MiB instead of 128 KiB: an eighth of the upcalls for large reads and writes";
+    MAX_PAGES "max-pages" true always, "requests of 1 MiB instead of 128 KiB: an eighth of the \
+        upcalls for large reads and writes";
     BIG_WRITES "big-writes" true always, "writes of more than one page";
-    ASYNC_READ "async-read" true always, "read-ahead runs while the program goes on: drivers read from several threads";
+    ASYNC_READ "async-read" true always, "read-ahead runs while the program goes on: drivers read \
+        from several threads";
     ASYNC_DIO "async-dio" true always, "direct I/O in parallel pieces, for the same reason";
-    PARALLEL_DIROPS "parallel-dirops" true always, "lookups and listings of one directory at once: drivers are called from several threads";
-    DONT_MASK "dont-mask" false always, "the umask comes with the request: a default ACL in the directory takes its place (acl(5))";
-    HANDLE_KILLPRIV_V2 "killpriv-v2" true writable, "without it each write asks for security.capability: 4 KiB writes 20 times slower. Drivers clear set-user-ID, set-group-ID and capabilities themselves";
+    PARALLEL_DIROPS "parallel-dirops" true always, "lookups and listings of one directory at \
+        once: drivers are called from several threads";
+    DONT_MASK "dont-mask" false always, "the umask comes with the request: a default ACL in the \
+        directory takes its place (acl(5))";
+    HANDLE_KILLPRIV_V2 "killpriv-v2" true writable, "without it each write asks for \
+        security.capability: 4 KiB writes 20 times slower. Drivers clear set-user-ID, \
+        set-group-ID and capabilities themselves";
     SETXATTR_EXT "setxattr-ext" true always, "an ACL says whether set-group-ID goes with it";
     POSIX_ACL "posix-acl" true |situation| match situation.keeps_acls {
         true => Ok(()),
@@ -133,12 +139,17 @@ capabilities! {
         true if situation.polls => Err("who waits for a file must have it open"),
         true => Ok(()),
         false => Err("drivers keep state for each open file of a tree that changes"),
-    }, "files of an immutable tree are opened and closed without a request, what was read of them stays cached";
-    NO_OPENDIR_SUPPORT "no-opendir" true ours, "directories of a tree that only this mount changes are opened and closed without a request, their listings stay cached";
-    DO_READDIRPLUS "readdirplus" true believed, "a listing brings the attributes: `ls -l` needs no lookup of each name";
+    }, "files of an immutable tree are opened and closed without a request, what was read of them \
+        stays cached";
+    NO_OPENDIR_SUPPORT "no-opendir" true ours, "directories of a tree that only this mount \
+        changes are opened and closed without a request, their listings stay cached";
+    DO_READDIRPLUS "readdirplus" true believed, "a listing brings the attributes: `ls -l` needs \
+        no lookup of each name";
     READDIRPLUS_AUTO "readdirplus-auto" true believed, "but only where attributes are asked for";
-    CREATE_SUPP_GROUP "create-supp-group" true writable, "new files come with the caller's group that decides about set-group-ID";
-    NO_EXPORT_SUPPORT "no-export" true always, "a node that the kernel has forgotten cannot be found by its number: no file handles are given that would be stale";
+    CREATE_SUPP_GROUP "create-supp-group" true writable, "new files come with the caller's group \
+        that decides about set-group-ID";
+    NO_EXPORT_SUPPORT "no-export" true always, "a node that the kernel has forgotten cannot be \
+        found by its number: no file handles are given that would be stale";
     PASSTHROUGH "passthrough" true |situation| match situation.privileged {
         true => Ok(()),
         false => Err("backing files may be registered with CAP_SYS_ADMIN only"),
@@ -146,7 +157,8 @@ capabilities! {
     REQUEST_TIMEOUT "request-timeout" true |situation| match situation.timeout {
         true => Ok(()),
         false => Err("a driver may take as long as it has to (request_timeout=)"),
-    }, "a request that is not answered in time ends the connection: its caller gets an error instead of waiting for ever";
+    }, "a request that is not answered in time ends the connection: its caller gets an error \
+        instead of waiting for ever";
 }
 
 /// What is not agreed on in INIT but said with each answer: its name for `--without`, and its
@@ -154,27 +166,37 @@ capabilities! {
 pub const SWITCHES: &[(&str, &str)] = &[
     (
         KEEP_CACHE,
-        "pages stay cached from one open of a file to the next while its time of change is the same (FOPEN_KEEP_CACHE); small files that are opened again and again for reading only are cached so, and not read by the kernel from their backing files, because each such read makes the next stat ask",
+        "pages stay cached from one open of a file to the next while its time of change is the \
+        same (FOPEN_KEEP_CACHE); small files that are opened again and again for reading only are \
+        cached so, and not read by the kernel from their backing files, because each such read \
+        makes the next stat ask",
     ),
     (
         CACHE_DIR,
-        "listings are cached while a directory's time of change is the same, as long as names are believed (FOPEN_CACHE_DIR)",
+        "listings are cached while a directory's time of change is the same, as long as names are \
+        believed (FOPEN_CACHE_DIR)",
     ),
     (
         XATTRS,
-        "extended attributes, and ACLs with them. The kernel never remembers that a file has none: `ls -l` asks twice for each, and the first write to each open file asks once (security.capability). Without them it never asks",
+        "extended attributes, and ACLs with them. The kernel never remembers that a file has \
+        none: `ls -l` asks twice for each, and the first write to each open file asks once \
+        (security.capability). Without them it never asks",
     ),
     (
         POLL,
-        "a driver whose files are not always ready is asked by poll(2), select(2) and epoll(7), and tells who waits (FUSE_POLL, FUSE_NOTIFY_POLL). Of all others the kernel asks once for the whole mount and hears that everything is ready always, as regular files are",
+        "a driver whose files are not always ready is asked by poll(2), select(2) and epoll(7), \
+        and tells who waits (FUSE_POLL, FUSE_NOTIFY_POLL). Of all others the kernel asks once for \
+        the whole mount and hears that everything is ready always, as regular files are",
     ),
     (
         STAY_AWAKE,
-        "one thread looks for the next request for 50 microseconds before it sleeps: being woken takes longer than most requests",
+        "one thread looks for the next request for 50 microseconds before it sleeps: being woken \
+        takes longer than most requests",
     ),
     (
         GIVE_WAY,
-        "with io_uring, a server that may (root): threads that answer many requests a millisecond are of the class SCHED_IDLE, so that their callers wake on the same processor",
+        "with io_uring, a server that may (root): threads that answer many requests a millisecond \
+        are of the class SCHED_IDLE, so that their callers wake on the same processor",
     ),
 ];
 
@@ -250,7 +272,8 @@ pub(crate) fn agreed(
     }
     if asked.contains(InitFlags::WRITEBACK_CACHE) && !situation.believed_for_ever {
         report(format_args!(
-            "warning: with writeback-cache nobody else must change what is mounted: it would not be seen, or be written over"
+            "warning: with writeback-cache nobody else must change what is mounted: it would not \
+            be seen, or be written over"
         ));
     }
     let used = USED.iter().chain(transport);

@@ -1,10 +1,10 @@
 //! Serves a driver as a kernel mount: what is not intercepted (static and set-user-ID programs,
 //! other users, the kernel itself) reaches it through FUSE.
 //!
-//! [`serve()`] does all of it for a server that wants no more. [`mounting`] gives a connection to the kernel, [`Session::negotiate`] agrees with it on what
-//! both sides do ([`capabilities`]), [`Session::serve`] answers its requests with several threads
-//! until the mount is gone. What a request means is in `dispatch`, one function for each; by what
-//! requests come is in `transport`.
+//! [`serve()`] does all of it for a server that wants no more. [`mounting`] gives a connection to
+//! the kernel, [`Session::negotiate`] agrees with it on what both sides do ([`capabilities`]),
+//! [`Session::serve`] answers its requests with several threads until the mount is gone. What a
+//! request means is in `dispatch`, one function for each; by what requests come is in `transport`.
 //!
 //! A driver's node numbers are the kernel's, except that the root's is exchanged with 1
 //! (`FUSE_ROOT_ID`). Every entry that the driver gives is one reference, as is every entry that the
@@ -21,6 +21,7 @@ mod channel;
 mod connection;
 pub mod counters;
 mod dispatch;
+mod extension;
 mod groups;
 mod handles;
 pub mod handover;
@@ -39,6 +40,7 @@ mod session;
 mod settings;
 mod slots;
 mod takeover;
+mod touched;
 mod transport;
 mod worker;
 mod zero_open;

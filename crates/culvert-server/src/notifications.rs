@@ -4,8 +4,11 @@
 //! directory's lock to drop a name, and waits for pages that are being read to drop a file's, so
 //! who answers requests must never tell. It sleeps until there is something.
 
-use crate::{attributes::Numbers, buffer::io_error, channel::Channel, report::report};
+use crate::{
+    attributes::Numbers, buffer::io_error, channel::Channel, report::report, touched::changed,
+};
 use culvert::{Change, FileSystem, Node, Observed, Observer};
+use culvert_extend::Metadata;
 use culvert_sys::{
     Errno, process,
     raw::general::{POLLIN, pollfd},
@@ -179,6 +182,7 @@ pub struct Notifier<'a> {
     /// Nodes that the kernel did not know, which have changed: an answer that brings it the node,
     /// as it was before, may be under way.
     unknown: BTreeMap<Node, Unknown>,
+    extension: Option<&'a Metadata>,
 }
 
 /// A node that the kernel did not know.
@@ -200,7 +204,14 @@ impl<'a> Notifier<'a> {
             protocol,
             numbers,
             unknown: BTreeMap::new(),
+            extension: None,
         }
+    }
+
+    /// The extension hears of each change before the kernel does.
+    pub const fn with_extension(mut self, extension: Option<&'a Metadata>) -> Self {
+        self.extension = extension;
+        self
     }
 
     /// When [`Notifier::tell`] is to be called though nothing has changed; none: never.
@@ -233,6 +244,9 @@ impl<'a> Notifier<'a> {
         }
         let mut unneeded = Vec::new();
         for change in changes {
+            if let Some(extension) = self.extension {
+                changed(extension, &change, self.numbers);
+            }
             match change {
                 Change::Everything if self.protocol.minor >= EPOCH => {
                     self.send("epoch", &Notification::IncEpoch {});

@@ -93,18 +93,25 @@ impl Backings {
 
     /// An open of `node` has ended.
     pub fn close(&self, node: Node, stores: bool, channel: &dyn Channel) {
-        let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Entry::Occupied(mut known) = nodes.entry(node) {
-            let open = known.get_mut();
-            open.count -= 1;
-            open.storing -= u64::from(stores);
-            if open.count == 0
-                && let Mode::Backing(number) = known.remove().mode
-            {
-                channel.release_backing(number);
-            }
+        let last = self.count_off(node, stores);
+        // Without the lock, for which the next open of another node may wait.
+        if let Some(Mode::Backing(number)) = last {
+            channel.release_backing(number);
         }
+    }
+
+    /// An open of `node` has ended; how it was served, if it was the last.
+    fn count_off(&self, node: Node, stores: bool) -> Option<Mode> {
+        let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Entry::Occupied(mut known) = nodes.entry(node) else {
+            return None;
+        };
+        let open = known.get_mut();
+        open.count -= 1;
+        open.storing -= u64::from(stores);
+        let last = (open.count == 0).then(|| known.remove().mode);
         shrink(&mut nodes);
+        last
     }
 }
 

@@ -19,6 +19,7 @@ use crate::{
     zero_open::ZeroOpen,
 };
 use culvert::{FileSystem, Layered, Observed, Observer, Validity};
+use culvert_extend::Metadata;
 use culvert_wire::{Protocol, structures::InHeader};
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -45,6 +46,8 @@ pub struct Session {
     pub(crate) tells: AtomicBool,
     pub(crate) interrupts: Arc<Interrupts>,
     pub(crate) locks: Arc<Locks>,
+    /// What answers inside the kernel.
+    pub(crate) extension: Option<Metadata>,
     /// Which of the connection's it is, from 1; 0: there is one only.
     pub(crate) server: u32,
     /// It was said what was in hand when the connection ended.
@@ -114,6 +117,7 @@ impl Session {
             files: Handles::new(server),
             directories: Handles::new(server),
             server,
+            extension: None,
             backings: Backings::default(),
             mapped_writers: MappedWriters::default(),
             cache_retention: CacheRetention::default(),

@@ -29,6 +29,9 @@ pub struct Settings {
     /// The word of the transport (`WAYS`) that requests come by; none: the fastest that can be
     /// had.
     pub transport: Option<&'static str>,
+    /// Names, attributes and absent extended attributes are answered inside the kernel, where it has
+    /// the module culvert-fuse-ext.
+    pub extend: bool,
     /// Seconds after which the kernel ends the connection for a request that was not answered.
     pub request_timeout: Option<u16>,
 }

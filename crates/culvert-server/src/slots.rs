@@ -1,11 +1,13 @@
-//! Requests by slots of shared memory, from programs of a run: no kernel mount is there. The bell is
-//! read as the device would be; messages are copied once each way.
+//! Requests by slots of shared memory, from programs of a run: no kernel mount is there. The bell
+//! is read as the device would be; messages are copied once each way.
 
 use crate::{
     buffer::io_error,
     channel::{Channel, RequestChannel},
 };
-use culvert_slots::{Area, BELL, LARGEST, Message as Request, OUT_HEADER, Server, open_fifo};
+use culvert_slots::{
+    Area, BELL, LARGEST, Message as Request, OUT_HEADER, Server, open_fifo, waiters,
+};
 use culvert_sys::{Errno, OwnedFd, fd, fs, process, trust::Opened};
 use culvert_wire::Message;
 use std::{
@@ -13,6 +15,8 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
+/// `FUSE_NOTIFY_POLL` (include/uapi/linux/fuse.h).
+const POLL: i32 = 1;
 /// `FUSE_NOTIFY_RETRIEVE`, `FUSE_NOTIFY_RESEND` (include/uapi/linux/fuse.h).
 const NEEDS_A_KERNEL: [i32; 2] = [5, 7];
 
@@ -27,6 +31,7 @@ pub struct Slots(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     server: Server,
+    directory: Opened,
     /// The bell, whose reads wait.
     bell: OwnedFd,
     /// The same, whose reads do not.
@@ -35,8 +40,8 @@ struct Shared {
 }
 
 impl Slots {
-    /// The slots in `directory`, of whose clients `hears` knows how they are told. All requests are its
-    /// owner's.
+    /// The slots in `directory`, of whose clients `hears` knows how they are told. All requests are
+    /// its owner's.
     ///
     /// # Errors
     /// Of [`Area::open`] and open(2).
@@ -46,6 +51,7 @@ impl Slots {
         let owner = (directory.stat().st_uid, process::getegid());
         Ok(Self(Arc::new(Shared {
             server: Server::new(Area::open(directory)?, owner),
+            directory: directory.duplicate()?,
             bell,
             hasty,
             hears,
@@ -132,6 +138,10 @@ impl Channel for Slots {
                     .to_vec();
                 for piece in message.pieces() {
                     body.extend_from_slice(piece);
+                }
+                if let (POLL, Ok(number)) = (error, <[u8; 8]>::try_from(&*body)) {
+                    waiters::wake(&self.0.directory, Some(u64::from_ne_bytes(number)));
+                    return Ok(());
                 }
                 if !(self.0.hears)(self.0.server.words(), error, &body) {
                     self.0.server.notified();

@@ -7,6 +7,7 @@ use crate::{
     interrupts::Hand,
     report::report,
     session::{Context, Session},
+    touched::Watched,
 };
 use culvert::Errno;
 use culvert_wire::{Answer, Message, Operation, Reply, Request, UNIQUE_RESEND};
@@ -129,6 +130,10 @@ impl Session {
             return None;
         }
         let answered = request.operation.is_answered();
+        let watched = self
+            .extension
+            .as_ref()
+            .and_then(|extension| Watched::new(extension, &header, &request.operation));
         let result = self.dispatch(context, &request, out);
         if self.settings.trace {
             let outcome = match &result {
@@ -149,6 +154,10 @@ impl Session {
                 Answer::Error(error.errno().raw())
             }
         };
+        if let Some(watched) = watched {
+            watched.end(&answer);
+            self.forget_unkept();
+        }
         (answered && !context.left).then_some(answer)
     }
 

@@ -25,12 +25,15 @@ pub const SLOTS: usize = 128;
 /// The most bytes of a request's or a reply's body: 1 MiB of data, and what stands before it.
 pub const LARGEST: usize = (1 << 20) + 2 * PAGE;
 
-/// Of `attention`: a thread of the server takes what it sees without a ring, and looks again when it
-/// has said that it does so no longer.
+/// Of `attention`: a thread of the server takes what it sees without a ring, and looks again when
+/// it has said that it does so no longer.
 pub(crate) const ATTENDS: u32 = 2;
+/// Of `attention`: the only thread that takes requests is awake, and looks once more before it
+/// sleeps. Who wants a reply does not ring, and does not look for it either.
+pub(crate) const AWAKE: u32 = 3;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"culvslot");
-const VERSION: u32 = 7;
+const VERSION: u32 = 9;
 
 /// The name of the area in the mount directory.
 pub const AREA: &CStr = c"area";
@@ -117,9 +120,11 @@ pub(crate) struct Header {
     pub freed: AtomicU32,
     /// How many wait for one.
     pub waiting: AtomicU32,
-    /// Not 0: a thread of the server looks at the slots by itself, before it sleeps; [`ATTENDS`]: it
-    /// has found something so.
+    /// Not 0: a thread of the server looks at the slots by itself, before it sleeps; [`ATTENDS`]:
+    /// it has found something so; [`AWAKE`].
     pub attention: AtomicU32,
+    /// Counts requests that were not seen though [`AWAKE`] was said.
+    pub missed: AtomicU32,
     pub server: AtomicU64,
     pub notifications: AtomicU64,
     /// `struct fuse_init_out`.
@@ -155,6 +160,9 @@ pub(crate) struct Slot {
     pub sleeps: AtomicU32,
     /// Cycles from the last reply that its process has seen to this request.
     pub pause: AtomicU32,
+    /// The processor on which the server had the last large request or reply here, plus one; 0:
+    /// not known.
+    pub replied_on: AtomicU32,
 }
 
 const HEADER: usize = PAGE;
@@ -318,8 +326,8 @@ impl Area {
         (self.header().cache.load(Relaxed) as usize).min(MOST_CACHED)
     }
 
-    /// The words of `count` pages of the cache from page `first` on; none where there are no such, or
-    /// no memory for them, which before Linux 5.14 is not known.
+    /// The words of `count` pages of the cache from page `first` on; none where there are no such,
+    /// or no memory for them, which before Linux 5.14 is not known.
     #[must_use]
     pub fn cached(&self, first: usize, count: usize) -> Option<&[AtomicU64]> {
         let end = first.checked_add(count)?;
@@ -335,8 +343,8 @@ impl Area {
                 word.fetch_or(bit, Relaxed);
             }
         }
-        // SAFETY: within the mapping (`end`), aligned to pages, with memory that was there just now;
-        // all of it is atomic words.
+        // SAFETY: within the mapping (`end`), aligned to pages, with memory that was there just
+        // now; all of it is atomic words.
         Some(unsafe { core::slice::from_raw_parts(at(first).cast(), count * PAGE / 8) })
     }
 
@@ -371,6 +379,16 @@ impl Area {
         let _ = header
             .session
             .compare_exchange(starting, ready, AcqRel, Relaxed);
+    }
+
+    /// What the server has answered to INIT.
+    pub(crate) fn init_reply(&self) -> [u8; 64] {
+        let mut reply = [0; 64];
+        let words = self.header().init.iter();
+        for (word, bytes) in words.zip(reply.chunks_exact_mut(8)) {
+            bytes.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
+        }
+        reply
     }
 
     /// How many requests there were, and how many files are open at the server, as far as that is

@@ -125,6 +125,12 @@ pub trait Channel: Send + Sync {
     /// The most bytes that the body of a request or a reply may have.
     fn largest(&self) -> usize;
 
+    /// Whether the server seems to run on another processor than the calling thread: what is large
+    /// goes past the caches then ([`culvert_sys::SharedMut::for_another`]).
+    fn is_apart(&self) -> bool {
+        true
+    }
+
     /// Sends request `opcode` on `node` with a body of `length` bytes, which `fill` puts, and waits
     /// for its reply, whose body `take` sees. The header (length, unique number) is made here.
     ///
@@ -150,8 +156,8 @@ pub trait Channel: Send + Sync {
 
     /// Sends a request that has no reply (FORGET, BATCH_FORGET) or whose reply nobody waits for
     /// (RELEASE, RELEASEDIR), when there is room for it. It is carried out after all requests of
-    /// this process that were answered before; a FORGET also after each RELEASE of its node, whichever
-    /// process has sent that.
+    /// this process that were answered before; a FORGET also after each RELEASE of its node,
+    /// whichever process has sent that.
     ///
     /// # Errors
     ///
@@ -180,7 +186,8 @@ pub trait Channel: Send + Sync {
         Err(Errno::ENOENT)
     }
 
-    /// Nobody wants the reply to what was `begun`. Returns when the server does not have it in hand.
+    /// Nobody wants the reply to what was `begun`. Returns when the server does not have it in
+    /// hand.
     fn abandon(&self, begun: Begun) {
         let _ = begun;
     }
@@ -189,6 +196,12 @@ pub trait Channel: Send + Sync {
     /// signal. The default: there is none.
     fn await_closed(&self, node: u64) {
         let _ = node;
+    }
+
+    /// Whether the session is known to be over: no request is answered any more. By default it is
+    /// not known.
+    fn has_ended(&self) -> bool {
+        false
     }
 
     /// What the server answered to INIT: `struct fuse_init_out`, with zeros where an old server's
@@ -236,8 +249,21 @@ pub trait Channel: Send + Sync {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// Holds `descriptor`, which the client has opened, out of the way of this process's program; the
-    /// default: as it is.
+    /// A descriptor, held out of the way of this process's program, that becomes readable when the
+    /// server notifies that the open file which POLL has called `number` may be ready
+    /// (`FUSE_NOTIFY_POLL`): each time by a byte, which whoever reads it does not wait for. It is
+    /// open for writing as well.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP`: the default: nobody could be told; those of making it.
+    fn waiter(&self, number: u64) -> Result<Box<dyn Held>, Errno> {
+        let _ = number;
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Holds `descriptor`, which the client has opened, out of the way of this process's program;
+    /// the default: as it is.
     ///
     /// # Errors
     ///
@@ -246,8 +272,8 @@ pub trait Channel: Send + Sync {
         Ok(Box::new(descriptor))
     }
 
-    /// This process has `file` open at the server, until it sends RELEASE or RELEASEDIR for it: if it
-    /// is killed before, somebody else does.
+    /// This process has `file` open at the server, until it sends RELEASE or RELEASEDIR for it: if
+    /// it is killed before, somebody else does.
     fn opened(&self, file: &OpenFile) {
         let _ = file;
     }

@@ -1,15 +1,17 @@
-//! Files that are open at the server, and in which process: a process that is killed closes nothing.
+//! Files that are open at the server, and in which process: a process that is killed closes
+//! nothing.
 //!
 //! An entry is made when the server has answered OPEN, and taken away when RELEASE is posted, from
-//! where on the slot says it. So of a process that is gone it is known what is still to be released:
-//! what has an entry, and no RELEASE in a slot of the process.
+//! where on the slot says it. So of a process that is gone it is known what is still to be
+//! released: what has an entry, and no RELEASE in a slot of the process.
 
 use crate::channel::OpenFile;
 use crate::identity::Identity;
 use crate::steps::{Step, at};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
-/// How many files are written down; what is more stays open at the server when its process is killed.
+/// How many files are written down; what is more stays open at the server when its process is
+/// killed.
 pub(crate) const OPENS: usize = 2048;
 /// How many places an entry may have: so many are looked at for one.
 const PLACES: usize = 16;

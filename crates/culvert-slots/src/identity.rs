@@ -93,7 +93,8 @@ impl Identity {
         }
     }
 
-    /// Whether this process, `self`, may judge who is gone: numbers of processes mean the same to it.
+    /// Whether this process, `self`, may judge who is gone: numbers of processes mean the same to
+    /// it.
     pub fn judges(self) -> bool {
         self != Self::NOBODY && self.0 & ELSEWHERE == 0
     }

@@ -10,10 +10,19 @@ pub fn cycles() -> u64 {
     unsafe { _rdtsc() }
 }
 
-/// For how long one looks for the other side instead of sleeping: about as long as a request and its
-/// reply take with a wake-up on another processor for each, so that who looks in vain loses no more
-/// than who is woken.
+/// For how long one looks for the other side instead of sleeping: about as long as a request and
+/// its reply take with a wake-up on another processor for each, so that who looks in vain loses no
+/// more than who is woken.
 pub const LOOK: u64 = 100_000;
+
+/// Bytes from which it matters for a body whether both sides run on one processor.
+pub const BULK: usize = 16 << 10;
+
+/// Whether the calling thread seems to run on another processor than `on`, a number plus one; 0:
+/// not known.
+pub(crate) fn is_apart_from(on: u32) -> bool {
+    on == 0 || processor().is_none_or(|own| own + 1 != on)
+}
 
 /// The processor that this thread runs on, as it was a moment ago; none where that is not told.
 #[inline]

@@ -32,7 +32,8 @@ pub(crate) enum Step {
     Clearing,
     /// RELEASE is posted, and the file is no longer noted.
     Closed,
-    /// The slot is an orphan's, and it was not looked whether the reply is there.
+    /// The slot is an orphan's, or its owner does not wait, and it was not looked whether the reply
+    /// is there.
     Left,
 }
 

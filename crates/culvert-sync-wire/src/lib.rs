@@ -3,8 +3,10 @@
 //!
 //! ```text
 //! writer                                  service
+//!   share ------------------------------>
+//!   <------------------- memory, with its descriptor
 //!   hold(file, path) ------------------->   takes the locks of the file
-//!   <------------------- held(turn)
+//!   <------------------- held(turn, place)
 //!   append(file, turn, count, size) ---->   end = max(end, size) + count
 //!   <------------- position, or not held
 //!   reach(file, size) ------------------>   end = max(end, size)
@@ -13,6 +15,8 @@
 //!   <------------------- done
 //! ```
 //!
+//! Who shares the service's memory ([`memory`]) takes positions there, and sends what is left.
+//!
 //! Each message is one packet of a `SOCK_SEQPACKET` connection, each request has one answer, and a
 //! connection has one request under way at a time. Numbers are little-endian.
 #![no_std]
@@ -20,14 +24,23 @@
 
 extern crate alloc;
 
+pub mod memory;
+pub mod secret;
+
 use alloc::vec::Vec;
+use memory::Place;
 
 /// What every message begins with: the name and the version of the protocol.
-const MAGIC: [u8; 4] = *b"CvS1";
+const MAGIC: [u8; 4] = *b"CvS2";
 /// Bytes of a request before its path.
 pub const REQUEST: usize = 48;
 /// Bytes of an answer.
 pub const ANSWER: usize = 24;
+/// The file of a container that each writer has locked from before it asks until its record is
+/// written (flock(2), shared), and exclusively whoever appends without a service or cuts the file.
+pub const APPENDS: &str = ".culvert-appends";
+/// The file of a container that the service which holds the file has locked exclusively.
+pub const HOLDER: &str = ".culvert-holder";
 /// The longest path, PATH_MAX.
 pub const LONGEST_PATH: usize = 4096;
 
@@ -58,6 +71,8 @@ pub enum Ask<'a> {
     Release,
     /// The file reaches to this size at least: it was written to, not by an append.
     Reach(u64),
+    /// The memory that the service shares with its writers. It is of no file.
+    Share,
 }
 
 /// A request.
@@ -73,7 +88,8 @@ pub struct Request<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It holds the file, in this turn. Turns have different numbers, also those of other services.
-    Held(u64),
+    /// Where the file has a place in the service's memory, positions are taken there.
+    Held(u64, Option<Place>),
     /// The position is the writer's.
     Position(u64),
     /// The service does not hold the file, or not in that turn any more.
@@ -84,6 +100,8 @@ pub enum Answer {
     Done,
     /// It cannot hold the file, because of this error.
     Refused(u32),
+    /// The memory comes along.
+    Memory,
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u64> {
@@ -113,6 +131,7 @@ impl<'a> Request<'a> {
             Ask::Append { turn, count, size } => (2, [turn, count, size], b""),
             Ask::Release => (3, [0; 3], b""),
             Ask::Reach(size) => (4, [0, 0, size], b""),
+            Ask::Share => (5, [0; 3], b""),
         };
         let [one, two, three] = numbers;
         let numbers = [self.file.device, self.file.inode, one, two, three];
@@ -137,6 +156,7 @@ impl<'a> Request<'a> {
             },
             3 if path.is_empty() => Ask::Release,
             4 if path.is_empty() => Ask::Reach(number(bytes, 40)?),
+            5 if path.is_empty() => Ask::Share,
             _ => return None,
         };
         Some(Self { file, ask })
@@ -147,12 +167,16 @@ impl Answer {
     /// The packet.
     pub fn encode(&self) -> Vec<u8> {
         match *self {
-            Self::Held(turn) => message(1, &[turn, 0]),
+            Self::Held(turn, place) => {
+                let packed = |Place { number, tag }| u64::from(number) << 16 | u64::from(tag);
+                message(1, &[turn, place.map_or(u64::MAX, packed)])
+            }
             Self::Position(position) => message(2, &[position, 0]),
             Self::NotHeld => message(3, &[0, 0]),
             Self::TooLarge => message(4, &[0, 0]),
             Self::Done => message(5, &[0, 0]),
             Self::Refused(errno) => message(6, &[errno.into(), 0]),
+            Self::Memory => message(7, &[0, 0]),
         }
     }
 
@@ -161,14 +185,19 @@ impl Answer {
         if bytes.len() != ANSWER {
             return None;
         }
-        let value = number(bytes, 8)?;
+        let (value, packed) = (number(bytes, 8)?, number(bytes, 16)?);
+        let place = |number| Place {
+            number,
+            tag: packed as u16,
+        };
         Some(match kind(bytes)? {
-            1 => Self::Held(value),
+            1 => Self::Held(value, u32::try_from(packed >> 16).ok().map(place)),
             2 => Self::Position(value),
             3 => Self::NotHeld,
             4 => Self::TooLarge,
             5 => Self::Done,
             6 => Self::Refused(u32::try_from(value).ok()?),
+            7 => Self::Memory,
             _ => return None,
         })
     }
@@ -190,12 +219,15 @@ mod tests {
             count: 2,
             size: u64::MAX,
         };
-        for ask in [Ask::Hold(b"/a/b"), append, Ask::Release, Ask::Reach(5)] {
+        let others = [Ask::Release, Ask::Reach(5), Ask::Share];
+        for ask in [Ask::Hold(b"/a/b"), append].into_iter().chain(others) {
             let request = Request { file: FILE, ask };
             assert_eq!(Request::decode(&request.encode()), Some(request));
         }
         for answer in [
-            Answer::Held(9),
+            Answer::Held(9, None),
+            Answer::Held(9, Some(Place { number: 7, tag: 3 })),
+            Answer::Memory,
             Answer::Position(u64::MAX),
             Answer::NotHeld,
             Answer::TooLarge,

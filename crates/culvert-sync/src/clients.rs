@@ -1,13 +1,46 @@
 //! The table of clients: who is connected, whether a worker has him in hand, and when he asked
 //! last.
 
+use crate::remote::Remote;
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// For how long a connection may stay whose other end has not shown that it knows the secret.
+const STRANGER: Duration = Duration::from_secs(5);
+
+/// Who is at the other end of a connection.
+pub struct Peer {
+    socket: OwnedFd,
+    /// On another host.
+    pub remote: Option<Mutex<Remote>>,
+}
+
+impl Peer {
+    /// One at the other end of `socket`.
+    pub fn new(socket: OwnedFd, remote: Option<Remote>) -> Self {
+        let remote = remote.map(Mutex::new);
+        Self { socket, remote }
+    }
+
+    /// Whether it is of this user: of this host, or it knows the secret.
+    fn is_known(&self) -> bool {
+        self.remote.as_ref().is_none_or(|remote| {
+            let remote = remote.lock().unwrap_or_else(PoisonError::into_inner);
+            remote.is_known()
+        })
+    }
+}
+
+impl AsFd for Peer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
 struct Client {
-    socket: Arc<OwnedFd>,
+    peer: Arc<Peer>,
     /// A worker has it in hand.
     busy: bool,
     /// When it asked last, or came.
@@ -26,10 +59,13 @@ struct Table {
 }
 
 impl Table {
-    fn close_oldest(&mut self) -> bool {
+    /// Sends away who has not asked for longest, strangers first, or among them alone.
+    fn close_oldest(&mut self, strangers: bool) -> bool {
         let idle = self.clients.iter().filter(|(_, client)| !client.busy);
-        let oldest = idle.min_by_key(|(_, client)| client.seen);
-        let oldest = oldest.map(|(number, _)| *number);
+        let each = idle.map(|(number, client)| (number, client.peer.is_known(), client.seen));
+        let each = each.filter(|(_, is_known, _)| !(strangers && *is_known));
+        let oldest = each.min_by_key(|(_, is_known, seen)| (*is_known, *seen));
+        let oldest = oldest.map(|(number, ..)| *number);
         oldest.is_some_and(|number| self.clients.remove(&number).is_some())
     }
 }
@@ -50,35 +86,39 @@ impl Clients {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in whoever is at the other end of `socket`: the number it has from now on. Where the
-    /// table is full, who has not asked for longest goes; where all are being served, nobody comes.
-    pub fn admit(&self, socket: OwnedFd, now: Instant) -> Option<(u64, Arc<OwnedFd>)> {
+    /// Takes in `peer`: the number it has from now on. Where the table is full, who has not asked
+    /// for longest goes; where all are being served, nobody comes. Strangers have a quarter of it
+    /// at most, and go first.
+    pub fn admit(&self, peer: Peer, now: Instant) -> Option<(u64, Arc<Peer>)> {
         let mut table = self.lock();
-        if table.clients.len() >= self.most && !table.close_oldest() {
+        let is_stranger = |client: &&Client| !client.peer.is_known();
+        let too_many = !peer.is_known()
+            && table.clients.values().filter(is_stranger).count() >= self.most.div_ceil(4);
+        if (too_many || table.clients.len() >= self.most) && !table.close_oldest(too_many) {
             return None;
         }
-        let (number, socket) = (table.next, Arc::new(socket));
+        let (number, peer) = (table.next, Arc::new(peer));
         table.next += 1;
         let client = Client {
-            socket: Arc::clone(&socket),
+            peer: Arc::clone(&peer),
             busy: false,
             seen: now,
         };
         table.clients.insert(number, client);
-        Some((number, socket))
+        Some((number, peer))
     }
 
     /// Sends away who has not asked for longest; whether there is one who is not being served.
     pub fn close_oldest(&self) -> bool {
-        self.lock().close_oldest()
+        self.lock().close_oldest(false)
     }
 
     /// A worker takes client `number` in hand; none where it is gone.
-    pub fn take(&self, number: u64) -> Option<Arc<OwnedFd>> {
+    pub fn take(&self, number: u64) -> Option<Arc<Peer>> {
         let mut table = self.lock();
         let client = table.clients.get_mut(&number)?;
         client.busy = true;
-        Some(Arc::clone(&client.socket))
+        Some(Arc::clone(&client.peer))
     }
 
     /// Client `number` was answered.
@@ -95,11 +135,14 @@ impl Clients {
         table.clients.len()
     }
 
-    /// Sends away who has not asked for `longest`; how many are left.
+    /// Sends away who has not asked for `longest`, and strangers soon; how many are left.
     pub fn close_idle(&self, now: Instant, longest: Duration) -> usize {
         let mut table = self.lock();
-        let stays =
-            |client: &Client| client.busy || now.saturating_duration_since(client.seen) < longest;
+        let stays = |client: &Client| {
+            let silent = now.saturating_duration_since(client.seen);
+            let is_welcome = || silent < STRANGER || client.peer.is_known();
+            client.busy || silent < longest && is_welcome()
+        };
         table.clients.retain(|_, client| stays(client));
         table.clients.len()
     }
@@ -109,8 +152,8 @@ impl Clients {
 mod tests {
     use super::*;
 
-    fn socket() -> OwnedFd {
-        std::fs::File::open("/dev/null").unwrap().into()
+    fn socket() -> Peer {
+        Peer::new(std::fs::File::open("/dev/null").unwrap().into(), None)
     }
 
     #[test]
@@ -130,6 +173,32 @@ mod tests {
         assert!(!clients.close_oldest());
         clients.answered(one, at(5));
         assert!(clients.close_oldest() && clients.take(one).is_none());
+    }
+
+    #[test]
+    fn strangers_have_a_quarter_and_go_before_others() {
+        let clients = Clients::new(8);
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let stranger = || Peer {
+            remote: Some(Mutex::new(Remote::new(Arc::new(vec![7; 32])))),
+            ..socket()
+        };
+        let (known, _) = clients.admit(socket(), at(0)).unwrap();
+        let [one, two, three] =
+            [1, 2, 3].map(|second| clients.admit(stranger(), at(second)).unwrap().0);
+        // It took the place of the first one.
+        assert!(clients.take(one).is_none() && clients.take(two).is_some());
+        assert!(clients.take(three).is_some());
+        // Both are in hand: nobody makes room.
+        assert!(clients.admit(stranger(), at(4)).is_none());
+        clients.answered(two, at(4));
+        clients.answered(three, at(5));
+        assert!(clients.close_oldest() && clients.take(two).is_none());
+        let minute = Duration::from_secs(60);
+        assert_eq!(clients.close_idle(at(9), minute), 2);
+        assert_eq!(clients.close_idle(at(10), minute), 1);
+        assert!(clients.take(known).is_some());
     }
 
     #[test]

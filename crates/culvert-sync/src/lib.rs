@@ -11,14 +11,19 @@
 //! for it at a time, and nobody appends or cuts without one meanwhile ([`mod@files`]). It lets go
 //! of a file after [`files::LONGEST`], or when nobody has asked for [`files::IDLE`]. When it dies
 //! the kernel lets go, and writers go on by the locks alone: a service makes them faster, and is
-//! never what a file's content depends on.
+//! never what a file's content depends on. Writers of its host share its memory, and take positions
+//! there by themselves ([`mod@memory`]).
 #![warn(missing_docs)]
 
 mod clients;
 pub mod files;
+pub mod lease;
+pub mod memory;
 mod queue;
+mod remote;
 mod service;
 mod socket;
 
+pub use remote::Secret;
 pub use service::{Service, Settings, Stopper};
-pub use socket::Listener;
+pub use socket::{Listener, Reserved};

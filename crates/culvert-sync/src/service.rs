@@ -1,28 +1,41 @@
 //! The listener and the workers.
 
-use crate::clients::Clients;
+use crate::clients::{Clients, Peer};
 use crate::files::Files;
+use crate::memory::Memory;
 use crate::queue::Queue;
+use crate::remote::{Remote, Secret, Step};
 use crate::socket::Listener;
-use culvert_sync_wire::{Answer, Ask, LONGEST_PATH, REQUEST, Request};
+use culvert_sync_wire::{Answer, Ask, FileId, LONGEST_PATH, REQUEST, Request};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fs::Timespec;
 use rustix::io::{Errno, write};
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
-use std::io;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags};
+use rustix::net::{accept_with, recv, send, sendmsg};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, PoisonError};
+use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 /// The numbers of the listening socket and of the stopper among those of clients, which begin
 /// behind them.
 const LISTENER: u64 = 0;
 const STOP: u64 = u64::MAX;
+const HOSTS: u64 = u64::MAX - 1;
+/// Files of a writer on another host that are known by its numbers at most.
+const MOST_REMOTE_FILES: usize = 4096;
 /// How often the listener looks for clients to send away.
 const ROUND: Timespec = Timespec {
     tv_sec: 5,
     tv_nsec: 0,
 };
+
+/// No descriptor is left.
+const WANTING: [i32; 2] = [Errno::MFILE.raw_os_error(), Errno::NFILE.raw_os_error()];
 
 /// How long the listener rests when no descriptor is left for who has connected.
 const REST: Duration = Duration::from_millis(10);
@@ -63,6 +76,10 @@ pub struct Service {
     settings: Settings,
     files: Arc<Files>,
     shared: Arc<Shared>,
+    /// None: all positions are asked for.
+    memory: Option<Arc<Memory>>,
+    /// Where writers of other hosts connect, and the secret that they know.
+    hosts: Option<(TcpListener, Secret)>,
 }
 
 /// What the listener, the workers and those who wait for locks use.
@@ -71,6 +88,7 @@ struct Shared {
     clients: Clients,
     queue: Queue<u64>,
     stop: OwnedFd,
+    memory: Option<Arc<Memory>>,
 }
 
 /// Ends a service from another thread.
@@ -92,10 +110,14 @@ impl Service {
         let (read, data) = (epoll::EventFlags::IN, epoll::EventData::new_u64);
         epoll::add(&epoll, &listener.socket, data(LISTENER), read)?;
         epoll::add(&epoll, &stop, data(STOP), read)?;
+        let memory = Memory::new().ok().map(Arc::new);
         Ok(Self {
             listener,
-            files: Files::new(settings.files),
+            files: Files::new(settings.files, memory.clone()),
+            memory: memory.clone(),
+            hosts: None,
             shared: Arc::new(Shared {
+                memory,
                 epoll,
                 clients: Clients::new(settings.clients),
                 queue: Queue::new(settings.queue.max(1)),
@@ -103,6 +125,22 @@ impl Service {
             }),
             settings,
         })
+    }
+
+    /// Serves writers of other hosts too, who know `secret` and connect to `listener`. Turns have
+    /// numbers of this `epoch`.
+    pub fn serve_hosts(
+        &mut self,
+        listener: TcpListener,
+        secret: Secret,
+        epoch: u64,
+    ) -> io::Result<()> {
+        listener.set_nonblocking(true)?;
+        let data = epoll::EventData::new_u64(HOSTS);
+        epoll::add(&self.shared.epoll, &listener, data, epoll::EventFlags::IN)?;
+        self.files.begin_epoch(epoch);
+        self.hosts = Some((listener, secret));
+        Ok(())
     }
 
     /// What ends it.
@@ -116,6 +154,8 @@ impl Service {
         more_descriptors();
         let (shared, files) = (&self.shared, &self.files);
         std::thread::scope(|scope| {
+            // Until the files are let go of.
+            let lives = self.memory.as_ref().map(|memory| live(scope, memory));
             for _ in 0..self.settings.workers.max(1) {
                 scope.spawn(|| {
                     while let Some(client) = shared.queue.pop() {
@@ -127,6 +167,7 @@ impl Service {
             let listened = self.listen(&is_needed);
             shared.queue.close();
             files.end();
+            drop(lives);
             listened
         })
     }
@@ -150,6 +191,7 @@ impl Service {
                 match event.data.u64() {
                     STOP => return Ok(()),
                     LISTENER => admitted = self.admit(),
+                    HOSTS => admitted = self.admit_host(),
                     client => shared.queue.push(client),
                 }
             }
@@ -189,14 +231,50 @@ impl Service {
         if !peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid()) {
             return true;
         }
-        if let Some((number, socket)) = self.shared.clients.admit(socket, Instant::now()) {
-            let (data, flags) = (epoll::EventData::new_u64(number), awaited());
-            if epoll::add(&self.shared.epoll, &socket, data, flags).is_err() {
-                self.shared.clients.remove(number);
-            }
-        }
+        self.shared.welcome(Peer::new(socket, None));
         true
     }
+
+    /// Takes in who has connected from another host; he has to show that he knows the secret.
+    fn admit_host(&self) -> bool {
+        let Some((listener, secret)) = &self.hosts else {
+            return true;
+        };
+        let is_wanting = |error: &io::Error| matches!(error.raw_os_error(), Some(code) if WANTING.contains(&code));
+        let accepted = match listener.accept() {
+            Err(error) if is_wanting(&error) && self.shared.clients.close_oldest() => {
+                listener.accept()
+            }
+            accepted => accepted,
+        };
+        match accepted {
+            Ok((socket, _)) => {
+                // Else an answer waits for the acknowledgement of the last one.
+                if socket.set_nodelay(true).is_ok() && socket.set_nonblocking(true).is_ok() {
+                    let remote = Remote::new(Arc::clone(secret));
+                    self.shared.welcome(Peer::new(socket.into(), Some(remote)));
+                }
+                true
+            }
+            Err(error) => !is_wanting(&error),
+        }
+    }
+}
+
+/// A thread by which the service lives, until what is returned is dropped. Where there can be none,
+/// writers ask for each position.
+fn live<'scope, 'of: 'scope>(
+    scope: &'scope Scope<'scope, 'of>,
+    memory: &'scope Memory,
+) -> Sender<()> {
+    let ((lives, ends), (begins, begun)) = (channel::<()>(), channel::<()>());
+    scope.spawn(move || {
+        let _life = memory.live();
+        drop(begins);
+        let _ = ends.recv();
+    });
+    let _ = begun.recv();
+    lives
 }
 
 /// Raises the limit of descriptors as far as it may be: each client and each file has one.
@@ -218,19 +296,88 @@ fn awaited() -> epoll::EventFlags {
 /// Answers the request of client `number`. It is the worker who reads and understands it, not the
 /// listener.
 fn serve(shared: &Arc<Shared>, files: &Arc<Files>, number: u64) {
-    let Some(socket) = shared.clients.take(number) else {
+    let Some(peer) = shared.clients.take(number) else {
         return;
     };
     let mut packet = [0; REQUEST + LONGEST_PATH + 1];
-    let length = match recv(&*socket, &mut packet, RecvFlags::DONTWAIT) {
+    let length = match recv(&*peer, &mut packet, RecvFlags::DONTWAIT) {
         Ok((length, _)) if length > 0 => length,
-        Err(Errno::AGAIN | Errno::INTR) => return shared.await_next(number, &socket),
+        Err(Errno::AGAIN | Errno::INTR) => return shared.await_next(number, &*peer),
         // It is gone.
         _ => return shared.lose(files, number),
     };
-    let Some(request) = Request::decode(&packet[..length]) else {
-        return shared.lose(files, number);
+    let Some(remote) = &peer.remote else {
+        return match Request::decode(&packet[..length]) {
+            Some(request) => perform(shared, files, (number, &peer), request),
+            None => shared.lose(files, number),
+        };
     };
+    let step = {
+        let mut remote = remote.lock().unwrap_or_else(PoisonError::into_inner);
+        remote.take(&packet[..length]);
+        remote.step()
+    };
+    match step {
+        Step::More => shared.await_next(number, &*peer),
+        Step::Answer(bytes) => shared.send(files, number, &peer, &bytes),
+        Step::Request(bytes) => match Request::decode(&bytes) {
+            Some(request) => perform_for_host(shared, files, (number, &peer), request),
+            None => shared.lose(files, number),
+        },
+        Step::Wrong => shared.lose(files, number),
+    }
+}
+
+/// Of another host's writer: its files are found by their paths, which are the same on all hosts,
+/// and have the same inodes, and another device.
+fn perform_for_host(
+    shared: &Arc<Shared>,
+    files: &Arc<Files>,
+    (number, peer): (u64, &Arc<Peer>),
+    mut request: Request<'_>,
+) {
+    let known = |change: &mut dyn FnMut(&mut Remote)| {
+        if let Some(remote) = &peer.remote {
+            change(&mut remote.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    };
+    let (theirs, mut own) = (request.file, None);
+    known(&mut |remote| own = remote.files.get(&theirs).copied());
+    if let Ask::Hold(path) = request.ask {
+        let found = rustix::fs::lstat(path).ok();
+        let found = found.filter(|found| found.st_ino == theirs.inode);
+        own = found.map(|found| FileId {
+            device: found.st_dev,
+            inode: found.st_ino,
+        });
+        if let Some(own) = own {
+            known(&mut |remote| {
+                // More than a client has open: it asks again.
+                if remote.files.len() >= MOST_REMOTE_FILES {
+                    remote.files.clear();
+                }
+                remote.files.insert(theirs, own);
+            });
+        }
+    }
+    let refused = Answer::Refused(Errno::STALE.raw_os_error() as u32);
+    match (own, request.ask) {
+        (_, Ask::Share) => shared.answer(files, number, peer, refused),
+        (Some(own), _) => {
+            request.file = own;
+            perform(shared, files, (number, peer), request);
+        }
+        (None, Ask::Hold(_)) => shared.answer(files, number, peer, refused),
+        (None, _) => shared.answer(files, number, peer, Answer::NotHeld),
+    }
+}
+
+fn perform(
+    shared: &Arc<Shared>,
+    files: &Arc<Files>,
+    (number, peer): (u64, &Arc<Peer>),
+    request: Request<'_>,
+) {
     let file = request.file;
     let answer = match request.ask {
         Ask::Append { turn, count, size } => files.append(file, turn, count, size),
@@ -239,22 +386,67 @@ fn serve(shared: &Arc<Shared>, files: &Arc<Files>, number: u64) {
             Answer::Done
         }
         Ask::Reach(size) => files.reach(file, size),
+        Ask::Share => return shared.share(files, number, peer),
         Ask::Hold(path) => {
             let (shared, table) = (Arc::clone(shared), Arc::clone(files));
-            let waiter = move |answer| shared.answer(&table, number, &socket, answer);
+            let peer = Arc::clone(peer);
+            let waiter = move |answer| shared.answer(&table, number, &peer, answer);
             return files.hold(file, path, Box::new(waiter));
         }
     };
-    shared.answer(files, number, &socket, answer);
+    shared.answer(files, number, peer, answer);
 }
 
 impl Shared {
-    fn answer(&self, files: &Files, number: u64, socket: &OwnedFd, answer: Answer) {
+    /// Takes in who has connected.
+    fn welcome(&self, peer: Peer) {
+        if let Some((number, peer)) = self.clients.admit(peer, Instant::now()) {
+            let (data, flags) = (epoll::EventData::new_u64(number), awaited());
+            if epoll::add(&self.epoll, &*peer, data, flags).is_err() {
+                self.clients.remove(number);
+            }
+        }
+    }
+
+    fn answer(&self, files: &Files, number: u64, peer: &Peer, answer: Answer) {
+        let bytes = answer.encode();
+        let bytes = match &peer.remote {
+            None => bytes,
+            Some(remote) => {
+                let mut remote = remote.lock().unwrap_or_else(PoisonError::into_inner);
+                remote.seal(&bytes)
+            }
+        };
+        self.send(files, number, peer, &bytes);
+    }
+
+    fn send(&self, files: &Files, number: u64, peer: &Peer, bytes: &[u8]) {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         // It may come again, or go, as soon as it has the answer.
         self.clients.answered(number, Instant::now());
-        match send(socket, &answer.encode(), flags) {
-            Ok(_) => self.await_next(number, socket),
+        match send(peer, bytes, flags) {
+            Ok(sent) if sent == bytes.len() => self.await_next(number, peer),
+            // Of so few bytes some find no room where nobody reads.
+            _ => self.lose(files, number),
+        }
+    }
+
+    /// Gives client `number` the memory.
+    fn share(&self, files: &Files, number: u64, peer: &Peer) {
+        let Some(memory) = &self.memory else {
+            let none = Answer::Refused(Errno::NOTSUP.raw_os_error() as u32);
+            return self.answer(files, number, peer, none);
+        };
+        let (fds, mut space) = ([memory.fd().as_fd()], [MaybeUninit::uninit(); 64]);
+        let mut along = SendAncillaryBuffer::new(&mut space);
+        along.push(SendAncillaryMessage::ScmRights(&fds));
+        let (answer, flags) = (
+            Answer::Memory.encode(),
+            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+        );
+        self.clients.answered(number, Instant::now());
+        match sendmsg(peer, &[IoSlice::new(&answer)], &mut along, flags) {
+            Ok(_) => self.await_next(number, peer),
             Err(_) => self.lose(files, number),
         }
     }
@@ -278,7 +470,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use culvert_sync_wire::{ANSWER, FileId};
+    use culvert_sync_wire::ANSWER;
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::MetadataExt;
@@ -292,7 +484,10 @@ mod tests {
             let path =
                 std::env::temp_dir().join(format!("culvert-service-{name}-{}", std::process::id()));
             let _ = std::fs::remove_dir_all(&path);
-            std::fs::create_dir_all(path.join("file/meta")).unwrap();
+            std::fs::create_dir_all(path.join("file")).unwrap();
+            for name in [culvert_sync_wire::APPENDS, culvert_sync_wire::HOLDER] {
+                std::fs::File::create(path.join("file").join(name)).unwrap();
+            }
             Self(path.canonicalize().unwrap())
         }
 
@@ -354,7 +549,7 @@ mod tests {
             loop {
                 let hold = Ask::Hold(path.as_os_str().as_bytes());
                 let turn = match self.ask(place.file(), hold) {
-                    Some(Answer::Held(turn)) => turn,
+                    Some(Answer::Held(turn, _)) => turn,
                     other => panic!("{other:?}"),
                 };
                 let size = 0;
@@ -382,7 +577,7 @@ mod tests {
                                     let file = place.file();
                                     let path = place.0.join("file");
                                     let hold = Ask::Hold(path.as_os_str().as_bytes());
-                                    let Some(Answer::Held(turn)) = writer.ask(file, hold) else {
+                                    let Some(Answer::Held(turn, _)) = writer.ask(file, hold) else {
                                         panic!("not held");
                                     };
                                     // As if the turns were files of their own.
@@ -471,7 +666,12 @@ mod tests {
         drop(first);
         std::fs::rename(place.0.join("kept"), place.socket()).unwrap();
         assert!(!Listener::answers(&place.socket()));
-        let next = Listener::new(&place.socket()).unwrap();
+        // Who waits to serve there keeps others away, and takes its place when it is time.
+        let waits = Listener::reserve(&place.socket()).unwrap();
+        let again = Listener::new(&place.socket()).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
+        assert!(!Listener::answers(&place.socket()));
+        let next = waits.listen().unwrap();
         assert!(Listener::answers(&place.socket()));
         drop(next);
     }

@@ -20,13 +20,51 @@ pub struct Listener {
     _lock: OwnedFd,
 }
 
+/// A place that nobody else makes a socket at, as long as it lives.
+#[derive(Debug)]
+pub struct Reserved {
+    path: PathBuf,
+    lock: OwnedFd,
+}
+
+impl Reserved {
+    /// Makes the socket, in the place of one that a dead service has left.
+    pub fn listen(self) -> io::Result<Listener> {
+        let path = self.path;
+        may_be_replaced(&path)?;
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let kind = SocketType::SEQPACKET;
+        let socket = net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
+        net::bind(&socket, &SocketAddrUnix::new(&path)?)?;
+        chmod(&path, Mode::RUSR | Mode::WUSR)?;
+        net::listen(&socket, BACKLOG)?;
+        Ok(Listener {
+            socket,
+            path,
+            _lock: self.lock,
+        })
+    }
+}
+
 impl Listener {
-    /// Makes the socket at `path`, in the place of one that a dead service has left.
+    /// The same as [`Listener::reserve`], and makes the socket.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`] where there is a service, [`io::ErrorKind::AlreadyExists`] where
-    /// something else is than a socket of this user's.
+    /// As there.
     pub fn new(path: &Path) -> io::Result<Self> {
+        Self::reserve(path)?.listen()
+    }
+
+    /// Sees to it that nobody else makes a socket at `path`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`] where there is a service, [`io::ErrorKind::AlreadyExists`]
+    /// where something else is than a socket of this user's.
+    pub fn reserve(path: &Path) -> io::Result<Reserved> {
         may_be_replaced(path)?;
         let mut beside = OsString::from(path);
         beside.push(".lock");
@@ -36,20 +74,9 @@ impl Listener {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(io::ErrorKind::AddrInUse.into()),
             locked => locked?,
         }
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let kind = SocketType::SEQPACKET;
-        let socket = net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
-        net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-        chmod(path, Mode::RUSR | Mode::WUSR)?;
-        net::listen(&socket, BACKLOG)?;
-        Ok(Self {
-            socket,
+        Ok(Reserved {
             path: path.to_owned(),
-            _lock: lock,
+            lock,
         })
     }
 

@@ -7,8 +7,8 @@
 //! closed or replaced at any moment by a thread that asks nobody (close(2), dup2(2)), and most
 //! numbers come out of the program's registers. So no memory rests on what a number refers to: the
 //! kernel says EBADF, or does to what is there what it would do for the program. Where a file of
-//! which a descriptor is open is mapped as well, its bytes are memory that others change. To close a
-//! number twice is a mistake all the same; the types are there to prevent it.
+//! which a descriptor is open is mapped as well, its bytes are memory that others change. To close
+//! a number twice is a mistake all the same; the types are there to prevent it.
 
 use crate::Errno;
 use crate::table::{Answer, Word, calls};

@@ -7,10 +7,10 @@
 //! Calls are typed: [`fs`], [`fd`], [`net`], [`process`], [`signal`] and [`memory`] need hardly any
 //! `unsafe` where they are called. They are our own and not rustix's, whose Linux back end is as
 //! free of libc, because each call has to pass one place: the gate of [`syscall::ask_first`] stops
-//! what a seccomp filter of the program's would punish, and [`waits`] lets other threads fork beside
-//! a call that waits. Under rustix even the close(2) of a dropped descriptor would pass by both. And
-//! crates that the command uses with their feature `std` (rustix, bitflags) cannot be in the
-//! library: a build of the workspace gives them one set of features.
+//! what a seccomp filter of the program's would punish, and [`waits`] lets other threads fork
+//! beside a call that waits. Under rustix even the close(2) of a dropped descriptor would pass by
+//! both. And crates that the command uses with their feature `std` (rustix, bitflags) cannot be in
+//! the library: a build of the workspace gives them one set of features.
 #![no_std]
 
 extern crate alloc;

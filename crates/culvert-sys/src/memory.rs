@@ -255,7 +255,42 @@ impl Advice {
     pub const DONTFORK: Self = Self(linux::MADV_DONTFORK);
 }
 
+/// Policies of mbind(2) (include/uapi/linux/mempolicy.h): the values of `MPOL_PREFERRED` and those
+/// behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Policy {
+    Preferred = 1,
+    Bind = 2,
+    Interleave = 3,
+    Local = 4,
+}
+
+/// mbind(2) of all of `mapping`: pages that are made from now on come from `nodes`, a bit each.
+pub fn bind(mapping: &Mapping, policy: Policy, nodes: &[u64]) -> Result<(), Errno> {
+    let (first, bits) = match nodes {
+        [] => (core::ptr::null(), 0),
+        // One more than there are bits (`get_nodes`, mm/mempolicy.c).
+        nodes => (nodes.as_ptr(), nodes.len() * 64 + 1),
+    };
+    mbind(mapping.start(), mapping.len(), policy as u32, first, bits)
+}
+
+/// The nodes that this process may have memory from (get_mempolicy(2), `MPOL_F_MEMS_ALLOWED`).
+pub fn allowed_nodes<const WORDS: usize>() -> Result<[u64; WORDS], Errno> {
+    let mut nodes = [0; WORDS];
+    mempolicy(nodes.as_mut_ptr(), WORDS * 64)?;
+    Ok(nodes)
+}
+
+/// `MPOL_F_MEMS_ALLOWED`
+const MEMS_ALLOWED: u32 = 4;
+
 calls! {
+    fn mbind(start: *mut u8, length: usize, policy: u32, nodes: *const u64, bits: usize) -> ()
+        = MBIND[start, length, policy, nodes, bits, 0];
+    fn mempolicy(nodes: *mut u64, bits: usize) -> ()
+        = GET_MEMPOLICY[0, nodes, bits, 0, MEMS_ALLOWED];
     fn mprotect(start: usize, length: usize, protection: usize) -> ()
         = MPROTECT[start, length, protection];
     /// The end of the heap: brk(2) with an impossible address.

@@ -52,8 +52,18 @@ pub fn set_socket_option<T: Packed>(
     option: u32,
     value: &T,
 ) -> Result<(), Errno> {
+    set_option(socket, SOL_SOCKET, option, value)
+}
+
+/// setsockopt(2).
+pub fn set_option<T: Packed>(
+    socket: impl AsFd,
+    level: u32,
+    option: u32,
+    value: &T,
+) -> Result<(), Errno> {
     let bytes = value.bytes();
-    option_from(socket.as_fd(), SOL_SOCKET, option, bytes, bytes.len())
+    option_from(socket.as_fd(), level, option, bytes, bytes.len())
 }
 
 /// `struct cmsghdr` with one descriptor, padded (`SCM_RIGHTS`, unix(7)).

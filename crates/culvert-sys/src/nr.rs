@@ -31,6 +31,7 @@ numbers! {
     CREAT = __NR_creat; LINK = __NR_link; UNLINK = __NR_unlink; SYMLINK = __NR_symlink;
     READLINK = __NR_readlink; CHMOD = __NR_chmod; FCHMOD = __NR_fchmod; CHOWN = __NR_chown;
     LCHOWN = __NR_lchown; UMASK = __NR_umask; GETRLIMIT = __NR_getrlimit; SYSINFO = __NR_sysinfo;
+    GETRUSAGE = __NR_getrusage;
     PTRACE = __NR_ptrace; GETUID = __NR_getuid; GETGID = __NR_getgid; SETUID = __NR_setuid;
     GETEUID = __NR_geteuid; GETEGID = __NR_getegid; GETPPID = __NR_getppid; GETPGRP = __NR_getpgrp;
     SETSID = __NR_setsid; SETREUID = __NR_setreuid; GETGROUPS = __NR_getgroups;
@@ -65,8 +66,10 @@ numbers! {
     RT_TGSIGQUEUEINFO = __NR_rt_tgsigqueueinfo; RECVMMSG = __NR_recvmmsg;
     PRLIMIT64 = __NR_prlimit64; NAME_TO_HANDLE_AT = __NR_name_to_handle_at;
     OPEN_BY_HANDLE_AT = __NR_open_by_handle_at; SYNCFS = __NR_syncfs; RENAMEAT2 = __NR_renameat2;
+    SET_ROBUST_LIST = __NR_set_robust_list; GET_ROBUST_LIST = __NR_get_robust_list;
     SECCOMP = __NR_seccomp; GETRANDOM = __NR_getrandom; MEMFD_CREATE = __NR_memfd_create;
-    EXECVEAT = __NR_execveat; USERFAULTFD = __NR_userfaultfd; MEMBARRIER = __NR_membarrier;
+    BPF = __NR_bpf; EXECVEAT = __NR_execveat; MBIND = __NR_mbind;
+    GET_MEMPOLICY = __NR_get_mempolicy; USERFAULTFD = __NR_userfaultfd; MEMBARRIER = __NR_membarrier;
     COPY_FILE_RANGE = __NR_copy_file_range; PREADV2 = __NR_preadv2; PWRITEV2 = __NR_pwritev2;
     PKEY_MPROTECT = __NR_pkey_mprotect; STATX = __NR_statx; OPEN_TREE = __NR_open_tree;
     PIDFD_SEND_SIGNAL = __NR_pidfd_send_signal; PIDFD_OPEN = __NR_pidfd_open;

@@ -98,6 +98,7 @@ calls! {
     /// wait4(2) of child `id`, without its status.
     fn wait4(id: u32, status: usize, options: u32, usage: usize) -> u32
         = WAIT4[id, status, options, usage];
+    fn usage_into(who: u32, into: &mut [u64; 18]) -> () = GETRUSAGE[who, from_mut(into)];
     fn sysinfo_into(into: &mut SysInfo) -> () = SYSINFO[from_mut(into)];
     /// getrandom(2): how many bytes were filled.
     pub fn getrandom(into: &mut [u8], flags: u32) -> usize
@@ -116,9 +117,28 @@ calls! {
     fn vector_into(option: u32, into: *mut u8, length: usize) -> usize
         = PRCTL[option, into, length, 0, 0];
     fn end(status: i32) -> () = EXIT_GROUP[status];
+    fn robust_list_into(thread: u32, start: &mut usize, length: &mut usize) -> ()
+        = GET_ROBUST_LIST[thread, from_mut(start), from_mut(length)];
+    fn robust_list_at(start: usize, length: usize) -> () = SET_ROBUST_LIST[start, length];
     /// membarrier(2).
     pub fn membarrier(command: u32) -> () = MEMBARRIER[command, 0, 0];
     fn number_option(option: u32, argument: usize) -> usize = PRCTL[option, argument, 0, 0, 0];
+}
+
+/// get_robust_list(2) of this thread: where the list begins, and the size of that.
+pub fn robust_list() -> Result<[usize; 2], Errno> {
+    let [mut start, mut length] = [0; 2];
+    robust_list_into(0, &mut start, &mut length)?;
+    Ok([start, length])
+}
+
+/// set_robust_list(2) of this thread.
+///
+/// # Safety
+/// What the list leads to may be written when the thread ends: its futex words, where they hold the
+/// thread's number.
+pub unsafe fn set_robust_list([start, length]: [usize; 2]) -> Result<(), Errno> {
+    robust_list_at(start, length)
 }
 
 /// prlimit(2) of this process: the limits before.
@@ -222,7 +242,8 @@ fn of_nanoseconds(nanoseconds: u64) -> linux::timespec {
     }
 }
 
-/// How many bytes a file may have that this process writes (RLIMIT_FSIZE); 0 where that is not told.
+/// How many bytes a file may have that this process writes (RLIMIT_FSIZE); 0 where that is not
+/// told.
 pub fn file_size_limit() -> u64 {
     const RLIMIT_FSIZE: u32 = 1;
     getrlimit(RLIMIT_FSIZE).map_or(0, |[soft, _]| soft)
@@ -337,6 +358,14 @@ unsafe impl Plain for SysInfo {}
 /// sysinfo(2).
 pub fn sysinfo() -> Result<SysInfo, Errno> {
     filled(sysinfo_into)
+}
+
+/// How many page faults of this process needed no input (`ru_minflt`, getrusage(2)).
+pub fn minor_faults() -> Result<u64, Errno> {
+    const SELF: u32 = 0;
+    const MINOR: usize = 8;
+    let used: [u64; 18] = filled(|into| usage_into(SELF, into))?;
+    Ok(used[MINOR])
 }
 
 /// exit_group(2).

@@ -31,7 +31,8 @@ impl<'a> Shared<'a> {
     /// The `length` bytes from `start` on.
     ///
     /// # Safety
-    /// They are mapped, readable, for as long as `'a`, and no reference reaches them but to atomics.
+    /// They are mapped, readable, for as long as `'a`, and no reference reaches them but to
+    /// atomics.
     #[inline]
     pub const unsafe fn new(start: *const u8, length: usize) -> Self {
         Self {
@@ -125,8 +126,8 @@ impl<'a> SharedMut<'a> {
         }
     }
 
-    /// What is written there another process reads next, perhaps on another processor: large copies go
-    /// past the caches.
+    /// What is written there another process reads next, perhaps on another processor: large copies
+    /// go past the caches.
     #[inline]
     #[must_use]
     pub const fn for_another(self) -> Self {

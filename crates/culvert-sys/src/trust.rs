@@ -86,6 +86,14 @@ impl Opened {
         self.fd.raw()
     }
 
+    /// Another descriptor of it.
+    pub fn duplicate(&self) -> Result<Self, Errno> {
+        Ok(Self {
+            fd: fd::duplicate(&self.fd, 0)?,
+            found: self.found,
+        })
+    }
+
     /// Gives up ownership: the caller closes it.
     pub fn release(self) -> i32 {
         self.fd.into_raw()
@@ -197,8 +205,8 @@ pub fn file(directory: &Opened, name: &CStr, flags: OFlags) -> Result<Opened, Wh
 }
 
 /// The `struct stat` of the regular file that is open in `number`, a description of this user's
-/// own processes, if it is one of this user's or of root's that only they may write: so are caches, which
-/// everybody may read.
+/// own processes, if it is one of this user's or of root's that only they may write: so are caches,
+/// which everybody may read.
 pub fn kept(number: i32) -> Result<stat, Why> {
     /// DEFAULT_OVERFLOWUID (include/linux/highuid.h).
     const OVERFLOW: u32 = 65534;

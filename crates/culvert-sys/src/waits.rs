@@ -55,13 +55,15 @@ pub(crate) fn add(by: i32) {
         // SAFETY: the promise of `begin`. One instruction: a signal handler that comes before or
         // after it leaves the count as it was.
         unsafe {
-            asm!("rdgsbase {base}", "test {base}, {base}", "jz 2f", "add dword ptr [{base} + {place}], {by:e}", "2:",
+            asm!("rdgsbase {base}", "test {base}, {base}", "jz 2f", "add dword ptr [{base} + \
+                {place}], {by:e}", "2:",
                 base = out(reg) _, place = in(reg) place, by = in(reg) by, options(nostack));
         }
     }
 }
 
-/// Something that is no `sync::Mutex`, and must not be copied by a fork as it is: while this exists, a fork waits for the thread that made it, and that drops it.
+/// Something that is no `sync::Mutex`, and must not be copied by a fork as it is: while this
+/// exists, a fork waits for the thread that made it, and that drops it.
 #[derive(Debug)]
 pub struct Holding(core::marker::PhantomData<*const ()>);
 
@@ -83,8 +85,8 @@ impl Drop for Holding {
 }
 
 /// [`syscall::call`] of a call that may wait long, as for a network or another process. Other
-/// threads may fork meanwhile, if this one holds no lock: neither a `sync::Mutex` nor another one for
-/// which there is a [`Holding`].
+/// threads may fork meanwhile, if this one holds no lock: neither a `sync::Mutex` nor another one
+/// for which there is a [`Holding`].
 ///
 /// In the child the call never comes back: what belongs to it on the stack, memory and descriptors
 /// among it, stays there until the child ends.

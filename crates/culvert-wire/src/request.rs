@@ -256,7 +256,8 @@ impl<'a> Request<'a> {
     /// The request as it is sent. Counts and lengths in it are set to what is there.
     ///
     /// # Errors
-    /// [`Malformed::TooLarge`]: more than 4 GiB, or 512 KiB of extensions; [`Malformed::Extension`]: extensions that this version cannot send.
+    /// [`Malformed::TooLarge`]: more than 4 GiB, or 512 KiB of extensions;
+    /// [`Malformed::Extension`]: extensions that this version cannot send.
     pub fn encode(&self, protocol: &Protocol) -> Result<Message<'a>, Malformed> {
         let mut message = Message::new();
         let mut operation = self.operation;

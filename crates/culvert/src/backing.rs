@@ -9,9 +9,9 @@ pub struct Backing {
     pub root: i32,
     /// How symbolic links in it are to be resolved.
     pub links: BackingLinks,
-    /// Whether the kernel has the tree mounted where the mount is seen, and `root` was opened there:
-    /// it resolves links and `..` in the tree as [`BackingLinks::Mount`] says, mounts apart that
-    /// only Culvert knows.
+    /// Whether the kernel has the tree mounted where the mount is seen, and `root` was opened
+    /// there: it resolves links and `..` in the tree as [`BackingLinks::Mount`] says, mounts apart
+    /// that only Culvert knows.
     pub bound: bool,
 }
 

@@ -50,6 +50,14 @@ impl Readiness {
     pub const ALWAYS: Self = Self(0x145);
 }
 
+/// What tells a program in a run that an open file may have become ready ([`File::waiter`]).
+pub trait Waiter: Send + Sync {
+    /// Its descriptor now, one of the driver's, out of the program's way: it becomes readable, is
+    /// non-blocking and open for writing too, and what is read from it or written to it means
+    /// nothing.
+    fn descriptor(&self) -> i32;
+}
+
 /// One open file served by the driver.
 ///
 /// # What the driver may assume
@@ -326,14 +334,26 @@ pub trait File: Send + Sync {
     /// change between the two would be waited for in vain. A later waker of the same open file
     /// takes the place of the earlier one; it is dropped unused with the file.
     ///
-    /// Kernel mounts ask. Within a program that runs under `culvert run` every open file is ready:
-    /// who waits there for other descriptors too waits in the kernel, to which a driver in the
-    /// program's own process could not say anything while nobody calls it.
+    /// Kernel mounts ask with a waker. Within a program that runs under `culvert run` who waits does
+    /// so in the kernel, for other descriptors too, and what wakes is a descriptor
+    /// ([`File::waiter`]): the waker that comes with the call is not woken, and says only that
+    /// somebody waits. A file without such a descriptor is ready always there, for nobody calls a
+    /// driver in the program's own process in the meantime. Drivers in a host (`place=host`) are
+    /// asked as by a kernel mount.
     ///
     /// - any error is `POLLERR` to who waits.
     fn poll(&self, waker: Option<&Waker>) -> Result<Readiness> {
         let _ = waker;
         Ok(Readiness::ALWAYS)
+    }
+
+    /// Within a program that runs under `culvert run`: what becomes readable when more may have
+    /// become possible than [`File::poll`] has answered since. Each wait, of each thread and
+    /// process, has its own. None, the default: there is no such thing, and nobody waits.
+    ///
+    /// - those of making it: the file is ready then.
+    fn waiter(&self) -> Result<Option<Box<dyn Waiter>>> {
+        Ok(None)
     }
 
     /// `F_GETLK`: a lock of another owner that stands in the way of `lock`, none if it could be

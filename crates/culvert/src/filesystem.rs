@@ -3,7 +3,7 @@
 use crate::{
     Access, Attributes, Backing, Caller, Capabilities, DirectoryEntry, DirectoryPlusSink,
     DirectorySink, Entry, Errno, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory,
-    Reached, RenameFlags, Result, SetAttributes, StatFs, Validity, Walked, derived,
+    Reached, RenameFlags, Result, SetAttributes, StatFs, Timespec, Validity, Walked, derived,
 };
 use alloc::{sync::Arc, vec::Vec};
 
@@ -23,10 +23,10 @@ use alloc::{sync::Arc, vec::Vec};
 ///   applied, unless [`Capabilities::checks_permissions`]: such a driver acts by the kernel's
 ///   calls, which apply it, or a default ACL in its place (acl(5)).
 /// - **Read-only** drivers get no changes: the front end answers `EROFS`.
-/// - **Callers.** Each call that shows or changes a file says on whose behalf, and answers may differ
-///   by caller. A driver whose answers do says [`Validity::NONE`], since the kernel would show what it
-///   keeps of one caller's to all. What the front end does for itself, [`Caller::SYSTEM`], must get
-///   answers that do not change with who asked before.
+/// - **Callers.** Each call that shows or changes a file says on whose behalf, and answers may
+///   differ by caller. A driver whose answers do says [`Validity::NONE`], since the kernel would
+///   show what it keeps of one caller's to all. What the front end does for itself,
+///   [`Caller::SYSTEM`], must get answers that do not change with who asked before.
 ///
 /// # What the driver owes
 ///
@@ -105,9 +105,10 @@ pub trait FileSystem: Send + Sync {
     /// whenever the driver would rather be asked step by step. References as `walk` gives them.
     ///
     /// A driver may know what is reached by its name alone, until it is opened, held
-    /// ([`FileSystem::hold`]) or looked in: it is `ESTALE` once that name is another's, and the front end
-    /// looks again. What is done to it meanwhile is done to what has the name at that moment. So this is
-    /// for the one call that the path is of. The same goes for what [`FileSystem::create`] gives with
+    /// ([`FileSystem::hold`]) or looked in: it is `ESTALE` once that name is another's, and the
+    /// front end looks again. What is done to it meanwhile is done to what has the name at that
+    /// moment. So this is for the one call that the path is of. The same goes for what
+    /// [`FileSystem::create`] gives with
     /// [`OpenFlags::LENDS`], when it is closed.
     ///
     /// - `ENOENT`: a component before the last is missing. A missing last one is no error, see
@@ -115,6 +116,76 @@ pub trait FileSystem: Send + Sync {
     /// - `ENOTDIR`, `EACCES`: as [`FileSystem::walk`].
     fn reach(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
         let _ = (caller, from, path);
+        None
+    }
+
+    /// The same for who is about to make a file by [`FileSystem::create`] with
+    /// [`OpenFlags::EXCLUSIVE`], and nothing else: where the last component is the driver need not
+    /// look for it, and may answer as if it were missing, since `create` says `EEXIST`.
+    fn reach_new(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
+        self.reach(caller, from, path)
+    }
+
+    /// What stat(2) says of the regular file at `path` from the directory `from`, as
+    /// [`FileSystem::reach`] would find it, and no more: no node is known by it, and no reference
+    /// given. With `access` it also is whether the caller may do that. None: the default; the front
+    /// end looks the path up. So it is for all that is no regular file, and wherever that is not
+    /// easy to say.
+    ///
+    /// - `ENOENT`: the last component is missing.
+    /// - `EACCES`: as [`FileSystem::access`].
+    fn attributes_at(
+        &self,
+        caller: &Caller<'_>,
+        from: Node,
+        path: &[u8],
+        access: Option<Access>,
+    ) -> Option<Result<Attributes>> {
+        let _ = (caller, from, path, access);
+        None
+    }
+
+    /// The same for a change: [`FileSystem::change_attributes`] of what is at `path`, which is no
+    /// symbolic link. None: nothing was done, and the front end looks the path up.
+    ///
+    /// - `ENOENT`: the last component is missing.
+    fn change_at(
+        &self,
+        caller: &Caller<'_>,
+        from: Node,
+        path: &[u8],
+        changes: &SetAttributes,
+    ) -> Option<Result<()>> {
+        let _ = (caller, from, path, changes);
+        None
+    }
+
+    /// The same for [`FileSystem::unlink`] of a regular file: its directory, and the file, without
+    /// references.
+    ///
+    /// - `ENOENT`: the last component is missing.
+    fn unlink_at(
+        &self,
+        caller: &Caller<'_>,
+        from: Node,
+        path: &[u8],
+    ) -> Option<Result<(Node, Node)>> {
+        let _ = (caller, from, path);
+        None
+    }
+
+    /// The same for [`FileSystem::rename`], without flags, of the regular file `old` to `new` in
+    /// one directory.
+    ///
+    /// - `ENOENT`: the last component of `old` is missing.
+    fn rename_at(
+        &self,
+        caller: &Caller<'_>,
+        from: Node,
+        old: &[u8],
+        new: &[u8],
+    ) -> Option<Result<(Node, Node)>> {
+        let _ = (caller, from, old, new);
         None
     }
 
@@ -135,6 +206,13 @@ pub trait FileSystem: Send + Sync {
 
     /// stat(2) of a node. Needs no permission on it.
     fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes>;
+
+    /// When `node` was made, for who asks statx(2) for that, where [`FileSystem::attributes`] does
+    /// not say it because it costs a question of its own; none: it is not known. Asked before the
+    /// attributes.
+    fn birth_time(&self, _caller: &Caller<'_>, _node: Node) -> Result<Option<Timespec>> {
+        Ok(None)
+    }
 
     /// Whether `caller` may do `access` to `node` (access(2), and every check that an operation
     /// needs when [`Capabilities::checks_permissions`]). The default judges by the mode bits,
@@ -266,8 +344,8 @@ pub trait FileSystem: Send + Sync {
     /// statfs(2) of the whole.
     fn statfs(&self) -> Result<StatFs>;
 
-    /// statfs(2) of `node`, where what it names lies on a part of the file system; the default: of the
-    /// whole.
+    /// statfs(2) of `node`, where what it names lies on a part of the file system; the default: of
+    /// the whole.
     fn statfs_of(&self, node: Node) -> Result<StatFs> {
         let _ = node;
         self.statfs()
@@ -376,8 +454,8 @@ pub trait FileSystem: Send + Sync {
         Err(derived::lacks(self.capabilities(), Errno::ENOSYS))
     }
 
-    /// The same for a front end that does not ask what they are afterwards: for drivers whose back end
-    /// would have to be asked.
+    /// The same for a front end that does not ask what they are afterwards: for drivers whose back
+    /// end would have to be asked.
     fn change_attributes(
         &self,
         caller: &Caller<'_>,
@@ -614,13 +692,20 @@ pub trait FileSystem: Send + Sync {
     /// Continues a driven file from `fd`, a descriptor that
     /// [`File::descriptor`](crate::File::descriptor) or
     /// [`File::continued_by`](crate::File::continued_by) gave in this or another process and that
-    /// was inherited: no permission check, no truncation, works for a file without a name. `fd` stays
-    /// the caller's. One reference.
+    /// was inherited: no permission check, no truncation, works for a file without a name. `fd`
+    /// stays the caller's. One reference.
     ///
     /// - `EXDEV`, `ENOSYS`: as [`FileSystem::identify`].
     fn adopt(&self, caller: &Caller<'_>, fd: i32, flags: OpenFlags) -> Result<(Entry, Opened)> {
         let _ = (caller, fd, flags);
         Err(Errno::ENOSYS.into())
+    }
+
+    /// Whether what the driver asks is gone for good (a server that has died), so that all calls
+    /// fail, and a further mount at the same target may take its place. Asked for each path: a load
+    /// at most.
+    fn has_ended(&self) -> bool {
+        false
     }
 
     /// This process is the child of a fork: what the driver keeps for its process alone (proofs of

@@ -20,8 +20,9 @@ impl OpenFlags {
     pub const APPEND: Self = Self(0o2000);
     /// No flag of open(2): the front end says whose the descriptor of the file is to be
     /// ([`File::lend_descriptor`](crate::File::lend_descriptor)). Without it a
-    /// driver keeps its descriptors out of the program's way from the open on. A layer hands it on as
-    /// it is; to all others it means nothing.
+    /// driver keeps its descriptors out of the program's way from the open on. Such a descriptor is
+    /// closed by execve(2) if `O_CLOEXEC` is among the flags, and only then. A layer hands it on
+    /// as it is; to all others it means nothing.
     pub const LENDS: Self = Self(1 << 30);
 
     /// These flags and `other`'s.
@@ -121,6 +122,9 @@ pub struct Capabilities {
     /// The time of access in an [`Entry`](crate::Entry) may be an older one: reading has changed it
     /// since. Who wants it asks [`FileSystem::attributes`](crate::FileSystem::attributes).
     pub access_time_lags: bool,
+    /// What another process writes into a file, its size above all, may be seen only when that
+    /// process has synced or closed it and this one opens or syncs it; usually it is at once.
+    pub size_at_sync: bool,
     /// Locks of its files exclude those of others who reach them by another way: every open file
     /// has a descriptor of the kernel's ([`File::descriptor`](crate::File::descriptor)), or keeps
     /// locks itself ([`File::set_lock`](crate::File::set_lock) and its kin).
@@ -129,6 +133,9 @@ pub struct Capabilities {
     /// waits until the driver says so, see [`File::poll`](crate::File::poll). A front end that is
     /// not told so does not ask.
     pub polls: bool,
+    /// Each read and write may wait, for a server or a network: one that must not (RWF_NOWAIT,
+    /// preadv2(2)) is refused with EOPNOTSUPP.
+    pub waits: bool,
 }
 
 /// How long what a driver said may be believed without asking again, nanoseconds (FUSE's

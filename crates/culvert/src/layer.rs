@@ -49,9 +49,10 @@ use crate::{
     Access, Attributes, Backing, Caching, Call, Caller, Capabilities, DirectoryPlusSink,
     DirectorySink, Entry, File, FileKind, FileSystem, Lock, LockKind, LockOwner, Node, Observed,
     Observer, OpenFlags, Opened, OpenedDirectory, Operation, Reached, Readiness, RenameFlags,
-    Result, SetAttributes, Sink, Source, StatFs, Validity, Wait, Walked, Whence, derived,
+    Result, SetAttributes, Sink, Source, StatFs, Timespec, Validity, Wait, Waiter, Walked, Whence,
+    derived,
 };
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::{any::Any, task::Waker};
 
 /// A [`Layer`] as a [`FileSystem`].
@@ -113,10 +114,10 @@ layer_trait! {
         ///
         /// Without `data` the files that [`Layer::opened`] hands out must be those of the inner
         /// driver or of a [`FileLayer`] that says the same ([`FileLayer::touches_data`]). Without
-        /// `names` and `attributes` `walk`, `reach`, `access` and `read_directory_plus` are the inner
-        /// driver's own; without `names` alone the first two, where the layer leaves the right to
-        /// search to that driver ([`Capabilities::checks_permissions`]). With nothing at all the mount may be done past both, by the kernel
-        /// ([`FileSystem::backing`]).
+        /// `names` and `attributes` `walk`, `reach`, `access` and `read_directory_plus` are the
+        /// inner driver's own; without `names` alone the first two, where the layer leaves the
+        /// right to search to that driver ([`Capabilities::checks_permissions`]). With nothing at
+        /// all the mount may be done past both, by the kernel ([`FileSystem::backing`]).
         #[inline]
         fn touches(&self) -> Touches {
             Touches::ALL
@@ -147,8 +148,8 @@ layer_trait! {
             work()
         }
 
-        /// Whether the inner driver's own walks are right: the layer leaves names alone, and the right
-        /// to search is not judged by attributes that it changes.
+        /// Whether the inner driver's own walks are right: the layer leaves names alone, and the
+        /// right to search is not judged by attributes that it changes.
         #[inline]
         fn finds_below(&self) -> bool {
             let touches = self.touches();
@@ -169,7 +170,7 @@ layer_trait! {
         self.inner().root()
     }
     fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
-        let call = Call::at(Operation::Lookup, dir, name);
+        let call = Call::at(Operation::Lookup, dir, name).by(caller);
         let found = self.around(call, || self.inner().lookup(caller, dir, name))?;
         Ok(self.seen_entry(caller, found))
     }
@@ -200,11 +201,14 @@ layer_trait! {
         self.inner().path_of(node)
     }
     fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes> {
-        let call = Call::of(Operation::Attributes, node);
+        let call = Call::of(Operation::Attributes, node).by(caller);
         Ok(self.seen(caller, self.around(call, || self.inner().attributes(caller, node))?))
     }
+    fn birth_time(&self, caller: &Caller<'_>, node: Node) -> Result<Option<Timespec>> {
+        self.inner().birth_time(caller, node)
+    }
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
-        self.around(Call::of(Operation::Access, node), || {
+        self.around(Call::of(Operation::Access, node).by(caller), || {
             if self.touches().leaves_paths() || self.inner().capabilities().checks_permissions {
                 return self.inner().access(caller, node, access);
             }
@@ -212,10 +216,11 @@ layer_trait! {
         })
     }
     fn readlink(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
-        self.around(Call::of(Operation::Readlink, node), || self.inner().readlink(caller, node))
+        let call = Call::of(Operation::Readlink, node).by(caller);
+        self.around(call, || self.inner().readlink(caller, node))
     }
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
-        let call = Call::of(Operation::Open, node);
+        let call = Call::of(Operation::Open, node).by(caller);
         let opened = self.around(call, || self.inner().open(caller, node, flags))?;
         Ok(self.opened(node, flags, opened))
     }
@@ -229,16 +234,16 @@ layer_trait! {
         self.inner().is_open_for_writing(node)
     }
     fn restore(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags, state: &[u8]) -> Result<Opened> {
-        let call = Call::of(Operation::Restore, node);
+        let call = Call::of(Operation::Restore, node).by(caller);
         let opened = self.around(call, || self.inner().restore(caller, node, flags, state))?;
         Ok(self.opened(node, flags, opened))
     }
     fn open_directory(&self, caller: &Caller<'_>, dir: Node, flags: OpenFlags) -> Result<OpenedDirectory> {
-        let call = Call::of(Operation::OpenDirectory, dir);
+        let call = Call::of(Operation::OpenDirectory, dir).by(caller);
         self.around(call, || self.inner().open_directory(caller, dir, flags))
     }
     fn read_directory(&self, caller: &Caller<'_>, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
-        let call = Call::of(Operation::ReadDirectory, dir);
+        let call = Call::of(Operation::ReadDirectory, dir).by(caller);
         self.around(call, || self.inner().read_directory(caller, dir, from, sink))
     }
     fn read_directory_plus(&self, caller: &Caller<'_>, dir: Node, from: u64, sink: &mut DirectoryPlusSink<'_>) -> Result<()> {
@@ -269,28 +274,31 @@ layer_trait! {
     fn look(&self) {
         self.inner().look()
     }
+    fn has_ended(&self) -> bool {
+        self.inner().has_ended()
+    }
     fn is_unobserved(&self, node: Node) -> bool {
         self.inner().is_unobserved(node)
     }
     fn get_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {
-        let call = Call::of(Operation::GetXattr, node);
+        let call = Call::of(Operation::GetXattr, node).by(caller);
         self.around(call, || self.inner().get_xattr(caller, node, name))
     }
     fn list_xattr(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>> {
-        let call = Call::of(Operation::ListXattr, node);
+        let call = Call::of(Operation::ListXattr, node).by(caller);
         self.around(call, || self.inner().list_xattr(caller, node))
     }
     fn set_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8], value: &[u8], flags: u32) -> Result<()> {
-        let call = Call::of(Operation::SetXattr, node);
+        let call = Call::of(Operation::SetXattr, node).by(caller);
         self.around(call, || self.inner().set_xattr(caller, node, name, value, flags))
     }
     fn remove_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
-        let call = Call::of(Operation::RemoveXattr, node);
+        let call = Call::of(Operation::RemoveXattr, node).by(caller);
         self.around(call, || self.inner().remove_xattr(caller, node, name))
     }
     fn set_attributes(&self, caller: &Caller<'_>, node: Node, changes: &SetAttributes) -> Result<Attributes> {
         let mode = changes.permissions.unwrap_or(0);
-        let call = Call::of(Operation::SetAttributes, node).giving(mode);
+        let call = Call::of(Operation::SetAttributes, node).by(caller).giving(mode);
         let found = self.around(call, || self.inner().set_attributes(caller, node, changes))?;
         Ok(self.seen(caller, found))
     }
@@ -298,45 +306,46 @@ layer_trait! {
         self.set_attributes(caller, node, changes).map(drop)
     }
     fn create(&self, caller: &Caller<'_>, dir: Node, name: &[u8], flags: OpenFlags, mode: u32) -> Result<(Entry, Opened)> {
-        let call = Call::at(Operation::Create, dir, name).giving(mode);
+        let call = Call::at(Operation::Create, dir, name).by(caller).giving(mode);
         let made = self.around(call, || self.inner().create(caller, dir, name, flags, mode));
         let (entry, opened) = made?;
         Ok((self.seen_entry(caller, entry), self.opened(entry.attributes.node, flags, opened)))
     }
     fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
-        let call = Call::at(Operation::Mkdir, dir, name).giving(mode);
+        let call = Call::at(Operation::Mkdir, dir, name).by(caller).giving(mode);
         let made = self.around(call, || self.inner().mkdir(caller, dir, name, mode))?;
         Ok(self.seen_entry(caller, made))
     }
     fn mknod(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32, rdev: u64) -> Result<Entry> {
-        let call = Call::at(Operation::Mknod, dir, name).giving(mode);
+        let call = Call::at(Operation::Mknod, dir, name).by(caller).giving(mode);
         let made = self.around(call, || self.inner().mknod(caller, dir, name, mode, rdev))?;
         Ok(self.seen_entry(caller, made))
     }
     fn symlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry> {
-        let call = Call::at(Operation::Symlink, dir, name);
+        let call = Call::at(Operation::Symlink, dir, name).by(caller);
         let made = self.around(call, || self.inner().symlink(caller, dir, name, target))?;
         Ok(self.seen_entry(caller, made))
     }
     fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
-        let call = Call::at(Operation::Link, dir, name);
+        let call = Call::at(Operation::Link, dir, name).by(caller);
         let made = self.around(call, || self.inner().link(caller, node, dir, name))?;
         Ok(self.seen_entry(caller, made))
     }
     fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        let call = Call::at(Operation::Unlink, dir, name);
+        let call = Call::at(Operation::Unlink, dir, name).by(caller);
         self.around(call, || self.inner().unlink(caller, dir, name))
     }
     fn rmdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        let call = Call::at(Operation::Rmdir, dir, name);
+        let call = Call::at(Operation::Rmdir, dir, name).by(caller);
         self.around(call, || self.inner().rmdir(caller, dir, name))
     }
     fn rename(&self, caller: &Caller<'_>, from: (Node, &[u8]), to: (Node, &[u8]), flags: RenameFlags) -> Result<()> {
-        let call = Call { to: Some(to), ..Call::at(Operation::Rename, from.0, from.1) };
+        let call = Call::at(Operation::Rename, from.0, from.1).by(caller);
+        let call = Call { to: Some(to), ..call };
         self.around(call, || self.inner().rename(caller, from, to, flags))
     }
     fn tmpfile(&self, caller: &Caller<'_>, dir: Node, flags: OpenFlags, mode: u32) -> Result<(Entry, Opened)> {
-        let call = Call::of(Operation::Tmpfile, dir).giving(mode);
+        let call = Call::of(Operation::Tmpfile, dir).by(caller).giving(mode);
         let made = self.around(call, || self.inner().tmpfile(caller, dir, flags, mode));
         let (entry, opened) = made?;
         Ok((self.seen_entry(caller, entry), self.opened(entry.attributes.node, flags, opened)))
@@ -388,10 +397,10 @@ layer_trait! {
     /// the inner driver, and answer `as_any` with the inner one's (the default), so that
     /// `copy_range` meets files it knows.
     trait FileLayer of File as LayeredFile {
-        /// Whether the layer touches the bytes of the file ([`Touches::data`]), or must hear of what
-        /// is done to them. The default, true, is right for every layer. With false the program may
-        /// have the inner file's own descriptor ([`File::is_backed`]): `read_at`, `write_at`,
-        /// `append`, `allocate`, `seek` and `copy_range` are then not called.
+        /// Whether the layer touches the bytes of the file ([`Touches::data`]), or must hear of
+        /// what is done to them. The default, true, is right for every layer. With false the
+        /// program may have the inner file's own descriptor ([`File::is_backed`]): `read_at`,
+        /// `write_at`, `append`, `allocate`, `seek` and `copy_range` are then not called.
         #[inline]
         fn touches_data(&self) -> bool {
             true
@@ -404,45 +413,49 @@ layer_trait! {
             attributes
         }
 
-        /// As [`Layer::around`], for the operations on a file.
+        /// As [`Layer::around`], for the operations on a file. Of those that are somebody's it
+        /// knows the caller; what is done to bytes is done by whoever has the descriptor.
         #[inline]
         fn around<T>(
             &self,
             operation: Operation,
+            caller: Option<&Caller<'_>>,
             mut work: impl FnMut() -> Result<T>,
         ) -> Result<T> {
-            let _ = operation;
+            let _ = (operation, caller);
             work()
         }
     }
 
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
-        self.around(Operation::ReadAt, || self.inner().read_at(offset, out))
+        self.around(Operation::ReadAt, None, || self.inner().read_at(offset, out))
     }
     fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
-        self.around(Operation::WriteAt, || self.inner().write_at(offset, from))
+        self.around(Operation::WriteAt, None, || self.inner().write_at(offset, from))
     }
     fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
-        self.around(Operation::Append, || self.inner().append(from))
+        self.around(Operation::Append, None, || self.inner().append(from))
     }
     fn attributes(&self, caller: &Caller<'_>) -> Result<Attributes> {
-        Ok(self.seen(caller, self.around(Operation::Attributes, || self.inner().attributes(caller))?))
+        let ask = || self.inner().attributes(caller);
+        Ok(self.seen(caller, self.around(Operation::Attributes, Some(caller), ask)?))
     }
     fn set_attributes(&self, caller: &Caller<'_>, changes: &SetAttributes) -> Result<Attributes> {
         let operation = Operation::SetAttributes;
-        Ok(self.seen(caller, self.around(operation, || self.inner().set_attributes(caller, changes))?))
+        let set = || self.inner().set_attributes(caller, changes);
+        Ok(self.seen(caller, self.around(operation, Some(caller), set)?))
     }
     fn sync(&self, data_only: bool) -> Result<()> {
-        self.around(Operation::Sync, || self.inner().sync(data_only))
+        self.around(Operation::Sync, None, || self.inner().sync(data_only))
     }
     fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
-        self.around(Operation::Allocate, || self.inner().allocate(mode, offset, length))
+        self.around(Operation::Allocate, None, || self.inner().allocate(mode, offset, length))
     }
     fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
-        self.around(Operation::Seek, || self.inner().seek(offset, whence))
+        self.around(Operation::Seek, None, || self.inner().seek(offset, whence))
     }
     fn copy_range(&self, offset: u64, to: &dyn File, to_offset: u64, length: u64) -> Result<u64> {
-        self.around(Operation::CopyRange, || self.inner().copy_range(offset, to, to_offset, length))
+        self.around(Operation::CopyRange, None, || self.inner().copy_range(offset, to, to_offset, length))
     }
     fn as_any(&self) -> Option<&dyn Any> {
         self.inner().as_any()
@@ -479,25 +492,28 @@ layer_trait! {
         self.inner().confined()
     }
     fn flush(&self) -> Result<()> {
-        self.around(Operation::Flush, || self.inner().flush())
+        self.around(Operation::Flush, None, || self.inner().flush())
     }
     fn reports_at_close(&self) -> bool {
         self.inner().reports_at_close()
     }
     fn ioctl(&self, request: u32, argument: &mut [u8]) -> Result<usize> {
-        self.around(Operation::Ioctl, || self.inner().ioctl(request, argument))
+        self.around(Operation::Ioctl, None, || self.inner().ioctl(request, argument))
     }
     fn poll(&self, waker: Option<&Waker>) -> Result<Readiness> {
-        self.around(Operation::Poll, || self.inner().poll(waker))
+        self.around(Operation::Poll, None, || self.inner().poll(waker))
+    }
+    fn waiter(&self) -> Result<Option<Box<dyn Waiter>>> {
+        self.inner().waiter()
     }
     fn get_lock(&self, owner: LockOwner, lock: &Lock) -> Result<Option<Lock>> {
-        self.around(Operation::GetLock, || self.inner().get_lock(owner, lock))
+        self.around(Operation::GetLock, None, || self.inner().get_lock(owner, lock))
     }
     fn set_lock(&self, owner: LockOwner, lock: &Lock, wait: Wait<'_>) -> Result<()> {
-        self.around(Operation::SetLock, || self.inner().set_lock(owner, lock, wait))
+        self.around(Operation::SetLock, None, || self.inner().set_lock(owner, lock, wait))
     }
     fn flock(&self, owner: LockOwner, kind: LockKind, wait: Wait<'_>) -> Result<()> {
-        self.around(Operation::Flock, || self.inner().flock(owner, kind, wait))
+        self.around(Operation::Flock, None, || self.inner().flock(owner, kind, wait))
     }
     fn save(&self) -> Result<Vec<u8>> {
         self.inner().save()

@@ -61,7 +61,7 @@ pub use culvert_sys::{Errno, OwnedFd, Shared, SharedMut, sync};
 pub use directory::{Directory, OpenedDirectory};
 pub use entry::{DirectoryEntry, DirectoryPlusSink, DirectorySink, Entry, Node, Reached, Walked};
 pub use error::{Error, Result};
-pub use file::{Caching, File, Opened, Readiness, Whence};
+pub use file::{Caching, File, Opened, Readiness, Waiter, Whence};
 pub use filesystem::FileSystem;
 pub use flags::{Capabilities, OpenFlags, RenameFlags, Validity};
 pub use io::{Sink, Source, read_through, write_through};

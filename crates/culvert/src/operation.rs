@@ -1,6 +1,6 @@
 //! The operations of the driver API, by the names that they have there, and a call of one.
 
-use crate::Node;
+use crate::{Caller, Node};
 
 macro_rules! operations {
     ($($variant:ident = $name:literal,)*) => {
@@ -73,6 +73,8 @@ pub struct Call<'a> {
     pub to: Option<(Node, &'a [u8])>,
     /// The mode that is given to what is made or changed; 0: none.
     pub mode: u32,
+    /// On whose behalf, of operations that are somebody's.
+    pub caller: Option<&'a Caller<'a>>,
 }
 
 impl<'a> Call<'a> {
@@ -85,6 +87,7 @@ impl<'a> Call<'a> {
             name: None,
             to: None,
             mode: 0,
+            caller: None,
         }
     }
 
@@ -94,6 +97,15 @@ impl<'a> Call<'a> {
         Self {
             name: Some(name),
             ..Self::of(operation, dir)
+        }
+    }
+
+    /// The same, on behalf of `caller`.
+    #[inline]
+    pub const fn by(self, caller: &'a Caller<'a>) -> Self {
+        Self {
+            caller: Some(caller),
+            ..self
         }
     }
 

@@ -91,19 +91,21 @@ unsafe fn before(landmark: *mut usize) -> Option<*mut *mut u8> {
 
 /// Whether the environment names LD_AUDIT with this library in it.
 pub fn is_audited(environment: *mut *mut u8) -> bool {
-    (0..)
-        .map_while(|i| {
-            // SAFETY: ld.so passes the environment: an array that ends in a null pointer, of
-            // strings that end in NUL.
-            unsafe {
-                let entry = *environment.add(i);
-                (!entry.is_null()).then(|| core::ffi::CStr::from_ptr(entry.cast()).to_bytes())
-            }
-        })
-        .any(|entry| {
-            entry.strip_prefix(b"LD_AUDIT=").is_some_and(|list| {
-                list.split(|&b| b == b':')
-                    .any(|path| path.ends_with(b"/libculvert.so"))
-            })
-        })
+    const NAME: &[u8] = b"LD_AUDIT=";
+    // SAFETY: ld.so passes the environment: an array that ends in a null pointer, of strings that
+    // end in NUL, which is none of the name's bytes.
+    let lists = (0..).map_while(|i| unsafe {
+        let entry = (*environment.add(i)).cast_const();
+        (!entry.is_null()).then_some(entry)
+    });
+    // SAFETY: as above.
+    let mut lists = lists.filter_map(|entry| unsafe {
+        let is_there = |(i, byte): (usize, &u8)| *entry.add(i) == *byte;
+        let has_name = NAME.iter().enumerate().all(is_there);
+        has_name.then(|| core::ffi::CStr::from_ptr(entry.add(NAME.len()).cast()).to_bytes())
+    });
+    lists.any(|list| {
+        list.split(|&b| b == b':')
+            .any(|path| path.ends_with(b"/libculvert.so"))
+    })
 }

@@ -72,6 +72,10 @@ static void show_list(struct list *list, bool only_unchanged)
 {
     qsort(list->entries, list->count, sizeof *list->entries, by_name);
     for (size_t i = 0; i < list->count; i++) {
+        /* A removed file that a server of libfuse still has open: whether it is seen in the rest of a list
+         * is up to where that stood. */
+        if (strncmp(list->entries[i].name, ".fuse_hidden", 12) == 0)
+            continue;
         if (only_unchanged && changed_since(list->entries[i].name, list->began))
             continue;
         out(" ");

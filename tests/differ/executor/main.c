@@ -1,6 +1,7 @@
 /* The executor's beginning: the first process watches over the actors, and shows what is left at
  * the end. */
 #include "executor.h"
+#include <dirent.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
@@ -149,6 +150,32 @@ static void sockets(void)
     }
 }
 
+/* Whether a server of libfuse still has a removed file below `path` open: it has a name until the RELEASE
+ * of the last process, which nobody waits for, was carried out. */
+static bool has_hidden(const char *path)
+{
+    DIR *directory = opendir(path);
+    bool found = false;
+    for (struct dirent *entry; directory != NULL && !found && (entry = readdir(directory)) != NULL;) {
+        char below[PATH_MAX];
+        snprintf(below, sizeof below, "%s/%s", path, entry->d_name);
+        if (strncmp(entry->d_name, ".fuse_hidden", 12) == 0)
+            found = true;
+        else if (entry->d_type == DT_DIR && strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+            found = has_hidden(below);
+    }
+    if (directory != NULL)
+        closedir(directory);
+    return found;
+}
+
+/* Waits for that, 5 s at most. */
+static void settle(const char *path)
+{
+    for (int i = 0; i < 500 && has_hidden(path); i++)
+        poll(NULL, 0, 10);
+}
+
 /* `control` was made by the caller, with its options in place. */
 static int run(void)
 {
@@ -180,6 +207,7 @@ static int run(void)
         ;
     if (chdir("/") == -1)
         fail("/");
+    settle(mount_path);
     dump(mount_path);
     dump(outside_path);
     return 0;

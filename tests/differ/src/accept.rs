@@ -17,11 +17,18 @@ pub struct Accepted {
 /// The whole list. Numbers of devices and inodes, block counts and file-system types are not shown
 /// by the executor at all: identity is shown by classes, in which the same file has the same class,
 /// and times by relations.
-pub const ACCEPTED: [Accepted; 1] = [Accepted {
-    word: "dsize=",
-    driver: "type=memory",
-    why: "POSIX gives the size of a directory no meaning; tmpfs counts 20 bytes a name",
-}];
+pub const ACCEPTED: [Accepted; 2] = [
+    Accepted {
+        word: "dsize=",
+        driver: "type=memory",
+        why: "POSIX gives the size of a directory no meaning; tmpfs counts 20 bytes a name",
+    },
+    Accepted {
+        word: "dsize=",
+        driver: "type=union",
+        why: "the same: what is in a directory lies on several branches",
+    },
+];
 
 /// A step that is left out of programs on some mounts, on both sides: its result is the file
 /// system's own affair.
@@ -37,7 +44,23 @@ pub struct LeftOut {
 }
 
 /// The whole list.
-pub const LEFT_OUT: [LeftOut; 22] = [
+pub const LEFT_OUT: [LeftOut; 27] = [
+    LeftOut {
+        operation: "renameat2",
+        word: "RENAME_WHITEOUT",
+        driver: "type=union",
+        why: "a union makes no whiteouts: each of its branches is a whole tree by itself",
+    },
+    NO_XATTRS,
+    LeftOut {
+        operation: "flistxattr",
+        ..NO_XATTRS
+    },
+    SCOPED_AT_SERVER,
+    LeftOut {
+        word: "RESOLVE_IN_ROOT",
+        ..SCOPED_AT_SERVER
+    },
     LeftOut {
         driver: ",kernel",
         ..NOWAIT_READ_MEMORY
@@ -51,7 +74,8 @@ pub const LEFT_OUT: [LeftOut; 22] = [
         operation: "fallocate",
         word: "COLLAPSE_RANGE",
         driver: ",kernel",
-        why: "of what fallocate can do FUSE passes on sizes, holes and zeroes only (`fuse_file_fallocate`, fs/fuse/file.c)",
+        why: "of what fallocate can do FUSE passes on sizes, holes and zeroes only \
+            (`fuse_file_fallocate`, fs/fuse/file.c)",
     },
     LeftOut {
         operation: "fallocate",
@@ -63,13 +87,15 @@ pub const LEFT_OUT: [LeftOut; 22] = [
         operation: "lseek",
         word: "9223372036854775807",
         driver: ",kernel",
-        why: "the largest offset is a disk's own; a kernel mount has that of the protocol, the largest there is",
+        why: "the largest offset is a disk's own; a kernel mount has that of the protocol, the \
+            largest there is",
     },
     LeftOut {
         operation: "renameat2",
         word: "RENAME_WHITEOUT",
         driver: ",kernel",
-        why: "a kernel mount has no devices (nodev), where an open of a whiteout is EACCES and not ENXIO",
+        why: "a kernel mount has no devices (nodev), where an open of a whiteout is EACCES and \
+            not ENXIO",
     },
     LeftOut {
         operation: "openat2",
@@ -81,7 +107,8 @@ pub const LEFT_OUT: [LeftOut; 22] = [
         operation: "poll",
         word: "#1023",
         driver: "target=",
-        why: "poll is the kernel's alone: one of the numbers that Culvert holds, the highest below 1024, is ready there, and not POLLNVAL (docs/SEMANTICS.md)",
+        why: "poll is the kernel's alone: one of the numbers that Culvert holds, the highest \
+            below 1024, is ready there, and not POLLNVAL (docs/SEMANTICS.md)",
     },
     NOWAIT_READ_MEMORY,
     LeftOut {
@@ -107,7 +134,8 @@ pub const LEFT_OUT: [LeftOut; 22] = [
         operation: "times",
         word: "",
         driver: "type=memory",
-        why: "memory moves times of access of files alone (relatime), not of directories and links (as with nodiratime, mount(8))",
+        why: "memory moves times of access of files alone (relatime), not of directories and \
+            links (as with nodiratime, mount(8))",
     },
     UNREADABLE,
     LeftOut {
@@ -139,18 +167,36 @@ pub const LEFT_OUT: [LeftOut; 22] = [
     },
 ];
 
+const NO_XATTRS: LeftOut = LeftOut {
+    operation: "listxattr",
+    word: "",
+    driver: "type=sdcard",
+    why: "where nothing has extended attributes the kernel says so itself (`vfs_listxattr`, an \
+        empty list), and of a server it is not known until it is asked (EOPNOTSUPP)",
+};
+
+const SCOPED_AT_SERVER: LeftOut = LeftOut {
+    operation: "openat2",
+    word: "RESOLVE_BENEATH",
+    driver: "type=fuse.",
+    why: "the kernel ends such a walk with EAGAIN at a `..` where anything was renamed meanwhile, anywhere (openat2(2)), and each step of it is a request",
+};
+
 const NOWAIT_READ_MEMORY: LeftOut = LeftOut {
     operation: "preadv2",
     word: "RWF_NOWAIT",
     driver: "type=memory",
-    why: "whether a call can be done without waiting is the file system's own affair: tmpfs refuses to say",
+    why: "whether a call can be done without waiting is the file system's own affair: tmpfs \
+        refuses to say",
 };
 
 const UNREADABLE: LeftOut = LeftOut {
     operation: "write",
     word: "bad",
     driver: "type=memory",
-    why: "a write past the end that fails with EFAULT lengthens the file to the offset where the kernel's page cache takes it (tmpfs, ext4); a driver has been given nothing then. EFAULT is none of POSIX's errors",
+    why: "a write past the end that fails with EFAULT lengthens the file to the offset where the \
+        kernel's page cache takes it (tmpfs, ext4); a driver has been given nothing then. EFAULT \
+        is none of POSIX's errors",
 };
 
 const NOTHING_READABLE: LeftOut = LeftOut {
@@ -162,11 +208,25 @@ const NOTHING_READABLE: LeftOut = LeftOut {
 fn specification(mount: &Mount) -> Option<String> {
     match mount {
         // Below a layer everything is done by calls of the driver.
-        Mount::Culvert { specification, .. } if specification.contains("layer=") => {
+        Mount::Culvert { specification, .. }
+            if specification.contains("layer=") || specification.contains("-rate=") =>
+        {
             Some(format!("{specification},driven"))
         }
+        // Compared with what is behind the kernel.
+        Mount::Culvert { specification, .. } if specification.starts_with("type=sdcard") => {
+            Some(format!("{specification},kernel"))
+        }
         Mount::Culvert { specification, .. } => Some(specification.clone()),
-        Mount::Kernel { driver, .. } => Some(format!("type={driver},kernel")),
+        Mount::Kernel {
+            driver, options, ..
+        } => {
+            let driven = match options.contains("layer=") {
+                true => "driven,",
+                false => "",
+            };
+            Some(format!("type={driver},{options},{driven}kernel").replace(",,", ","))
+        }
         Mount::Native | Mount::At(_) => None,
     }
 }
@@ -223,9 +283,18 @@ pub fn suited_to_disk(program: &Program) -> Program {
 /// Whether set-user-ID and set-group-ID of files are not compared: what root writes through a
 /// kernel mount of a tree clears them, since the kernel does it with the rights of who registered
 /// the backing file, which would else leave them alone for everybody. POSIX (write) lets every
-/// write clear them.
+/// write clear them. What is given away when it is made has none, as with bindfs.
 fn clears_set_id(specification: &str) -> bool {
-    specification == "type=passthrough,kernel"
+    let gives = specification.starts_with("type=bind,map=");
+    gives
+        || ["passthrough", "bind"]
+            .iter()
+            .any(|kind| specification == format!("type={kind},kernel"))
+}
+
+/// Whether links of directories are those of several.
+fn adds_links(specification: &str) -> bool {
+    specification.starts_with("type=union") && specification.contains("func.mkdir=all")
 }
 
 /// The type and mode of a file, `-2755`, without those bits.
@@ -241,7 +310,13 @@ fn without_set_id(word: &str) -> String {
 pub fn without_accepted(line: &str, mount: &Mount) -> String {
     let specification = specification(mount).unwrap_or_default();
     let set_id = clears_set_id(&specification);
+    let is_directory = |word: &str| {
+        let digits = word.strip_prefix('d').unwrap_or_default();
+        digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let links = adds_links(&specification) && line.split(' ').any(is_directory);
     line.split(' ')
+        .filter(|word| !links || !word.starts_with("nlink="))
         .filter(|word| {
             !ACCEPTED.iter().any(|accepted| {
                 specification.starts_with(accepted.driver) && word.starts_with(accepted.word)

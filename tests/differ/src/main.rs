@@ -24,10 +24,11 @@ every result, attribute, listing and content.
 
   --mapped     programs that mostly map files, store and load
   --mount M    native, passthrough, bound, driven, memory, paged (driven, without
-               descriptors), layered, fault, stacked (passthrough below layers), kernel,
-               kernel-memory and kernel-server (`culvert mount`), server (bindfs, which is
-               compared with bindfs behind the kernel), at:DIRECTORY (what is mounted there;
-               it is emptied), or type=...,target={mnt} as behind
+               descriptors), layered, fault, stacked (passthrough below layers), log, bind,
+               bind-rules, bind-rates, union, union-spread, kernel and kernel-memory, -bind,
+               -bind-mapped, -log, -union, -server, -sdcard (`culvert mount`), server (bindfs)
+               and sdcard, which are compared with the same behind the kernel, at:DIRECTORY
+               (what is mounted there; it is emptied), or type=...,target={mnt} as behind
                `culvert run --mount`; may be repeated
   --disk       directories in $TMPDIR instead of on tmpfs
   --show       show what each step printed

@@ -9,6 +9,9 @@ pub enum Mount {
     /// The tree itself, bound to the mount's path: both sides equal, which tests the fuzzer.
     Native,
     /// `culvert run --mount SPECIFICATION`; `{tree}` and `{mnt}` stand for the two directories.
+    ///
+    /// Besides, `{second}` and `{third}` are empty directories of the program's user, `{log}` a
+    /// file that there is not.
     Culvert {
         /// What follows `--mount`.
         specification: String,
@@ -21,6 +24,10 @@ pub enum Mount {
     Kernel {
         /// The type of the file system.
         driver: &'static str,
+        /// Its source.
+        source: &'static str,
+        /// Its options.
+        options: &'static str,
         /// Whether what the program did can be read in the tree afterwards.
         in_tree: bool,
     },
@@ -30,7 +37,7 @@ pub enum Mount {
 }
 
 /// Mounts with names, and what they are.
-const NAMED: [(&str, &str, bool, bool); 9] = [
+const NAMED: [(&str, &str, bool, bool); 19] = [
     (
         "passthrough",
         "type=passthrough,source={tree},target={mnt}",
@@ -74,23 +81,113 @@ const NAMED: [(&str, &str, bool, bool); 9] = [
         true,
     ),
     ("memory", "type=memory,target={mnt}", false, false),
+    ("bind", "type=bind,source={tree},target={mnt}", false, true),
+    // Who may do what is judged by what is shown; paths, rules and names are looked at.
+    (
+        "bind-rules",
+        "type=bind,source={tree},target={mnt},mirror=4711,exclude=*.nobody-has-this,exclude=/no/such,path=/nowhere,delete-deny",
+        false,
+        true,
+    ),
+    // Bytes go through the layer.
+    (
+        "bind-rates",
+        "type=bind,source={tree},target={mnt},read-rate=1T,write-rate=1T",
+        false,
+        true,
+    ),
+    (
+        "log",
+        "type=passthrough,source={tree},target={mnt},layer=log,log.file={log}",
+        false,
+        true,
+    ),
+    (
+        "union",
+        "type=union,source={tree}:{second}:{third},target={mnt},minfreespace=0,category.create=ff",
+        false,
+        true,
+    ),
+    // Directories on all three branches, and what else is made on any of them.
+    (
+        "union-spread",
+        "type=union,source={tree}:{second}:{third},target={mnt},minfreespace=0,category.create=rand,func.mkdir=all,func.symlink=all",
+        false,
+        false,
+    ),
+    (
+        "sdcard",
+        "type=sdcard,source={tree},target={mnt},view=write,fullwrite,packages=/no/such/list",
+        false,
+        false,
+    ),
+    (
+        "overlay",
+        "type=overlay,lowerdir={tree},upperdir=memory:,target={mnt}",
+        false,
+        false,
+    ),
+    // The directory holds containers.
+    ("plfs", "type=plfs,source={tree},target={mnt}", false, false),
+    (
+        "plfs-spread",
+        "type=plfs,source={tree};{second};{third},target={mnt}",
+        false,
+        false,
+    ),
     (
         "server",
-        "type=fuse.bindfs,source={tree},target={mnt}",
+        "type=fuse.bindfs,source={tree},target={mnt},attr_timeout=0,entry_timeout=0",
         false,
         true,
     ),
 ];
 
-/// Kernel mounts: name, type, whether the tree shows what was done.
-const KERNEL: [(&str, &str, bool); 3] = [
-    ("kernel", "passthrough", true),
-    ("kernel-memory", "memory", false),
-    ("kernel-server", SERVER, true),
+/// Kernel mounts: name, type, source, options, whether the tree shows what was done.
+const KERNEL: [(&str, &str, &str, &str, bool); 9] = [
+    ("kernel", "passthrough", "{tree}", "", true),
+    ("kernel-memory", "memory", "memory", "", false),
+    (SERVERS, SERVER, "{tree}", SERVER_OPTIONS, true),
+    ("kernel-bind", "bind", "{tree}", "", true),
+    // What is root's is stored as the other user's and the other way round: nobody sees it.
+    (
+        "kernel-bind-mapped",
+        "bind",
+        "{tree}",
+        "map=0/65534:65534/0:@0/@65534:@65534/@0",
+        false,
+    ),
+    (
+        "kernel-log",
+        "passthrough",
+        "{tree}",
+        "layer=log,log.file={log}",
+        true,
+    ),
+    (
+        "kernel-union",
+        "union",
+        "{tree}:{second}:{third}",
+        "minfreespace=0,category.create=rand,func.mkdir=all,func.symlink=all",
+        false,
+    ),
+    ("kernel-plfs", "plfs", "{tree}", "", false),
+    (
+        STORAGE,
+        "sdcard",
+        "{tree}",
+        "view=write,fullwrite,packages=/no/such/list",
+        false,
+    ),
 ];
 
 /// A FUSE server of others.
 const SERVER: &str = "fuse.bindfs";
+const SERVERS: &str = "kernel-server";
+const STORAGE: &str = "kernel-sdcard";
+/// Its options in a kernel mount: bindfs says that attributes may be believed for a second, in
+/// which the kernel goes on to believe of one name of a file what another has changed.
+const SERVER_OPTIONS: &str = "attr_timeout=0,entry_timeout=0";
 
 impl Mount {
     /// The names that [`Mount::from_str`] knows.
@@ -106,15 +203,27 @@ impl Mount {
         matches!(self, Self::Culvert { .. } | Self::Kernel { .. })
     }
 
-    /// What it is compared with: a server by slots with the same one behind the kernel.
+    /// What it is compared with: a server by slots with the same one behind the kernel, Android's
+    /// storage, which is like no other file system, with itself there.
     pub fn reference(&self) -> Self {
-        match self {
-            Self::Culvert { specification, .. } if specification.contains(SERVER) => Self::Kernel {
-                driver: SERVER,
-                in_tree: true,
-            },
-            _ => Self::Native,
-        }
+        let name = match self {
+            Self::Culvert { specification, .. } if specification.contains(SERVER) => SERVERS,
+            Self::Culvert { specification, .. } if specification.starts_with("type=sdcard") => {
+                STORAGE
+            }
+            _ => return Self::Native,
+        };
+        Self::kernel(name).expect("it is in the list")
+    }
+
+    fn kernel(name: &str) -> Option<Self> {
+        let found = KERNEL.iter().find(|kernel| kernel.0 == name);
+        found.map(|&(_, driver, source, options, in_tree)| Self::Kernel {
+            driver,
+            source,
+            options,
+            in_tree,
+        })
     }
 
     /// Whether the tree shows what was done, read natively.
@@ -146,8 +255,8 @@ impl FromStr for Mount {
                 in_tree: *in_tree,
             });
         }
-        if let Some(&(_, driver, in_tree)) = KERNEL.iter().find(|kernel| kernel.0 == text) {
-            return Ok(Self::Kernel { driver, in_tree });
+        if let Some(mount) = Self::kernel(text) {
+            return Ok(mount);
         }
         if text.starts_with("type=") {
             return Ok(Self::Culvert {
@@ -157,7 +266,8 @@ impl FromStr for Mount {
             });
         }
         Err(format!(
-            "no mount called {text}: one of {}, at:DIRECTORY, or type=...,target={{mnt}} as behind --mount",
+            "no mount called {text}: one of {}, at:DIRECTORY, or type=...,target={{mnt}} as \
+            behind --mount",
             Self::names().collect::<Vec<_>>().join(", ")
         ))
     }

@@ -209,7 +209,8 @@ mod tests {
 
     #[test]
     fn only_what_matters_is_left() {
-        let program: Program = "0 mkdir d 0755\n0 fork 1\n1 open a {m}/d/f O_RDWR|O_CREAT 0644\n0 getcwd 10\n1 write a 4097\n"
+        let program: Program = "0 mkdir d 0755\n0 fork 1\n1 open a {m}/d/f O_RDWR|O_CREAT 0644\n0 \
+            getcwd 10\n1 write a 4097\n"
             .parse()
             .expect("a program");
         // What fails: any write of at least ten bytes behind an open that creates.

@@ -192,7 +192,7 @@ impl World {
         ] {
             make(&directory, None)?;
         }
-        for name in ["tree", "out", "work", "home"] {
+        for name in ["tree", "second", "third", "out", "work", "home"] {
             make(&self.base.join(name), owner)?;
         }
         std::os::unix::fs::symlink(self.base.join("mnt"), self.base.join("out/in"))?;
@@ -222,8 +222,13 @@ impl World {
                 };
                 words.extend([executor.clone(), "native".into(), tree, path("mnt"), user]);
             }
-            Mount::Kernel { driver, .. } => {
-                self.mount(driver, owner)?;
+            Mount::Kernel {
+                driver,
+                source,
+                options,
+                ..
+            } => {
+                self.mount(driver, source, options, owner)?;
                 user = owner;
             }
             Mount::Culvert {
@@ -232,9 +237,7 @@ impl World {
                 ..
             } => {
                 let culvert = self.command()?;
-                let specification = specification
-                    .replace("{tree}", &path("tree"))
-                    .replace("{mnt}", &path("mnt"));
+                let specification = self.filled(specification);
                 words.extend([culvert.display().to_string(), "run".into()]);
                 if !private {
                     words.push("--no-private".into());
@@ -290,20 +293,39 @@ impl World {
         culvert.ok_or_else(|| io::Error::other("no culvert command was given"))
     }
 
+    /// `text` with the world's directories.
+    fn filled(&self, text: &str) -> String {
+        let names = [
+            ("{tree}", "tree"),
+            ("{second}", "second"),
+            ("{third}", "third"),
+            ("{mnt}", "mnt"),
+            ("{log}", "work/log"),
+        ];
+        names.iter().fold(text.to_owned(), |text, (word, name)| {
+            text.replace(word, &self.base.join(name).display().to_string())
+        })
+    }
+
     /// Makes the kernel mount, whose root belongs to `owner`.
-    fn mount(&self, driver: &str, owner: Option<u32>) -> io::Result<()> {
-        let source = match driver {
-            "memory" => PathBuf::from("memory"),
-            _ => self.base.join("tree"),
-        };
+    fn mount(
+        &self,
+        driver: &str,
+        source: &str,
+        options: &str,
+        owner: Option<u32>,
+    ) -> io::Result<()> {
         let target = self.base.join("mnt");
         let mut command = Command::new(self.command()?);
         command.args(["mount", "-t", driver]);
         if self.root {
             command.arg("--allow-other");
         }
+        if !options.is_empty() {
+            command.args(["-o", &self.filled(options)]);
+        }
         let (status, errors) = finish({
-            command.arg(source).arg(&target);
+            command.arg(self.filled(source)).arg(&target);
             command
         })?;
         if status != "exit 0" {
@@ -311,6 +333,8 @@ impl World {
                 "culvert mount: {status} {errors}"
             )));
         }
+        // Also where it is root's: on what maps owners it is another's.
+        let owner = owner.or(self.root.then_some(0));
         chown(&target, owner, owner)
     }
 

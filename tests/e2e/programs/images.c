@@ -5,10 +5,13 @@
  * private NAME     "yes" when the code of NAME, which is loaded by LD_PRELOAD, has private pages
  * loop LIBRARY F   opens and closes LIBRARY 300 times; its probe() opens F
  * load LIBRARY F   maps LIBRARY as ld.so does, but for a flag, or twice in turn; its probe() opens F
+ * each F LIBRARY... opens and closes each; what their probe() makes of F, once for those that agree
  * wait LIBRARY F   says "ready", waits for a line, then opens LIBRARY, forks and executes
  * libc F           what libc's toascii() makes of 127, and what F says
  * stay F LIBRARY   for each line that it reads: itself, a child of fork, and one of exec say that;
  *                  and what probe() of LIBRARY, if that is given, says of F
+ * timed F GO HOW   threads, forks and a timer whose handler has 8 KiB look at F, until a while after
+ *                  GO is there; HOW may be "own": SIGBUS has a handler
  * traced           a breakpoint that a debugger has put into ld.so stays
  * busy             calls libc's random() for a quarter of a second
  * attack FILE      what a process that may write nothing can do to FILE
@@ -20,6 +23,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +33,7 @@
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -92,6 +98,15 @@ static int loop(const char *library, const char *file) {
     }
     /* Each time a mapping or two more would be 600. */
     printf("%d, %s\n", first, mappings() - before < 10 ? "no more mappings" : "ever more mappings");
+    return 0;
+}
+
+static int each(const char *file, char **libraries) {
+    for (int last = 0; *libraries; libraries++) {
+        int now = probe(*libraries, file);
+        if (now != last) printf("%d\n", now);
+        last = now;
+    }
     return 0;
 }
 
@@ -193,6 +208,74 @@ static int stay(const char *self, const char *path, const char *library) {
     return 0;
 }
 
+static const char *looked_at;
+static volatile sig_atomic_t ticks, is_over;
+
+/* Calls of libc's own code, and of the kernel, by libc and by ld.so's side of it. */
+static void look(void) {
+    int (*volatile function)(int) = toascii;
+    struct stat found;
+    if (function(255) != 127 || stat(looked_at, &found) || found.st_size != 5) _exit(7);
+}
+
+static void tick(int number) {
+    (void)number;
+    look();
+    ticks++;
+}
+
+/* The program's own handler for what is none of its business. */
+static void never(int number) {
+    (void)number;
+    _exit(8);
+}
+
+static void *looker(void *nothing) {
+    while (!is_over) look();
+    return nothing;
+}
+
+static void tick_each_millisecond(void) {
+    struct itimerval often = {{0, 1000}, {0, 1000}};
+    if (setitimer(ITIMER_REAL, &often, NULL)) fail("setitimer");
+}
+
+static int timed(const char *path, const char *go, const char *how) {
+    static char small[8192];
+    stack_t stack = {.ss_sp = small, .ss_size = sizeof small};
+    struct sigaction action = {.sa_handler = tick, .sa_flags = SA_ONSTACK | SA_RESTART};
+    pthread_t thread;
+    int status;
+    looked_at = path;
+    if (sigaltstack(&stack, NULL) || sigaction(SIGALRM, &action, NULL)) fail("a signal");
+    action.sa_handler = never;
+    if (how && sigaction(SIGBUS, &action, NULL)) fail("SIGBUS");
+    if (pthread_create(&thread, NULL, looker, NULL)) fail("a thread");
+    tick_each_millisecond();
+    puts("ready");
+    fflush(stdout);
+    for (int left = 10; left; left -= access(go, F_OK) == 0) {
+        pid_t child = fork();
+        if (!child) {
+            ticks = 0;
+            tick_each_millisecond();
+            for (int i = 0; i < 50; i++) look();
+            while (ticks < 2) look();
+            _exit(0);
+        }
+        look();
+        if (waitpid(child, &status, 0) != child) fail("waitpid");
+        if (status) {
+            printf("a child: %#x\n", status);
+            return 1;
+        }
+    }
+    is_over = 1;
+    pthread_join(thread, NULL);
+    puts("over");
+    return 0;
+}
+
 /* The end of the code of ld.so in process pid. */
 static unsigned long end_of_loader(pid_t pid) {
     char path[64], line[4096];
@@ -280,12 +363,14 @@ int main(int count, char **words) {
         return puts(found < 0 ? "not loaded" : found ? "yes" : "no") < 0;
     }
     if (!strcmp(what, "loop")) return loop(words[2], words[3]);
+    if (!strcmp(what, "each")) return each(words[2], words + 3);
     if (!strcmp(what, "probe")) return printf("%d\n", probe(words[2], words[3])) < 0;
     if (!strcmp(what, "load")) return load(words[2], words[3]);
     if (!strcmp(what, "wait")) return waiting(words[2], words[3]);
     if (!strcmp(what, "nothing")) return 0;
     if (!strcmp(what, "libc")) return libc(words[2]);
     if (!strcmp(what, "stay")) return stay(words[0], words[2], words[3]);
+    if (!strcmp(what, "timed")) return timed(words[2], words[3], words[4]);
     if (!strcmp(what, "traced")) return traced(words[0]);
     if (!strcmp(what, "busy")) {
         clock_t end = clock() + CLOCKS_PER_SEC / 4;

@@ -17,10 +17,20 @@ IN_DELETE_SELF, IN_IGNORED = 0x400, 0x8000
 libc = ctypes.CDLL(None, use_errno=True)
 
 
+class Served:
+    """A driver that serves a run already, and hears and says by two FIFOs."""
+
+    def __init__(self, path):
+        self.stdin, self.stdout = open(path + ".in", "w"), open(path + ".out")
+
+
 class Driver:
     def __init__(self, driver, target, words=()):
-        self.target = target
-        self.process = subprocess.Popen([driver, *words, target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.target, self.words = target, words
+        if driver.startswith("@"):
+            self.process = Served(driver[1:])
+        else:
+            self.process = subprocess.Popen([driver, *words, target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         mounted, minor = self.process.stdout.readline().split()
         assert mounted == "mounted"
         self.minor = int(minor)
@@ -65,6 +75,8 @@ class Driver:
     def end(self):
         self.sync.close()
         os.close(self.syncs)
+        if isinstance(self.process, Served):
+            return
         subprocess.run(["umount", self.target], check=True)
         assert self.process.wait() == 0
 
@@ -203,6 +215,29 @@ def case_edge(driver):
         driver("ready a %d" % IN)
         driver.told()
         assert list_.poll(0) == []
+
+
+def case_unready(driver):
+    """The ways of waiting for files, of which one is ready."""
+    driver("file a")
+    driver("file b")
+    driver("ready b %d" % IN)
+    subprocess.run([driver.words[0], driver.path("a"), driver.path("b")], check=True)
+
+
+def case_gone(driver):
+    """The server is killed: who waits for its files is told of an error."""
+    driver("file a")
+    fd = driver.open("a")
+    waiting = [Waiting(lambda way=way: way(fd, IN)) for way in (by_poll, by_epoll)]
+    driver("waited a")
+    asked = 0
+    while asked < 2:
+        asked += sum(driver.counts("poll").values())
+    subprocess.run(["pkill", "-9", "-f", "/telling /dev/fd"], check=True)
+    assert [who.end() for who in waiting] == [[ERR], [ERR]]
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def case_always_ready(driver):

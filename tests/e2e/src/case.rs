@@ -368,6 +368,9 @@ impl Case {
                 Source::Directory { driver, holder } => {
                     let tree = holder.join("culvert");
                     self.fresh(&tree);
+                    for name in driver.beside() {
+                        self.fresh(&holder.join(name));
+                    }
                     all.extend(driver.words(&tree, &mount.target));
                 }
             }

@@ -21,8 +21,8 @@ pub enum Driver {
     /// `passthrough` below a layer, which shows no descriptors either: `fault` with a rule that
     /// never strikes.
     Layered,
-    /// `passthrough` below a layer that leaves the bytes of files alone: descriptors are the kernel's
-    /// files, and other calls on them the layer's.
+    /// `passthrough` below a layer that leaves the bytes of files alone: descriptors are the
+    /// kernel's files, and other calls on them the layer's.
     Backed,
     /// `plfs`: the directory behind it holds containers.
     Plfs,
@@ -34,15 +34,31 @@ pub enum Driver {
     Union,
     /// `passthrough` below the layer `casefold`.
     Casefold,
+    /// An overlay: the directory is the upper layer, and the lower one is empty.
+    Overlay,
+    /// An overlay with the directory as lower layer below memory, as images of containers are.
+    Image,
 }
 
+/// Directories beside the one that [`Driver::Overlay`] changes.
+const BESIDE: [&str; 2] = ["lower", "work"];
+
 impl Driver {
+    /// Empty directories that it needs beside the one behind it.
+    pub fn beside(self) -> &'static [&'static str] {
+        match self {
+            Self::Overlay => &BESIDE,
+            _ => &[],
+        }
+    }
+
     /// Those that every program is tried on. The last two differ from `driven` in mappings only.
     pub const ALL: [Self; 4] = [Self::Passthrough, Self::Bound, Self::Driven, Self::Memory];
 
     /// The words for `culvert run` that mount it at `target`; `source` is the directory behind it,
     /// if it has one.
     pub fn words(self, source: &Path, target: &Path) -> Vec<String> {
+        let beside = |name| source.with_file_name(name).display().to_string();
         let (source, target) = (source.display(), target.display());
         let pure = "--no-private".to_owned();
         let volume = "-v".to_owned();
@@ -72,6 +88,18 @@ impl Driver {
                 format!("type=union,source={source},target={target},minfreespace=0"),
             ],
             Self::Casefold => vec![pure, volume, format!("{source}:{target}:layer=casefold")],
+            Self::Overlay => {
+                let [lower, work] = BESIDE.map(beside);
+                let mount = format!(
+                    "type=overlay,lowerdir={lower},upperdir={source},workdir={work},target={target}"
+                );
+                vec![pure, "--mount".to_owned(), mount]
+            }
+            Self::Image => vec![
+                pure,
+                "--mount".to_owned(),
+                format!("type=overlay,lowerdir={source},upperdir=memory:,target={target}"),
+            ],
             Self::Layered => vec![
                 pure,
                 volume,
@@ -113,6 +141,8 @@ impl Driver {
             Self::Shown => "shown",
             Self::Union => "union",
             Self::Casefold => "casefold",
+            Self::Overlay => "overlay",
+            Self::Image => "image",
         }
     }
 }

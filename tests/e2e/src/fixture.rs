@@ -306,19 +306,22 @@ fn programs(tree: &Path) {
     put(
         tree,
         "hello.c",
-        "#include <stdio.h>\n#include \"answer.h\"\nint main(void) { printf(\"the answer is %d\\n\", ANSWER); return 3; }\n",
+        "#include <stdio.h>\n#include \"answer.h\"\nint main(void) { printf(\"the answer is \
+        %d\\n\", ANSWER); return 3; }\n",
     );
     put(tree, "inc/answer.h", "#define ANSWER 42\n");
     put(tree, "lib.c", "int answer(void) { return 42; }\n");
     put(
         tree,
         "use.c",
-        "#include <stdio.h>\nint answer(void);\nint main(void) { printf(\"linked: %d\\n\", answer()); return 0; }\n",
+        "#include <stdio.h>\nint answer(void);\nint main(void) { printf(\"linked: %d\\n\", \
+        answer()); return 0; }\n",
     );
     put(
         tree,
         "Makefile",
-        "all: $(OUT)/hello\n$(OUT)/hello: hello.c inc/answer.h\n\tcc -Iinc -o $@ hello.c\n\t@echo built\n.PHONY: all\n",
+        "all: $(OUT)/hello\n$(OUT)/hello: hello.c inc/answer.h\n\tcc -Iinc -o $@ hello.c\n\t@echo \
+        built\n.PHONY: all\n",
     );
     put(
         tree,
@@ -352,13 +355,15 @@ fn programs(tree: &Path) {
     put(
         tree,
         "node/main.js",
-        "module.exports = { value: require('./lib/part.js').value + require('./package.json').version };\n",
+        "module.exports = { value: require('./lib/part.js').value + \
+        require('./package.json').version };\n",
     );
     put(tree, "node/lib/part.js", "exports.value = 'node ';\n");
     put(
         tree,
         "Hello.java",
-        "public class Hello { public static void main(String[] a) { System.out.println(\"java \" + a.length); } }\n",
+        "public class Hello { public static void main(String[] a) { System.out.println(\"java \" \
+        + a.length); } }\n",
     );
     put(
         tree,

@@ -7,9 +7,9 @@
 //! it fails on any read-only mount. Tests of drivers that write run natively in an empty directory
 //! that is bind-mounted at the target path, and through culvert in another, see [`Driver`].
 //!
-//! The tests need `culvert`, `culvert-full` and `libculvert.so` of a release build: `CULVERT_BIN` names the
-//! command, else `$CARGO_TARGET_DIR/release/culvert`, else `target/release/culvert` of the
-//! workspace. With `CULVERT_E2E_NATIVE=1` both sides run natively, which tests the tests.
+//! The tests need `culvert`, `culvert-full` and `libculvert.so` of a release build: `CULVERT_BIN`
+//! names the command, else `$CARGO_TARGET_DIR/release/culvert`, else `target/release/culvert` of
+//! the workspace. With `CULVERT_E2E_NATIVE=1` both sides run natively, which tests the tests.
 
 #![forbid(unsafe_code)]
 

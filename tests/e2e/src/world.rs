@@ -30,6 +30,8 @@ pub struct World {
     pub base: PathBuf,
     /// The command under test, beside its library, where an ordinary user can reach it.
     pub culvert: PathBuf,
+    /// What it is a copy of is the release build, not one that is quickly built.
+    pub is_release: bool,
     /// How the native side is run.
     pub native: Native,
     /// Both sides native: tests the tests.
@@ -75,13 +77,21 @@ impl World {
         fixture::outside(&base);
         let only_native = std::env::var_os("CULVERT_E2E_NATIVE").is_some();
         let culvert = base.join("bin/culvert");
+        let mut is_release = false;
         if !only_native {
             let built = built_culvert();
+            is_release = built
+                .parent()
+                .is_some_and(|place| place.ends_with("release"));
             for file in ["culvert", "culvert-full", "libculvert.so"] {
                 let from = built.with_file_name(file);
                 let to = base.join("bin").join(file);
                 fs::copy(&from, &to).unwrap_or_else(|error| {
-                    panic!("{}: {error}: run `cargo build --release` first, or name the command in CULVERT_BIN", from.display())
+                    panic!(
+                        "{}: {error}: run `cargo build --release` first, or name the command \
+                        in CULVERT_BIN",
+                        from.display()
+                    )
                 });
                 open_to_all(&to);
             }
@@ -91,6 +101,7 @@ impl World {
         Self {
             base,
             culvert,
+            is_release,
             native,
             only_native,
             root,
@@ -203,7 +214,6 @@ fn compile(name: &str, directory: &Path) -> PathBuf {
     output
 }
 
-/// The release build to test.
 /// What sources for libfuse are compiled against, as scripts/install lays it.
 fn copy_for_sources(built: &Path, base: &Path) {
     let library = built.with_file_name("libculvert_fuse.so");
@@ -226,6 +236,7 @@ fn copy_for_sources(built: &Path, base: &Path) {
     }
 }
 
+/// The release build to test.
 fn built_culvert() -> PathBuf {
     if let Some(path) = std::env::var_os("CULVERT_BIN") {
         return fs::canonicalize(&path)

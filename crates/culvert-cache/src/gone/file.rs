@@ -90,15 +90,18 @@ impl GoneFile {
 /// `shadow`, which becomes its file. What the run directory has no room for is gone, with a line in
 /// the log. An access list would change the mode of the shadow, which says what that is.
 pub(crate) fn hand_over_xattrs(file_system: &dyn FileSystem, node: Node, shadow: u64) {
-    let names = file_system.list_xattr(&Caller::SYSTEM, node).unwrap_or_else(|error| {
-        if !matches!(error.errno(), Errno::EOPNOTSUPP | Errno::ENOSYS) {
-            culvert_sys::log!(
-                "the extended attributes of node {:x}, which has no name any more, are lost: {error}",
-                node.0
-            );
-        }
-        Vec::new()
-    });
+    let names = file_system
+        .list_xattr(&Caller::SYSTEM, node)
+        .unwrap_or_else(|error| {
+            if !matches!(error.errno(), Errno::EOPNOTSUPP | Errno::ENOSYS) {
+                culvert_sys::log!(
+                    "the extended attributes of node {:x}, which has no name any more, are lost: \
+                {error}",
+                    node.0
+                );
+            }
+            Vec::new()
+        });
     let names = names.split_inclusive(|&byte| byte == 0);
     for name in names.filter(|name| name.starts_with(b"user.")) {
         let Ok(text) = CStr::from_bytes_with_nul(name) else {

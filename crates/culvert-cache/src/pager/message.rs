@@ -138,7 +138,12 @@ pub fn is_over(socket: i32) -> bool {
 /// Which file a message is about. None: a mount that is not there.
 pub fn name_of(message: &Message) -> Option<ShadowName> {
     let mount = MountId(u16::try_from(message.mount).ok()?);
-    let known = run::get().mounts.ids().any(|known| known == mount);
+    let mounts = &run::get().mounts;
+    let is_known = || (mount.0 as usize) < mounts.count();
+    if !is_known() {
+        run::restarts::take_up(run::get());
+    }
+    let known = is_known();
     known.then_some(ShadowName {
         mount,
         node: Node(message.node),

@@ -2,6 +2,7 @@
 
 mod config;
 mod log;
+mod memory;
 mod mount;
 pub mod mount_helper;
 mod plfs;
@@ -52,6 +53,8 @@ pub enum Command {
     Adapt(PathBuf, Vec<OsString>),
     /// `culvert log`.
     Log(logs::Read),
+    /// `culvert memory`.
+    Memory(crate::memory::Memory),
     /// `culvert plfs`.
     Plfs(crate::plfs::Plfs),
     /// `culvert sync`.
@@ -98,6 +101,7 @@ Usage: culvert run [-v SOURCE:TARGET[:OPTIONS]]... [--] COMMAND...
        culvert umount TARGET...
        culvert list [--json]
        culvert log [-f] [--plot FILE] LOG
+       culvert memory regions [MEMORY [PATH]]
        culvert plfs COMMAND CONTAINER
        culvert sync
        culvert drivers [TYPE]
@@ -115,6 +119,7 @@ Runs programs on file systems that live in the program's own process.
   umount   end such a mount
   list     list such mounts, with what was asked of their servers
   log      say what a log of the layer log holds
+  memory   say where bytes of files in memory lie
   plfs     look at PLFS containers, check and repair them
   sync     serve processes that append to one file (sync=auto)
   drivers  list the file systems there are, or describe one
@@ -266,6 +271,7 @@ where
             }
             Some("config") => config::config(&mut parser),
             Some("log") => log::log(&mut parser),
+            Some("memory") => memory::memory(&mut parser),
             Some("plfs") => plfs::plfs(&mut parser),
             Some("sync") => sync::sync(&mut parser),
             Some(crate::sync::WORD) => sync::background(&mut parser),

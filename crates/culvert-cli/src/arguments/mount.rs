@@ -34,7 +34,8 @@ root need fusermount3 (package fuse3).
                    transport={transports} (how requests come:
                    {names}),
                    request_timeout=SECONDS (the mount ends when a request is
-                   not answered in time)
+                   not answered in time), extend=metadata (the kernel answers
+                   for the server, by the module culvert-fuse-ext)
       --mount FIELDS
                    source, target and options spelled out, as `culvert run`
                    takes them
@@ -175,6 +176,10 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                     Some(limit.filter(|&limit| limit != 0).ok_or_else(|| {
                         Failure::new("option request_timeout wants a number of seconds, 1 to 65535")
                     })?);
+            }
+            "extend" if value == b"metadata" => settings.extend = true,
+            "extend" => {
+                return Err(Failure::new("option extend knows one extension: metadata"));
             }
             "transport" if value == b"auto" => settings.transport = None,
             "transport" => {

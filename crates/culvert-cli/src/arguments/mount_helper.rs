@@ -10,6 +10,7 @@ use crate::{
     failure::{Failure, shown},
     kernel_mount::remount::Remount,
 };
+use culvert::mount::option_fields;
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::{OsStrExt, OsStringExt},
@@ -133,30 +134,18 @@ fn split_type(source: OsString) -> (Option<String>, OsString) {
     }
 }
 
-/// The options in `text`, separated by commas that no backslash quotes.
+/// The options in `text`. One that cannot be taken apart is one, which is refused later.
 fn pieces(text: &[u8]) -> Vec<&[u8]> {
-    let (mut found, mut start, mut at) = (Vec::new(), 0, 0);
-    while at <= text.len() {
-        match text.get(at) {
-            Some(b'\\') => at += 1,
-            Some(b',') | None => {
-                let piece = text.get(start..at.min(text.len())).unwrap_or_default();
-                if !piece.is_empty() {
-                    found.push(piece);
-                }
-                start = at + 1;
-            }
-            _ => {}
-        }
-        at += 1;
-    }
+    let mut found = option_fields(text).unwrap_or_else(|_| vec![text]);
+    found.retain(|piece| !piece.is_empty());
     found
 }
 
 /// Options that are mount(8)'s or the service manager's, and say nothing to a file system; and
 /// those that are so anyway.
 fn is_of_mount(option: &[u8]) -> bool {
-    const WORDS: &str = "defaults auto noauto user nouser users owner group nofail _netdev rw async \
+    const WORDS: &str = "defaults auto noauto user nouser users owner group nofail _netdev rw \
+        async \
         sync dirsync iversion noiversion mand nomand silent loud bootwait nobootwait";
     option.starts_with(b"x-")
         || option.starts_with(b"X-")
@@ -228,6 +217,8 @@ mod tests {
     #[test]
     fn quoted_commas_stay() {
         assert_eq!(pieces(br"a,,b\,c"), [&b"a"[..], br"b\,c"]);
+        let list = &b"lowerdir=/a:(source=/b,type=archive,ro)"[..];
+        assert_eq!(pieces(&[list, b",ro"].concat()), [list, b"ro"]);
         assert!(is_called(OsStr::new("/sbin/mount.culvert")));
         assert!(!is_called(OsStr::new("culvert")));
     }

@@ -27,7 +27,8 @@ pub fn script() -> String {
         let _ = writeln!(text, "    '{}:{}'", word.name, word.about);
     }
     text += "  )
-  _arguments -C -S '(- *)'{-h,--help}'[say how it is used]' '(- *)'{-V,--version}'[say which version]' '1: :->command' '*:: :->words' && return
+  _arguments -C -S '(- *)'{-h,--help}'[say how it is used]' '(- *)'{-V,--version}'[say which \
+  version]' '1: :->command' '*:: :->words' && return
   if [[ $state == command ]]; then
     _describe -t commands command known
     return
@@ -77,7 +78,8 @@ pub fn script() -> String {
         }
         text += " ;;\n";
     }
-    text += "  esac\n}\nif [[ $funcstack[1] == _culvert ]]; then _culvert \"$@\"; else compdef _culvert culvert; fi\n";
+    text += "  esac\n}\nif [[ $funcstack[1] == _culvert ]]; then _culvert \"$@\"; else compdef \
+        _culvert culvert; fi\n";
     text
 }
 

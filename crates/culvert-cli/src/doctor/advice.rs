@@ -13,8 +13,10 @@ use std::{
 const KINDS: &[(&str, &str)] = &[
     (
         "bwrap firejail flatpak minijail0 nsjail systemd-nspawn",
-        "makes sandboxes: what runs in one sees the mounts if libculvert.so and the run directory are there too \
-         (bwrap --bind /dev/shm /dev/shm); else: `culvert mount` shows the same files to every program",
+        "makes sandboxes: what runs in one sees the mounts if libculvert.so and the run directory \
+        are there too \
+         (bwrap --bind /dev/shm /dev/shm); else: `culvert mount` shows the same files to every \
+         program",
     ),
     (
         "chroot nsenter unshare pivot_root schroot debootstrap",
@@ -23,18 +25,21 @@ const KINDS: &[(&str, &str)] = &[
     ),
     (
         "docker podman nerdctl ctr lxc machinectl systemd-run at batch ssh",
-        "asks a daemon to start programs, which are none of the run: use `culvert mount`, or run culvert there",
+        "asks a daemon to start programs, which are none of the run: use `culvert mount`, or run \
+        culvert there",
     ),
     (
         "chromium chromium-browser chrome google-chrome firefox firefox-esr electron \
          code brave-browser microsoft-edge",
-        "starts sandboxed processes of its own, which open no files by themselves: its main process opens those of the \
+        "starts sandboxed processes of its own, which open no files by themselves: its main \
+        process opens those of the \
          mounts for them; if one misses them, use `culvert mount`",
     ),
 ];
 
 /// What is said of a program that can make rings.
-const RINGS: &str = "can use io_uring: where a ring, or a request on a file of a mount, is refused, it has to do without; \
+const RINGS: &str = "can use io_uring: where a ring, or a request on a file of a mount, is \
+    refused, it has to do without; \
      `culvert mount` knows no such limit";
 
 /// What there is to say of the program `file`, by way of whose interpreter `runs` runs.

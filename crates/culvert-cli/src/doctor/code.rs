@@ -78,7 +78,7 @@ fn from_images(mappings: &[u8], directory: &Path) -> bool {
     })
 }
 
-/// Why nothing is mapped from images in `base`, as far as that can be seen from here.
+/// Why no code is mapped from images in `base`, as far as that can be seen from here.
 fn why_in_place(base: &Path) -> String {
     let place = base.join(IMAGES);
     let (system, place) = (rustix::fs::statvfs(&place), shown(&place));
@@ -87,7 +87,7 @@ fn why_in_place(base: &Path) -> String {
     };
     let noexec = rustix::fs::StatVfsMountFlags::NOEXEC;
     match system.f_bavail.saturating_mul(system.f_frsize) {
-        _ if system.f_flag.contains(noexec) => format!("in place: {place} is mounted noexec"),
+        _ if system.f_flag.contains(noexec) => format!("copied: {place} is mounted noexec"),
         _ if culvert_sys::process::is_filtered() => {
             "in place: a seccomp filter is in force".to_owned()
         }

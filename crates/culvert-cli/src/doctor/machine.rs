@@ -115,7 +115,8 @@ fn library() -> Check {
         Ok(_) => bad(
             NAME,
             format!("does not load {}", shown(&library)),
-            "nothing is intercepted: the dynamic loader ignores LD_AUDIT, or may not open the library",
+            "nothing is intercepted: the dynamic loader ignores LD_AUDIT, or may not open the \
+            library",
         ),
     }
 }
@@ -243,8 +244,10 @@ fn user_namespaces() -> Check {
 /// (`culvert_cache::pager`).
 fn user_faults() -> Check {
     const NAME: &str = "userfaultfd";
-    const CONSEQUENCE: &str = "files whose bytes only a driver has are filled before they are mapped, not on demand: mapping a large one reads all of it";
-    const NEEDED: &str = "needs root or CAP_SYS_PTRACE, /dev/userfaultfd that may be opened, or vm.unprivileged_userfaultfd=1";
+    const CONSEQUENCE: &str = "files whose bytes only a driver has are filled before they are \
+        mapped, not on demand: mapping a large one reads all of it";
+    const NEEDED: &str = "needs root or CAP_SYS_PTRACE, /dev/userfaultfd that may be opened, or \
+        vm.unprivileged_userfaultfd=1";
     let limited = |found: String| limited(NAME, found, CONSEQUENCE);
     match (userfault::create(), userfault::open_full()) {
         (Ok((_, true)), _) => good(NAME, "available: large mapped files are filled on demand"),
@@ -266,8 +269,9 @@ fn seccomp() -> Check {
     match mode {
         "0" => good("seccomp", "no filter"),
         "2" => Check {
-            consequence:
-                "if a program ends with SIGSYS, the filter forbids a call that Culvert needs".into(),
+            consequence: "if a program ends with SIGSYS, the filter forbids a call that Culvert \
+                needs"
+                .into(),
             ..good("seccomp", "a filter is active (a container?)")
         },
         other => limited("seccomp", format!("mode {other}"), ""),

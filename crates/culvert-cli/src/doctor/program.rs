@@ -273,15 +273,18 @@ impl Program {
         if self.refusal.is_none() {
             writeln!(
                 f,
-                "  sites are system-call instructions; each that matters is rewritten when its object is mapped, also of what"
+                "  sites are system-call instructions; each that matters is rewritten when its \
+                object is mapped, also of what"
             )?;
             writeln!(
                 f,
-                "  is opened later (dlopen). mov: `mov number; syscall`, only the mov changes. before, next, around: the"
+                "  is opened later (dlopen). mov: `mov number; syscall`, only the mov changes. \
+                before, next, around: the"
             )?;
             writeln!(
                 f,
-                "  instructions there move along. island: by way of unused bytes nearby. trap: by SIGILL, about 2 us a call."
+                "  instructions there move along. island: by way of unused bytes nearby. trap: by \
+                SIGILL, about 2 us a call."
             )?;
         }
         for object in &self.objects {
@@ -309,7 +312,8 @@ impl Program {
             {
                 writeln!(
                     f,
-                    "  {}: {} byte pairs 0f 05 in no known function; if one is a system call, it is not seen",
+                    "  {}: {} byte pairs 0f 05 in no known function; if one is a system call, it \
+                    is not seen",
                     shown(&object.file),
                     analysis.unknown
                 )?;

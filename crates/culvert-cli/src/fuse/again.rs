@@ -1,10 +1,10 @@
 //! Starting a server again that has died (option `restart`).
 //!
-//! The new one has a mount directory and a guardian of its own, so nothing of the old session can be
-//! taken for the new one's: neither slots nor what is remembered, nodes or handles. The runs get a
-//! further mount at the same target, behind those that they have: a program that starts from then on
-//! sees that one, and what it inherits (open files, the working directory, cache files) is still the
-//! dead one's, by the number of its mount.
+//! The new one has a mount directory and a guardian of its own, so nothing of the old session can
+//! be taken for the new one's: neither slots nor what is remembered, nodes or handles. The runs get
+//! a further mount at the same target, behind those that they have: a program that starts from then
+//! on sees that one, and what it inherits (open files, the working directory, cache files) is still
+//! the dead one's, by the number of its mount.
 
 use super::{
     GUARDIAN,
@@ -85,12 +85,17 @@ pub fn start(job: &Job, restarts: Restarts) -> Result<(), String> {
 
 /// The runs that use the mount in `old` use the one in `new`, too: as many as can be.
 fn move_runs(old: &Path, new: &Path) -> Result<(), String> {
-    let mut moved = Ok(());
-    for run in shared::users(old) {
+    let (mut moved, mut seen) = (Ok(()), Vec::new());
+    // A run that was started meanwhile in one that had not moved yet is one more.
+    while let Some(run) = shared::users(old)
+        .into_iter()
+        .find(|run| !seen.contains(run))
+    {
         let added = shared::uses(new, &run).and_then(|()| add_mount(&run, old, new));
         if let Err(error) = added {
             moved = Err(format!("{}: {}", shown(&run), reason(&error)));
         }
+        seen.push(run);
     }
     moved
 }
@@ -152,7 +157,8 @@ fn launch(job: &Job, again: &Job, place: &RunDirectory) -> Result<(), String> {
     }
 }
 
-/// `variable`, which names the directory `old` and the descriptor of its lock, with those of `place`.
+/// `variable`, which names the directory `old` and the descriptor of its lock, with those of
+/// `place`.
 fn in_directory(variable: OsString, old: &Path, place: &RunDirectory) -> Option<OsString> {
     let bytes = variable.into_vec();
     let rest = bytes.strip_prefix(old.as_os_str().as_bytes())?;
@@ -164,24 +170,40 @@ fn in_directory(variable: OsString, old: &Path, place: &RunDirectory) -> Option<
     Some(OsString::from_vec(new))
 }
 
-/// The run in directory `run` has further mounts: those whose slots lie in `old`, at whatever targets,
-/// from `new`.
+/// The right to change what the run in directory `run` says of its mounts, until it is dropped.
+pub fn turn_of(run: &Path) -> io::Result<File> {
+    let directory = File::open(run)?;
+    flock(&directory, FlockOperation::LockExclusive)?;
+    Ok(directory)
+}
+
+/// The run in directory `run` has further mounts: those whose slots lie in `old`, at whatever
+/// targets, from `new`.
 fn add_mount(run: &Path, old: &Path, new: &Path) -> io::Result<()> {
-    let directory = match File::open(run) {
+    let _turn = match turn_of(run) {
         // It has ended meanwhile.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        opened => opened?,
+        turn => turn?,
     };
-    // Another guardian may add one, too.
-    flock(&directory, FlockOperation::LockExclusive)?;
     let (at, made) = (run.join(MOUNTS), run.join("mounts.new"));
     let mut mounts =
         decode(&fs::read(&at)?).map_err(|error| io::Error::other(error.to_string()))?;
     let slots = |path: &Path| ("slots".to_owned(), path.as_os_str().as_bytes().to_vec());
-    let of_old = |mount: &&Mount| mount.options.contains(&slots(old));
-    let mut further: Vec<Mount> = mounts.iter().filter(of_old).cloned().collect();
-    if further.is_empty() {
+    let is_of_old = |mount: &Mount| mount.options.contains(&slots(old));
+    if !mounts.iter().any(is_of_old) {
         return Err(io::ErrorKind::NotFound.into());
+    }
+    // What a later mount at the same target hides it hides for good: the new one would come before
+    // that. At any other target the deepest is found first, whichever came last.
+    let is_shown = |at: usize, mount: &Mount| {
+        let mut later = mounts.iter().skip(at + 1);
+        !later.any(|other| other.target == mount.target)
+    };
+    let of_old = mounts.iter().enumerate();
+    let of_old = of_old.filter(|(at, mount)| is_of_old(mount) && is_shown(*at, mount));
+    let mut further: Vec<Mount> = of_old.map(|(_, mount)| mount.clone()).collect();
+    if further.is_empty() {
+        return Ok(());
     }
     for option in further.iter_mut().flat_map(|mount| &mut mount.options) {
         if option.0 == "slots" {
@@ -192,20 +214,26 @@ fn add_mount(run: &Path, old: &Path, new: &Path) -> io::Result<()> {
     let mounts = encode(&mounts);
     fs::write(&made, &mounts)?;
     fs::set_permissions(&made, Permissions::from_mode(fs::metadata(&at)?.mode()))?;
-    fs::rename(&made, &at)?;
-    inherited(&run.join(LOCK), &mounts)
+    let rename = || fs::rename(&made, &at);
+    inherited(&run.join(LOCK), &mounts, rename)
 }
 
-/// Who has inherited the file `lock` reads there that these are the `mounts`. Until it is whole it says
-/// nothing, by its first byte, and the other file is read.
-fn inherited(lock: &Path, mounts: &[u8]) -> io::Result<()> {
+/// Who has inherited the file `lock` reads there that these are the `mounts`. Until it is whole it
+/// says nothing, by its first byte, and the other file is read, which `rename` puts there: nobody
+/// reads the old ones here once others may know of the new ones.
+fn inherited(
+    lock: &Path,
+    mounts: &[u8],
+    rename: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
     let content = fs::read(lock)?;
     let Some(state) = State::decode(&content) else {
-        return Ok(());
+        return rename();
     };
     let new = State { mounts, ..state }.encode();
     let file = File::options().write(true).open(lock)?;
     file.write_all_at(&[0], 0)?;
+    rename()?;
     thread::sleep(READ);
     file.write_all_at(&new[1..], 1)?;
     file.set_len(new.len() as u64)?;
@@ -261,6 +289,18 @@ mod tests {
         let mounts = &encode(&found)[..];
         assert_eq!(State::decode(&content), Some(State { mounts, ..state }));
         assert!(add_mount(&run, Path::new("/gone"), Path::new("/new")).is_err());
+        // One above hides nothing.
+        let below = [at("/m/n", "/old"), at("/m", "/other")];
+        fs::write(run.join(MOUNTS), encode(&below)).unwrap();
+        add_mount(&run, Path::new("/old"), Path::new("/new")).unwrap();
+        let found = decode(&fs::read(run.join(MOUNTS)).unwrap()).unwrap();
+        assert_eq!(found[..2], below);
+        assert_eq!(found[2..], [at("/m/n", "/new")]);
+        // One that another hides stays hidden.
+        let hidden = encode(&[at("/mnt", "/old"), at("/mnt", "/other")]);
+        fs::write(run.join(MOUNTS), &hidden).unwrap();
+        add_mount(&run, Path::new("/old"), Path::new("/new")).unwrap();
+        assert_eq!(fs::read(run.join(MOUNTS)).unwrap(), hidden);
         fs::remove_dir_all(&run).unwrap();
         add_mount(&run, Path::new("/old"), Path::new("/new")).unwrap();
     }

@@ -12,10 +12,10 @@ use std::{
     path::Path,
 };
 
-/// What most servers take: those of libfuse's `fuse_main`. `%s` is the source, `%m` the target, `%f`
-/// the device, open, in a run, and else the target; `%o` the options after `-o`, or, at the end of
-/// a word, behind commas. `-f` and `no_detach` are for those that stay in the foreground, `--daemon`
-/// for the others.
+/// What most servers take: those of libfuse's `fuse_main`. `%s` is the source, `%m` the target,
+/// `%f` the device, open, in a run, and else the target; `%o` the options after `-o`, or, at the
+/// end of a word, behind commas. `-f` and `no_detach` are for those that stay in the foreground,
+/// `--daemon` for the others.
 const USUAL: &[&str] = &["%s", "%m", "-f", "%o"];
 
 /// Servers that take something else.
@@ -24,6 +24,8 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("ntfs-3g", &["%s", "%m", "no_detach,%o"]),
     ("lowntfs-3g", &["%s", "%m", "no_detach,%o"]),
     ("mount.exfat-fuse", &["%s", "%m", "%o"]),
+    // Its own words end before libfuse's.
+    ("mount.posixovl", &["-S", "%s", "%m", "--", "-f", "%o"]),
     // It notes its mounts in a file, for fusermount to find.
     ("fuseiso", &["-n", "%s", "%m", "-f", "%o"]),
     // They are several programs in one.
@@ -56,7 +58,9 @@ pub fn words(
         return Err(Failure::new("type fuse needs the server's command")
             .advice("give command='NAME … %m', or type=fuse.NAME"));
     }
-    let called = Path::new(name).file_name().unwrap_or_default();
+    // A source that was compiled to a shared object is called as the program is.
+    let path_of = Path::new(name.strip_suffix(".so").unwrap_or(name));
+    let called = path_of.file_name().unwrap_or_default();
     let form = OTHERS.iter().find(|(other, _)| called == OsStr::new(other));
     let list = list(options);
     let loaded = crate::shared_object::words(name)?;
@@ -93,8 +97,8 @@ pub fn words(
     Ok(words)
 }
 
-/// The command `line`, where `%m` is the target, `%s` the source, `%f` the device: words of their own,
-/// which the shell does not read. Nothing of `options` would reach the server.
+/// The command `line`, where `%m` is the target, `%s` the source, `%f` the device: words of their
+/// own, which the shell does not read. Nothing of `options` would reach the server.
 pub fn typed<'a>(
     line: &[u8],
     mount: &Mount,

@@ -1,5 +1,6 @@
 //! The process that starts a server, outside of all programs, and is there as long as a run uses
-//! it: it sends INIT and DESTROY, frees the slots of programs that die, and tells when the server does.
+//! it: it sends INIT and DESTROY, frees the slots of programs that die, and tells when the server
+//! does.
 //!
 //! Each of its threads sleeps until something happens.
 
@@ -9,9 +10,10 @@ use super::{
     heirs::Heirs,
     left::{self, caller},
     lines::Lines,
-    shared::{self, JOINED, User},
+    shared::{self, User},
     start::{Job, Restarts},
     terminal::{self, Question},
+    watching::watch,
     way::Way,
 };
 use crate::{
@@ -19,14 +21,13 @@ use crate::{
     own_path::own_path,
 };
 use culvert_run::files::c_string;
-use culvert_slots::{Area, BELL, Client, GUARD, LARGEST, open_fifo};
+use culvert_slots::{Area, BELL, Client, GUARD, LARGEST, open_fifo, waiters};
 use culvert_sys::raw::general::{SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP};
 use culvert_sys::{OwnedFd, process, trust};
 use culvert_wire::Plain;
 use rustix::process::{WaitOptions, wait};
 use std::{
     cell::Cell,
-    collections::HashMap,
     ffi::OsString,
     fs::File,
     io::{self, Read, Write},
@@ -249,12 +250,13 @@ impl<'a> Guardian<'a> {
                 Event::Gone(how) => {
                     lives = false;
                     self.client.area().end(&*self.bell);
+                    self.wake_all();
                     let what = format!("culvert: {} of {}", self.name(), shown(&self.job.target));
                     let ends = format!("{what} {how}; its files cannot be used any more");
                     let _ = writeln!(io::stderr(), "{}", self.told(&ends));
                     if let Some(restarts) = self.job.restart {
                         let told = match start_again(self.job, restarts, ready) {
-                            Ok(()) => "was started again, for programs that start now".into(),
+                            Ok(()) => "was started again; what was open stays lost".into(),
                             Err(why) => format!("was not started again: {why}"),
                         };
                         let _ = writeln!(io::stderr(), "{what} {told}");
@@ -268,6 +270,15 @@ impl<'a> Guardian<'a> {
             self.stop();
         }
         self.remove();
+    }
+
+    /// Who waits for a file to become ready asks again, and is told that the server is gone
+    /// (`end_polls`, fs/fuse/dev.c).
+    fn wake_all(&self) {
+        let directory = c_string(self.job.mount.as_os_str().as_bytes());
+        if let Ok(directory) = trust::directory(&directory, trust::user()) {
+            waiters::wake(&directory, None);
+        }
     }
 
     fn until_ready(&self) -> Result<(), String> {
@@ -515,51 +526,4 @@ fn initialise(client: &Client) -> Result<[u8; 64], culvert_sys::Errno> {
     };
     client.request(caller(), INIT, 0, request.len(), &mut put, &mut take)?;
     Ok(reply)
-}
-
-/// Watches the programs that tell of themselves by `guard`: what one that dies has left in the slots
-/// is freed. Tells `joined` of runs.
-fn watch(guard: &OwnedFd, heirs: &Heirs, joined: &Sender<User>) {
-    use culvert_sys::raw::general::pollfd;
-    const POLLIN: i16 = 1;
-    let mut known: HashMap<u64, OwnedFd> = HashMap::new();
-    loop {
-        let asked = |fd: i32| pollfd {
-            fd,
-            events: POLLIN,
-            revents: 0,
-        };
-        let (identities, processes): (Vec<u64>, Vec<i32>) = known
-            .iter()
-            .map(|(identity, process)| (*identity, process.raw()))
-            .unzip();
-        let all = [guard.raw()].into_iter().chain(processes);
-        let mut polled: Vec<_> = all.map(asked).collect();
-        if process::poll(&mut polled, -1).is_err() {
-            continue;
-        }
-        let ended = polled.iter().skip(1).zip(identities);
-        for (_, identity) in ended.filter(|(process, _)| process.revents != 0) {
-            known.remove(&identity);
-            heirs.died(identity);
-        }
-        // All that is there: what is no whole identity shifts none that comes later.
-        let mut bytes = [0; 4096];
-        while let Ok(count @ 1..) = culvert_sys::fs::read(guard, &mut bytes) {
-            for identity in bytes[..count].chunks_exact(8) {
-                let identity = u64::from_ne_bytes(identity.try_into().unwrap_or_default());
-                if identity == JOINED {
-                    let _ = joined.send(User::Joined);
-                    continue;
-                }
-                let number = Area::process_of(identity);
-                match number.map(process::pidfd_open) {
-                    // Gone already, or no process of this PID namespace.
-                    None => heirs.died(identity),
-                    Some(Ok(process)) => drop(known.insert(identity, process)),
-                    Some(Err(_)) => {}
-                }
-            }
-        }
-    }
 }

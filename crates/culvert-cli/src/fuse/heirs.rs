@@ -2,11 +2,13 @@
 
 use super::left;
 use culvert_client::Estate;
-use culvert_slots::Client;
+use culvert_slots::{Channel, Client};
 use culvert_sys::{OwnedFd, process};
 use std::{
     collections::VecDeque,
-    ffi::CString,
+    ffi::{CString, OsStr},
+    os::unix::ffi::OsStrExt,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
 };
@@ -64,7 +66,9 @@ impl Heirs {
         }
         work.client.area().free_orphans();
         let has_left = work.client.has_left(identity);
-        if !has_left && !left::has_shares(&work.client, identity) {
+        let may_share = left::has_shares(&work.client, identity)
+            || culvert_client::are_shared(Channel::words(&*work.client));
+        if !has_left && !may_share {
             left::end_process(work.client.area(), identity, true);
             return;
         }
@@ -104,6 +108,8 @@ impl Work {
                     let shares = left::end_shares(&self.client, identity);
                     self.client.bury(identity, &*estate);
                     left::close(&self.client, &estate, shares);
+                    let mount = Path::new(OsStr::from_bytes(self.directory.to_bytes()));
+                    left::end_unheld(&self.client, &estate, mount);
                     left::end_process(self.client.area(), identity, true);
                 }
                 None => self.free(identity),

@@ -1,14 +1,22 @@
 //! What is left in a server of programs that are killed, and of runs that end.
 
+use super::shared;
+use culvert::mount::{Mount, decode};
 use culvert_client::{Estate, Left};
 use culvert_run::files::c_string;
 use culvert_slots::{Area, Caller, Channel, Client, Heir, OpenFile, Session};
-use culvert_sys::{Errno, process};
+use culvert_sys::{
+    Errno, OwnedFd,
+    fd::{Command, fcntl},
+    flags::OFlags,
+    fs, process,
+    raw::general::F_WRLCK,
+};
 use culvert_wire::{Plain, structures::ForgetIn};
 use std::{
     os::unix::ffi::OsStrExt,
     path::Path,
-    sync::mpsc,
+    sync::{Mutex, PoisonError, mpsc},
     thread::{self, sleep},
     time::{Duration, Instant},
 };
@@ -18,6 +26,10 @@ const FORGET: u32 = 2;
 /// How long a server may take for what is still asked of it; then files stay open.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// Who looks whether others have shadows open. Of two threads that look at once each has them open
+/// for the other.
+static LOOKING: Mutex<()> = Mutex::new(());
 
 /// For whom the guardian asks.
 pub fn caller() -> Caller {
@@ -57,6 +69,47 @@ pub fn end_shares(client: &Client, identity: u64) -> Left {
             client.is_noted(identity, node, handle)
         }),
         false => Left::default(),
+    }
+}
+
+/// Closes files that several programs had open, all of which are gone: which are left in the runs
+/// of the mount in directory `mount`. A program that ends by itself does so for the last of them;
+/// one that was killed does not.
+pub fn end_unheld(client: &Client, estate: &Estate, mount: &Path) {
+    if !culvert_client::are_shared(Channel::words(client)) {
+        return;
+    }
+    for run in shared::users(mount) {
+        let mounts = std::fs::read(run.join("mounts")).unwrap_or_default();
+        let mounts = decode(&mounts).unwrap_or_default();
+        let is_its = |found: &Mount| found.option("slots") == Some(mount.as_os_str().as_bytes());
+        for (number, found) in mounts.iter().enumerate().filter(|(_, it)| is_its(it)) {
+            let place = culvert_client::place(run.as_os_str().as_bytes(), &found.target);
+            let alone = |node: u64| alone(&run.join(format!("shadows/{number:x}.{node:x}")));
+            let words = Channel::words(client);
+            let left = {
+                let _alone = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+                culvert_client::end_unheld(words, place, &Area::is_gone, &alone)
+            };
+            close(client, estate, left);
+        }
+    }
+}
+
+/// Nobody has the shadow `path` open or mapped, nor opens it while this is kept
+/// (`culvert_run::holders`, of programs). None: somebody has it, or that cannot be told.
+fn alone(path: &Path) -> Option<Option<OwnedFd>> {
+    const SIGURG: usize = 23;
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match fs::open(&c_string(path.as_os_str().as_bytes()), flags, 0) {
+        // A file that is open in several processes has one.
+        Err(Errno::ENOENT) => Some(None),
+        Err(_) => None,
+        Ok(file) => {
+            let leased = fcntl(&file, Command::SETSIG, SIGURG)
+                .and_then(|_| fcntl(&file, Command::SETLEASE, F_WRLCK as usize));
+            leased.is_ok().then_some(Some(file))
+        }
     }
 }
 

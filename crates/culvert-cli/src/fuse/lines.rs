@@ -7,8 +7,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// How many lines are kept, and how many bytes of one.
-const LINES: usize = 10;
+/// How many lines are kept, a sanitizer's trace among them, and how many bytes of one.
+const LINES: usize = 200;
 const BYTES: usize = 500;
 
 /// The last lines.
@@ -65,13 +65,13 @@ mod tests {
     #[test]
     fn the_last_lines_stay() {
         let (lines, text) = (Lines::default(), "x".repeat(900));
-        for number in 0..12 {
+        for number in 0..LINES + 2 {
             lines.add(format!("line {number}").as_bytes());
         }
         lines.add(b"");
         let told = lines.below("it is gone");
         assert!(told.starts_with("it is gone; its last lines:\n         line 2\n"));
-        assert!(told.ends_with("line 11"));
+        assert!(told.ends_with(&format!("line {}", LINES + 1)));
         let (mut into, from) = std::io::pipe().map(|(from, into)| (into, from)).unwrap();
         std::io::Write::write_all(&mut into, text.as_bytes()).unwrap();
         drop(into);

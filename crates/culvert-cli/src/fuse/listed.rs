@@ -64,7 +64,8 @@ impl Listed {
         let Self { counts, .. } = self;
         format!(
             "{} on {} in {} runs\n  server {}, {} requests, {} files open, {} processes with files \
-             or names\n  {} times a process has found what another was told, {} names, attributes and \
+             or names\n  {} times a process has found what another was told, {} names, attributes \
+             and \
              links were asked for, {} are remembered\n  \
              {} pages were found in the cache, {} were asked for, {} are or were there\n",
             self.driver,

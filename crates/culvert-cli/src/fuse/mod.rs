@@ -1,7 +1,8 @@
-//! Mounts whose file system is another program: a FUSE server, which runs as it is, intercepted, and
-//! finds /dev/fuse in slots of shared memory (`culvert_preload::fuse_server`).
+//! Mounts whose file system is another program: a FUSE server, which runs as it is, intercepted,
+//! and finds /dev/fuse in slots of shared memory (`culvert_preload::fuse_server`).
 //!
-//! Drivers of ours may run so, too (`place=host`): the server is then the command itself, as a host.
+//! Drivers of ours may run so, too (`place=host`): the server is then the command itself, as a
+//! host.
 //!
 //! Each server has a run of its own, in whose directory the slots lie and whose mounts are those
 //! that the command itself sees: so it never sees its own. A *guardian* starts it, outside of all
@@ -22,20 +23,23 @@ mod shared;
 mod start;
 mod surroundings;
 mod terminal;
+mod watching;
 mod way;
 
+pub use again::turn_of;
 pub use culvert_drivers::fuse::is_served;
 pub use guardian::guard;
 pub use listed::{Listed, listed};
 pub use place::Place;
+pub use shared::inherits;
 pub use start::{Job, start};
 pub use way::Way;
 
 /// The word with which the command becomes a guardian.
 pub const GUARDIAN: &str = "run-fuse";
 
-/// The number by which a server has the device from its start, where its command names it: none that
-/// starting it uses.
+/// The number by which a server has the device from its start, where its command names it: none
+/// that starting it uses.
 const DEVICE: i32 = 100;
 /// What such a command has for the mount point: libfuse 3.3 and go-fuse take the descriptor, and
 /// mount nothing.

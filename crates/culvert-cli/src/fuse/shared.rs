@@ -209,8 +209,8 @@ impl Entry {
         self.content().is_some_and(|(named, _)| named == directory)
     }
 
-    /// Ends the server of the mount, if its guardian was killed: of two, one would not know what the
-    /// other writes.
+    /// Ends the server of the mount, if its guardian was killed: of two, one would not know what
+    /// the other writes.
     pub fn end_abandoned(&self, identity: &Identity) -> Result<(), Failure> {
         let server = self.content().and_then(|(directory, of)| {
             let opened = trusted(&directory, trust::user()).ok()?;
@@ -299,6 +299,17 @@ pub fn uses(directory: &Path, run: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// The run in directory `run` was started in one that has `mount`: the server does not end before
+/// it, and where it is started again this run hears of that, too.
+pub fn inherits(mount: &Mount, run: &Path) {
+    if mount.driver == culvert_drivers::fuse::NAME
+        && let Some(slots) = mount.option("slots")
+    {
+        // A server that was started again has left its directory; one may be another user's.
+        let _ = uses(path(slots), run);
+    }
+}
+
 /// What a run that joins writes to the guardian, where a program writes its identity.
 pub const JOINED: u64 = 0;
 
@@ -319,8 +330,8 @@ pub fn users(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns when the mount in `directory`, of which `entry` tells, is over: when no run uses it any
-/// more, each of which `ended` hears of, in a thread of its own. Nobody finds it from then on. `news`
-/// says that there are others.
+/// more, each of which `ended` hears of, in a thread of its own. Nobody finds it from then on.
+/// `news` says that there are others.
 pub fn until_unused(
     directory: &Path,
     entry: Option<&Path>,

@@ -107,8 +107,8 @@ impl Job {
     }
 }
 
-/// The environment of a program that starts in a run of its own, with these flags, where the library
-/// is preloaded if the last says so.
+/// The environment of a program that starts in a run of its own, with these flags, where the
+/// library is preloaded if the last says so.
 pub type Enter<'a> = &'a dyn Fn(&RunDirectory, u8, bool) -> Result<Environment, Failure>;
 
 /// Starts the server of `mount`, for the run in `directory`, or finds it running for another run of
@@ -385,8 +385,8 @@ fn travelling(mount: &Mount, place: &Path) -> Mount {
     let mut options = vec![("slots".to_owned(), place.as_os_str().as_bytes().to_vec())];
     let wanted = |name: &str| OF_CLIENTS.contains(&name);
     options.extend(said.into_iter().filter(|(name, _)| wanted(name)));
-    let is_read_only = |(name, _): &&(String, Vec<u8>)| matches!(name.as_str(), "ro" | "rw");
-    options.extend(mount.options.iter().filter(is_read_only).cloned());
+    let goes_on = |(name, _): &&(String, Vec<u8>)| matches!(name.as_str(), "ro" | "rw" | "restart");
+    options.extend(mount.options.iter().filter(goes_on).cloned());
     Mount {
         driver: driver::NAME.to_owned(),
         source: mount.source.clone(),

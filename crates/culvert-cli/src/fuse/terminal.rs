@@ -1,12 +1,12 @@
 //! The terminal of the run that starts a server, which may ask for a password there.
 //!
-//! A server and its children are a process group of their own, so that nobody who means a run by its
-//! group ends the server of other runs. The guardian belongs to that group until the server is
+//! A server and its children are a process group of their own, so that nobody who means a run by
+//! its group ends the server of other runs. The guardian belongs to that group until the server is
 //! ready. A program in the background that reads the terminal has SIGTTIN sent to its whole group:
-//! so the guardian hears of a question, makes the group the terminal's foreground, and hands what the
-//! terminal's keys send on to the run. Afterwards it begins a session of its own. Then no parent in
-//! the terminal's session is left, and who still reads the terminal gets EIO (termios(3), orphaned
-//! process groups).
+//! so the guardian hears of a question, makes the group the terminal's foreground, and hands what
+//! the terminal's keys send on to the run. Afterwards it begins a session of its own. Then no
+//! parent in the terminal's session is left, and who still reads the terminal gets EIO (termios(3),
+//! orphaned process groups).
 
 use culvert_sys::process::{kill, setsid, sigprocmask, sigwait};
 use culvert_sys::raw::general::{
@@ -125,8 +125,8 @@ fn signal_group(group: Pid, signal: u32) {
     let _ = kill(-group.as_raw_nonzero().get(), signal);
 }
 
-/// One of `server` would use the terminal, and may if `run` has it. Else `run` is stopped like anybody
-/// who asks in the background, until the shell has made it the foreground.
+/// One of `server` would use the terminal, and may if `run` has it. Else `run` is stopped like
+/// anybody who asks in the background, until the shell has made it the foreground.
 fn to_foreground(run: Pid, server: Pid) {
     let Ok(terminal) = terminal() else {
         return;

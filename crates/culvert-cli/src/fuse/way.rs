@@ -42,8 +42,8 @@ impl Asked {
 pub enum Way {
     /// It is intercepted.
     Slots,
-    /// It is intercepted, and gets no rights from its set-user-ID bit or its file capabilities, which
-    /// would keep it from that. What it wanted them for is the mount.
+    /// It is intercepted, and gets no rights from its set-user-ID bit or its file capabilities,
+    /// which would keep it from that. What it wanted them for is the mount.
     WithoutRights,
     /// By an adapter.
     Adapter,

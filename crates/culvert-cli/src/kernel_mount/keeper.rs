@@ -103,7 +103,8 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
         };
         if fruitless == FRUITLESS {
             return Err(Failure::new(format!(
-                "the server {how}; {FRUITLESS} in turn have not answered anything, so no other is started"
+                "the server {how}; {FRUITLESS} in turn have not answered anything, so no other is \
+                started"
             ))
             .advice("end the mount: culvert umount TARGET"));
         }

@@ -256,7 +256,9 @@ fn start(
             .then_some(&handover.nodes as &dyn NodeBook),
         // What the server before this one had open is not gone with it.
         in_use: handover.has_keeper().then(|| {
-            &*Box::leak(Box::new(move |node| handover.has_open(node))) as culvert_drivers::InUse
+            &*Box::leak(Box::new(move |node, _: culvert_drivers::Attribute<'_>| {
+                handover.has_open(node)
+            })) as culvert_drivers::InUse
         }),
         // The other half is for open files.
         open_nodes: Some((descriptors / 2).min(OPEN_NODES)),
@@ -407,8 +409,8 @@ pub fn unmount(targets: &[OsString], lazy: bool) -> Result<u8, Failure> {
     outcome
 }
 
-/// Does all `work` at once, as far as there are threads to be had. A new thread has the identity of the one
-/// that makes it (clone(2)).
+/// Does all `work` at once, as far as there are threads to be had. A new thread has the identity of
+/// the one that makes it (clone(2)).
 pub fn at_once(work: &mut [&mut (dyn FnMut() + Send)]) {
     let others = work.len().saturating_sub(1);
     let left = Mutex::new(work.iter_mut());

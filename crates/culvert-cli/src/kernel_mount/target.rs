@@ -46,7 +46,8 @@ pub fn check(typed: &Path) -> Result<PathBuf, Failure> {
 pub fn warn_of_hidden(target: &Path) {
     if fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some()) {
         eprintln!(
-            "culvert: warning: target {} is not empty; what is in it is hidden while the mount is there",
+            "culvert: warning: target {} is not empty; what is in it is hidden while the mount is \
+            there",
             shown(target)
         );
     }
@@ -63,7 +64,8 @@ pub fn check_apart(target: &Path, base: &Path) -> Result<(), Failure> {
     match used.find(|used| used.starts_with(target)) {
         None => Ok(()),
         Some(used) => Err(Failure::new(format!(
-            "target {}: the mount would hide {} from its own server, which would wait for itself there",
+            "target {}: the mount would hide {} from its own server, which would wait for itself \
+            there",
             shown(target),
             shown(used)
         ))

@@ -68,11 +68,11 @@ impl Job {
     }
 }
 
-/// Notes in `mounts`, which were prepared, which of their logs want nothing. A configuration that is
-/// wrong is told of by [`start`].
+/// Notes in `mounts`, which were prepared, which of their logs want nothing. A configuration that
+/// is wrong is told of by [`start`].
 pub fn note_idle(mounts: &mut [Mount]) {
     for mount in mounts {
-        culvert_drivers::log::note_idle(mount, |config| {
+        culvert_drivers::log::note_idle(mount, &|config| {
             culvert_log::Config::read(path(config)).is_ok_and(|config| config.wants_nothing())
         });
     }

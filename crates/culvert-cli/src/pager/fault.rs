@@ -32,7 +32,8 @@ pub fn resolve(userfault: i32, slot: u32, range: &RangeOf, file: &Arc<File>, add
         Ok(None) => {}
         Err(error) => {
             culvert_sys::log!(
-                "byte {at} of node {:x} of mount {}, which is mapped, cannot be read, SIGBUS: {error}",
+                "byte {at} of node {:x} of mount {}, which is mapped, cannot be read, SIGBUS: \
+                {error}",
                 range.node,
                 range.mount
             );

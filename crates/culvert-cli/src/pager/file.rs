@@ -141,7 +141,8 @@ impl File {
         Ok(page)
     }
 
-    /// [`Droppable::drop_pages`] under the file's lock. `writable`: the file, where somebody had stored something.
+    /// [`Droppable::drop_pages`] under the file's lock. `writable`: the file, where somebody had
+    /// stored something.
     fn drop_locked(
         &self,
         range: (u64, u64),

@@ -3,7 +3,7 @@
 use super::{Back, Found, JUST_NOW, Known, Named, Nodes};
 use crate::words::{Shared, is_read_only};
 use alloc::vec::Vec;
-use culvert::{Attributes, Errno, FileKind, Result};
+use culvert::{Attributes, Errno, FileKind, Result, Timespec};
 use culvert_wire::ROOT_ID;
 
 impl Nodes {
@@ -19,8 +19,8 @@ impl Nodes {
         table.nodes.get(&node)?.believed(words, now, node)
     }
 
-    /// What was said last of the attributes of `node`, but for its time of access, if nobody has changed
-    /// them; and whether the server lets that be believed still.
+    /// What was said last of the attributes of `node`, but for its time of access, if nobody has
+    /// changed them; and whether the server lets that be believed still.
     pub fn mostly_known(
         &self,
         words: Shared<'_>,
@@ -33,6 +33,11 @@ impl Nodes {
         let unchanged = words.is_shared && is_read_only(known.stamp, words.of_node(node));
         let attributes = known.attributes.filter(|_| unchanged)?;
         Some((attributes, now < known.expires))
+    }
+
+    /// When `node` was made, if the server was asked; none within: it does not say so.
+    pub fn birth_time(&self, node: u64) -> Option<Option<Timespec>> {
+        self.0.lock().nodes.get(&node)?.made
     }
 
     /// What `name` in `dir` is, if that may be believed.
@@ -135,8 +140,8 @@ impl Nodes {
         Some((Found::Node(attributes), back))
     }
 
-    /// What all remember of the attributes of `node`, which is known here, if that may be believed; with
-    /// `lags` all but its time of access.
+    /// What all remember of the attributes of `node`, which is known here, if that may be believed;
+    /// with `lags` all but its time of access.
     pub fn take_attributes(
         &self,
         words: Shared<'_>,

@@ -6,7 +6,7 @@ use crate::{
     words::{CHANGE, Shared, is_read_only},
 };
 use alloc::vec::Vec;
-use culvert::{Attributes, Errno, FileKind, Result};
+use culvert::{Attributes, Errno, FileKind, Result, Timespec};
 use culvert_wire::{ROOT_ID, structures::ForgetOne};
 
 impl Nodes {
@@ -196,6 +196,15 @@ impl Nodes {
             });
         }
         Ok(())
+    }
+}
+
+impl Nodes {
+    /// The server has said when `node` was made, or has answered without saying it.
+    pub fn made_at(&self, node: u64, made: Option<Timespec>) {
+        if let Some(known) = self.0.lock().nodes.get_mut(&node) {
+            known.made = Some(made);
+        }
     }
 }
 

@@ -16,7 +16,7 @@ mod table;
 
 use crate::holders::Account;
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
-use culvert::{Attributes, Errno, FileKind, Result, sync::Mutex};
+use culvert::{Attributes, Errno, FileKind, Result, Timespec, sync::Mutex};
 use culvert_wire::{ROOT_ID, structures::ForgetOne};
 
 /// How many nodes that nobody uses are kept.
@@ -49,6 +49,8 @@ struct Known {
     generation: Option<u64>,
     kind: FileKind,
     attributes: Option<Attributes>,
+    /// When it was made, once the server was asked; none within: it does not say so.
+    made: Option<Option<Timespec>>,
     expires: u64,
     stamp: u64,
     /// Attributes of its names were asked for since it was listed last.
@@ -69,6 +71,7 @@ impl Known {
             generation,
             kind,
             attributes: None,
+            made: None,
             expires: 0,
             stamp: 0,
             lists_plus: false,

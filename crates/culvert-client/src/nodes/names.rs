@@ -69,6 +69,12 @@ impl Nodes {
         named.filter(|&node| node != 0).or_else(moved)
     }
 
+    /// How often `name` in `dir` had changed when it was looked up last, if that is known.
+    pub fn seen(&self, dir: u64, name: &[u8]) -> Option<u64> {
+        let table = self.0.lock();
+        Some(table.named(dir, name)?.stamp)
+    }
+
     /// The directory of `node`.
     pub fn parent(&self, node: u64) -> Result<Node> {
         let table = self.0.lock();
@@ -101,10 +107,15 @@ impl Nodes {
         way
     }
 
-    /// The path of `node` below the root; where others have moved it, or a directory above it, the one
-    /// that they have said.
+    /// The path of `node` below the root; where others have moved it, or a directory above it, the
+    /// one that they have said.
     pub fn path(&self, words: Shared<'_>, node: u64) -> Result<Vec<u8>> {
         let table = self.0.lock();
+        // The very same: under its number there may be another one by now.
+        let account = table.nodes.get(&node).and_then(|known| known.account);
+        if account.is_some_and(|account| words.removed(node) == Some(account.word())) {
+            return Err(Errno::ENOENT.into());
+        }
         let told = table.path(node, &|node| words.moved(node));
         // What they have said may lead to what nobody here knows.
         told.or_else(|_| table.path(node, &|_| None))

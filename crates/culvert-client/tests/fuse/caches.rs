@@ -7,7 +7,7 @@ use crate::{
     ours::Served,
 };
 use culvert::{
-    Caller, Errno, File, FileSystem, OpenFlags, Opened, RenameFlags, SetAttributes,
+    Caller, Errno, File, FileSystem, OpenFlags, Opened, SetAttributes,
     testing::{Memory, caller},
 };
 use culvert_wire::{
@@ -16,13 +16,13 @@ use culvert_wire::{
 };
 use std::sync::atomic::Ordering::SeqCst;
 
-const WHO: Caller<'static> = caller();
+pub const WHO: Caller<'static> = caller();
 
 fn made(client: &dyn FileSystem, name: &[u8]) -> (culvert::Node, Box<dyn File>) {
     made_in(client, client.root(), name)
 }
 
-fn made_in(
+pub fn made_in(
     client: &dyn FileSystem,
     dir: culvert::Node,
     name: &[u8],
@@ -55,6 +55,23 @@ fn what_the_server_lets_believe_costs_no_request() {
     }
     let counted = served.line.counted();
     assert!(counted.is_empty(), "{counted:?}");
+}
+
+#[test]
+fn the_time_of_birth_is_asked_for_once_and_brings_the_attributes() {
+    let served = Served::new(Box::new(Memory::new()));
+    let client = served.client();
+    let (node, _file) = made(&client, b"file");
+    served.line.counted();
+    let found = client.attributes(&WHO, node).expect("it has some");
+    let born = client.birth_time(&WHO, node).expect("it has one");
+    assert_eq!(found.btime, None);
+    assert!(born.is_some_and(|born| born <= found.mtime));
+    assert_eq!(client.birth_time(&WHO, node).expect("it has one"), born);
+    assert_eq!(client.attributes(&WHO, node).expect("it has some"), found);
+    let counted = served.line.counted();
+    assert_eq!(counted.get("Statx"), Some(&1), "{counted:?}");
+    assert!(!counted.contains_key("Getattr"), "{counted:?}");
 }
 
 #[test]
@@ -424,49 +441,8 @@ fn files_of_several_processes_are_closed_with_their_run() {
 }
 
 /// libfuse would wait for itself.
-#[test]
-fn a_directory_goes_not_below_itself_also_where_others_have_moved_it() {
-    let served = Served::new(Box::new(Memory::new()));
-    let (one, other) = (served.client(), served.client());
-    let root = one.root();
-    let directory = |client: &dyn FileSystem, dir, name: &[u8]| {
-        let made = client
-            .mkdir(&WHO, dir, name, 0o755)
-            .expect("it can be made");
-        made.attributes.node
-    };
-    let above = directory(&one, root, b"above");
-    let moved = directory(&one, root, b"moved");
-    let plain = RenameFlags::default();
-    // The other process moves one into a directory that the first has never heard of.
-    let found = other.lookup(&WHO, root, b"above").expect("it is there");
-    let between = directory(&other, found.attributes.node, b"between");
-    let to = (between, &b"here"[..]);
-    let done = other.rename(&WHO, (root, b"moved"), to, plain);
-    done.expect("it can be moved");
-    assert_eq!(
-        one.path_of(moved).expect("it has one"),
-        b"above/between/here"
-    );
-    served.line.counted();
-    let errno = |done: culvert::Result<()>| done.map_err(|error| error.errno());
-    let done = one.rename(&WHO, (root, b"above"), (moved, b"new"), plain);
-    assert_eq!(errno(done), Err(Errno::EINVAL));
-    made_in(&one, moved, b"file");
-    let done = one.rename(&WHO, (moved, b"file"), (root, b"above"), plain);
-    assert_eq!(errno(done), Err(Errno::ENOTEMPTY));
-    let counted = served.line.counted();
-    assert!(!counted.contains_key("Rename") && !counted.contains_key("Rename2"));
-    // Back again, it may be.
-    let done = other.rename(&WHO, to, (root, b"moved"), plain);
-    done.expect("it can be moved");
-    assert_eq!(one.path_of(moved).expect("it has one"), b"moved");
-    let done = one.rename(&WHO, (root, b"above"), (moved, b"new"), plain);
-    assert_eq!(errno(done), Ok(()));
-    assert_eq!(one.path_of(above).expect("it has one"), b"moved/new");
-}
-
-/// A process that is killed at any instruction of the way between a file of its own and one of several.
+/// A process that is killed at any instruction of the way between a file of its own and one of
+/// several.
 #[test]
 fn a_file_that_is_about_to_be_shared_or_no_more_is_closed_once() {
     const WRITTEN: u64 = 1 << 62;

@@ -1,5 +1,5 @@
-//! A way to a server by messages, as /dev/fuse is one: requests go out by a call, replies come in by
-//! another.
+//! A way to a server by messages, as /dev/fuse is one: requests go out by a call, replies come in
+//! by another.
 
 use culvert_client::{WORDS, capabilities};
 use culvert_slots::{Begun, Body, Caller, Channel, Payload};

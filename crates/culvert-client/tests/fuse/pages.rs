@@ -25,7 +25,8 @@ use std::{
 pub const WHO: Caller<'static> = caller();
 pub const SIZE: u64 = 100_000;
 
-/// A server of one file, which is full of the second in which it was modified, and of one directory.
+/// A server of one file, which is full of the second in which it was modified, and of one
+/// directory.
 pub struct One {
     pub server: Server,
     pub mtime: Arc<AtomicU64>,

@@ -12,8 +12,10 @@ use culvert::{Errno, Error, FileKind, Result, Timespec};
 const MAGIC: &[u8; 8] = b"!<arch>\n";
 /// What one begins with whose members are files elsewhere.
 const THIN: &[u8; 8] = b"!<thin>\n";
+/// Where the first member's header lies.
+pub const FIRST: u64 = MAGIC.len() as u64;
 /// Bytes of a member's header.
-const HEADER: usize = 60;
+pub const HEADER: usize = 60;
 /// Longest name that is read, bytes.
 const NAME_MOST: u64 = 4 << 10;
 /// Largest table of names that is read, bytes.
@@ -68,6 +70,14 @@ fn number(field: &[u8], base: u32) -> Option<u64> {
         number = number.checked_mul(base.into())?.checked_add(digit.into())?;
     }
     Some(number)
+}
+
+/// The name and the size that the header of a member says, as far as short names are concerned.
+pub fn member(header: &[u8; HEADER]) -> Option<(&[u8], u64)> {
+    let name = header[..16].trim_ascii_end();
+    let name = name.strip_suffix(b"/").unwrap_or(name);
+    let size = number(&header[48..58], 10)?;
+    header.ends_with(b"`\n").then_some((name, size))
 }
 
 impl<'t> Scanner<'t> {

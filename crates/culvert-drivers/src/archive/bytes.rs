@@ -2,7 +2,7 @@
 
 use super::host::{self, Mapped, Status};
 use crate::descriptor::{Keeper, KeptFd};
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use culvert::{Errno, Error, Result, Shared, Sink};
 use culvert_sys::BorrowedFd;
 
@@ -226,7 +226,59 @@ impl Bytes for FileBytes {
     }
 }
 
-/// Bytes in memory, for tests.
+/// A part of an archive file that is an archive by itself.
+pub struct Part {
+    of: Arc<dyn Bytes>,
+    start: u64,
+    length: u64,
+}
+
+impl Part {
+    /// `length` bytes from `start` on; `EIO` where they are not all there.
+    pub fn new(of: Arc<dyn Bytes>, start: u64, length: u64) -> Result<Self> {
+        match start.checked_add(length) {
+            Some(end) if end <= of.len() => Ok(Self { of, start, length }),
+            _ => Err(ends_before(start.saturating_add(length))),
+        }
+    }
+
+    fn within(&self, offset: u64, length: u64) -> u64 {
+        length.min(self.length.saturating_sub(offset))
+    }
+}
+
+impl Bytes for Part {
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let count = self.within(offset, buffer.len() as u64) as usize;
+        self.of
+            .read_at(self.start.saturating_add(offset), &mut buffer[..count])
+    }
+
+    fn shared(&self, offset: u64, length: u64) -> Option<Shared<'_>> {
+        match self.within(offset, length) {
+            within if within < length => None,
+            _ => self.of.shared(self.start + offset, length),
+        }
+    }
+
+    fn read_into(&self, offset: u64, length: usize, out: &mut dyn Sink) -> usize {
+        match self.within(offset, length as u64) as usize {
+            0 => 0,
+            length => self.of.read_into(self.start + offset, length, out),
+        }
+    }
+
+    fn will_need(&self, offset: u64, length: u64) {
+        let length = self.within(offset, length);
+        self.of.will_need(self.start.saturating_add(offset), length);
+    }
+}
+
+/// Bytes in memory.
 impl Bytes for Vec<u8> {
     fn len(&self) -> u64 {
         self.as_slice().len() as u64

@@ -50,7 +50,7 @@ impl ArchiveFile {
     /// not known, `EIO` when its data is not where it should be.
     pub fn open(archive: Arc<Archive>, node: Node, record: NodeRecord) -> Result<Self> {
         let member = match record.storage {
-            Storage::Plain | Storage::Sparse => None,
+            Storage::Plain | Storage::Sparse | Storage::Indexed => None,
             Storage::Encrypted => {
                 return Err(Error::because(
                     Errno::EACCES,
@@ -146,6 +146,11 @@ impl File for ArchiveFile {
         }
         match self.record.storage {
             Storage::Sparse => self.copy_sparse(offset, out),
+            Storage::Indexed => {
+                let index = &self.archive.index;
+                let content = index.names(self.record.place, self.record.size)?;
+                out.put(content.get(offset as usize..).unwrap_or_default())
+            }
             _ => self.copy_plain(self.record.place.saturating_add(offset), rest, out),
         }
     }

@@ -24,8 +24,13 @@ impl ArchiveFs {
     /// The archive `raw` with its `index`. `ENOENT` or `ENOTDIR` with a cause when option `subdir`
     /// names no directory.
     pub fn new(raw: Arc<dyn Bytes>, index: Index, options: &Options) -> Result<Self> {
-        let stream = match Kind::of(index.header())? {
-            Kind::Serial(_, Some(format)) => {
+        let kind = Kind::of(index.header())?;
+        let raw = match kind {
+            Kind::Package(package, _) => Arc::new(package.payload(&raw)?),
+            _ => raw,
+        };
+        let stream = match kind {
+            Kind::Serial(_, Some(format)) | Kind::Package(_, Some(format)) => {
                 let (place, _) = index.place(Section::Checkpoints);
                 let checkpoints = Checkpoints::view(index.image().clone(), place)?;
                 Some(Stream::open(format, raw.clone(), checkpoints)?)

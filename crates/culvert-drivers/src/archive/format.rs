@@ -8,7 +8,7 @@
 //! | nodes | records of [`NODE`] bytes; record 0 is the root, node number = record number + 1; in the order of the archive |
 //! | entries | records of [`ENTRY`] bytes: the names, grouped by directory, each group in the order of the archive |
 //! | table | hash table from (directory, name) to entry: slots of 8 bytes, half the hash and the entry's number + 1, 0 when empty; a power of two of them, never full |
-//! | names | bytes of names and link targets |
+//! | names | bytes of names and link targets, and of small files that lie nowhere else as they are |
 //! | sparse | per sparse file: count, then triples of offset in the file, length, offset in the stored data |
 //! | xattrs | per node that has any: count, then name and value of each, their lengths in front |
 //! | checkpoints | the seek table of a compressed stream, as `codec` made it |
@@ -25,7 +25,7 @@ use culvert::{FileKind, Timespec};
 /// First bytes of every index.
 pub const MAGIC: [u8; 8] = *b"CULVidx\n";
 /// Goes up when anything here or in the encoding of a section changes.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Bytes of the header.
 pub const HEADER: usize = 256;
 /// Bytes of a node record: one cache line.
@@ -87,6 +87,8 @@ pub enum Storage {
     Member = 2,
     /// As `Member`, encrypted: listed, cannot be opened.
     Encrypted = 3,
+    /// `size` bytes at `place` of the names: they lie in the index.
+    Indexed = 4,
 }
 
 /// A node record.
@@ -184,6 +186,7 @@ impl NodeRecord {
                 1 => Storage::Sparse,
                 2 => Storage::Member,
                 3 => Storage::Encrypted,
+                4 => Storage::Indexed,
                 _ => return None,
             },
             method: u16_at(from, 62),

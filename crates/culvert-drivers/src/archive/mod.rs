@@ -1,5 +1,5 @@
-//! Archives as directories: tar, cpio and ar, also compressed, zip, and images of ISO 9660, read in
-//! place through an index that is built once.
+//! Archives as directories: tar, cpio and ar, also compressed, zip, packages of Debian and of RPM, and
+//! images of ISO 9660, read in place through an index that is built once.
 //!
 //! ```text
 //! launcher:  archive file -> codec (compressed) -> scanner of the format -> tree -> index file
@@ -19,6 +19,7 @@ pub mod host;
 pub mod index;
 mod iso;
 mod options;
+mod package;
 mod prepare;
 mod scan;
 pub mod tar;

@@ -13,7 +13,7 @@ pub const DECLARED: Declared = Declared {
     access_times: AccessTimes::Never,
     may_be_bound: None,
     below_layers: None,
-    branch_node: None,
+    branch_nodes: None,
 };
 
 /// An index that this user cannot read is made anew. The files are shown as the run shows them:
@@ -35,7 +35,8 @@ pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "index",
         value: "PATH|none",
-        summary: "where the index is kept: a file, or a directory for one; none: only while the command runs (default: the cache directory)",
+        summary: "where the index is kept: a file, or a directory for one; none: only while the \
+            command runs (default: the cache directory)",
     },
     OptionInfo {
         name: "subdir",
@@ -45,7 +46,8 @@ pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "uid",
         value: "N|archive",
-        summary: "owner of all files (default as tar -x: root sees the archive's, others their own)",
+        summary: "owner of all files (default as tar -x: root sees the archive's, others their \
+            own)",
     },
     OptionInfo {
         name: "gid",

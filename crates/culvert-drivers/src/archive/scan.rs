@@ -30,7 +30,8 @@ pub trait Scan {
     /// `count` bytes were passed over, at most as many as wanted.
     fn skipped(&mut self, count: u64);
 
-    /// The archive ends here, with `left` bytes that are fewer than it wants. `EIO` when it must not.
+    /// The archive ends here, with `left` bytes that are fewer than it wants. `EIO` when it must
+    /// not.
     fn end(&mut self, left: u64) -> Result<()>;
 }
 

@@ -34,7 +34,7 @@ impl Core {
         }
         user = settings.users.paired(caller.uid).or(user);
         group = settings.groups.paired(caller.gid).or(group);
-        let own = |numbers: &super::options::Numbers, id: Option<u32>| {
+        let own = |numbers: &super::numbers::Numbers, id: Option<u32>| {
             id.map(|id| numbers.unmoved(id)).transpose()
         };
         user = own(&settings.users, user)?;
@@ -58,8 +58,8 @@ impl Core {
         rules.made.apply(kind, masked)
     }
 
-    /// Makes `name` in `dir` by `work`, which is given the caller and the mode that it is to be made
-    /// with; what it made then gets owner and mode by `rules`, or is removed again by `undo`.
+    /// Makes `name` in `dir` by `work`, which is given the caller and the mode that it is to be
+    /// made with; what it made then gets owner and mode by `rules`, or is removed again by `undo`.
     pub fn make<T>(
         &self,
         caller: &Caller<'_>,

@@ -1,9 +1,9 @@
 //! Symbolic links that are shown as the files that they lead to.
 //!
-//! A link is followed within the file system below, a component at a time and by its own lookups, so
-//! that nobody who changes links meanwhile leads outside. What leads outside, to a directory or
-//! nowhere stays a link: who uses it follows it by himself, with his own rights. A directory below two
-//! names would have two parents.
+//! A link is followed within the file system below, a component at a time and by its own lookups,
+//! so that nobody who changes links meanwhile leads outside. What leads outside, to a directory or
+//! nowhere stays a link: who uses it follows it by himself, with his own rights. A directory below
+//! two names would have two parents.
 
 use super::core::Core;
 use super::options::Deletion;

@@ -1,8 +1,8 @@
 //! Directories in which something is being made.
 //!
-//! Where a server of root's makes a file by the kernel's calls it is root's at first, and given away
-//! then. No other call of the mount sees it between: what it finds in a directory where something
-//! was made meanwhile it looks for again.
+//! Where a server of root's makes a file by the kernel's calls it is root's at first, and given
+//! away then. No other call of the mount sees it between: what it finds in a directory where
+//! something was made meanwhile it looks for again.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use culvert::sync::{Mutex, MutexGuard};

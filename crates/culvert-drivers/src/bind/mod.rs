@@ -18,7 +18,9 @@ mod devices;
 mod file;
 mod filesystem;
 mod links;
+mod listed;
 mod making;
+mod numbers;
 mod options;
 mod pattern;
 mod permissions;
@@ -27,7 +29,7 @@ mod refusals;
 mod shown;
 mod users;
 
-pub use options::OPTIONS;
+pub use listed::OPTIONS;
 
 use crate::{
     AccessTimes, Declared, DriverInfo, Environment, OptionInfo, OtherUser, Prepared, Progress,
@@ -101,7 +103,7 @@ pub const DECLARED: Declared = Declared {
     access_times: AccessTimes::Source,
     may_be_bound: None,
     below_layers: None,
-    branch_node: None,
+    branch_nodes: None,
 };
 
 /// Checks the options in the launcher: users and groups become numbers.
@@ -126,7 +128,7 @@ pub fn prepare(options: Options, environment: &Environment<'_>) -> Result<Option
                 let why = "O_DIRECT is accepted, and not handed on";
                 return Err(invalid_option(&name, &value, why));
             }
-            options::SHARED_RATES => {
+            listed::SHARED_RATES => {
                 return Err(invalid_option(&name, &value, "it is made for each run"));
             }
             _ => value,
@@ -153,7 +155,7 @@ pub fn prepare(options: Options, environment: &Environment<'_>) -> Result<Option
         let shared = rates::create(directory);
         let shared =
             shared.map_err(|errno| Error::from(errno).within("what rates are counted in"))?;
-        travelling.push((options::SHARED_RATES.into(), shared));
+        travelling.push((listed::SHARED_RATES.into(), shared));
     }
     Ok(travelling)
 }
@@ -162,7 +164,8 @@ pub fn prepare(options: Options, environment: &Environment<'_>) -> Result<Option
 fn may_give(name: &str, environment: &Environment<'_>) -> Result<()> {
     let why = match environment.alone {
         false => {
-            "it needs root's rights over files, which the programs of a run do not lend each other: use culvert mount, as root"
+            "it needs root's rights over files, which the programs of a run do not lend each \
+            other: use culvert mount, as root"
         }
         true if culvert_sys::process::geteuid() != 0 => {
             "it needs root's rights over files: mount as root"

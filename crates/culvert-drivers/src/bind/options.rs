@@ -1,186 +1,15 @@
-//! The options, and what they mean.
+//! What the options mean.
 
-use super::{pattern::Pattern, permissions::Permissions, users::number};
-use crate::{OptionInfo, invalid_option};
+use super::{
+    listed::{OPTIONS, SHARED_RATES},
+    numbers::Numbers,
+    pattern::Pattern,
+    permissions::Permissions,
+    users::number,
+};
+use crate::invalid_option;
 use alloc::{format, vec::Vec};
-use culvert::{Errno, Error, Result, mount::Options};
-
-/// The option that says where the words lie in which the processes of a run count their rates;
-/// nobody may write it.
-pub const SHARED_RATES: &str = "rates";
-
-const fn flag(name: &'static str, summary: &'static str) -> OptionInfo {
-    value(name, "", summary)
-}
-
-const fn value(name: &'static str, value: &'static str, summary: &'static str) -> OptionInfo {
-    OptionInfo {
-        name,
-        value,
-        summary,
-    }
-}
-
-/// What `culvert drivers bind` shows: bindfs's own, then those for paths.
-pub const OPTIONS: &[OptionInfo] = &[
-    value("force-user", "USER", "all files are USER's"),
-    value("force-group", "GROUP", "all files are GROUP's"),
-    value(
-        "perms",
-        "RULES",
-        "permission bits as they are shown: RULES are chmod's, with D, d and f, separated by colons (u=rwX:g=rD:o=)",
-    ),
-    value(
-        "mirror",
-        "USER|@GROUP[:...]",
-        "each of these users sees all files as his own",
-    ),
-    value(
-        "mirror-only",
-        "USER|@GROUP[:...]",
-        "the same, and no other user but root gets in",
-    ),
-    value(
-        "map",
-        "FROM/TO[:@GROUP/@GROUP...]",
-        "what is FROM's is shown as TO's; what TO makes is FROM's (root's kernel mounts)",
-    ),
-    value(
-        "map-passwd",
-        "FILE",
-        "map as in a file like passwd(5): its numbers to the users of these names here (root's kernel mounts)",
-    ),
-    value("map-group", "FILE", "the same for groups"),
-    value(
-        "map-passwd-rev",
-        "FILE",
-        "as map-passwd, the other way round",
-    ),
-    value("map-group-rev", "FILE", "the same for groups"),
-    value(
-        "uid-offset",
-        "N",
-        "owners are shown as this much larger numbers (root's kernel mounts)",
-    ),
-    value("gid-offset", "N", "the same for groups"),
-    flag(
-        "create-as-user",
-        "what is made belongs to who makes it (default)",
-    ),
-    flag(
-        "create-as-mounter",
-        "what is made belongs to the user of the run or mount",
-    ),
-    value(
-        "create-for-user",
-        "USER",
-        "what is made is USER's (root's kernel mounts)",
-    ),
-    value(
-        "create-for-group",
-        "GROUP",
-        "what is made is GROUP's (root's kernel mounts)",
-    ),
-    value(
-        "create-with-perms",
-        "RULES",
-        "permission bits of what is made",
-    ),
-    flag("chown-normal", "chown changes the file's owner (default)"),
-    flag("chown-ignore", "chown succeeds and leaves the owner"),
-    flag("chown-deny", "chown fails (EPERM)"),
-    flag("chgrp-normal", "chgrp changes the file's group (default)"),
-    flag("chgrp-ignore", "chgrp succeeds and leaves the group"),
-    flag("chgrp-deny", "chgrp fails (EPERM)"),
-    flag("chmod-normal", "chmod changes the file's mode (default)"),
-    flag("chmod-ignore", "chmod succeeds and leaves the mode"),
-    flag("chmod-deny", "chmod fails (EPERM)"),
-    value(
-        "chmod-filter",
-        "RULES",
-        "what is made of the mode that chmod gives",
-    ),
-    flag(
-        "chmod-allow-x",
-        "with chmod-ignore and chmod-deny: regular files may become executable or not",
-    ),
-    flag("xattr-none", "no extended attributes (EOPNOTSUPP)"),
-    flag("xattr-ro", "extended attributes are not changed (EACCES)"),
-    flag("xattr-rw", "extended attributes as they are (default)"),
-    flag("delete-deny", "nothing is removed (EPERM)"),
-    flag("rename-deny", "nothing is renamed (EPERM)"),
-    value(
-        "read-rate",
-        "BYTES[k|M|G|T]",
-        "at most so many bytes a second are read, by all together",
-    ),
-    value(
-        "write-rate",
-        "BYTES[k|M|G|T]",
-        "the same for what is written",
-    ),
-    flag("hide-hard-links", "everything has one link"),
-    flag(
-        "resolve-symlinks",
-        "symbolic links to files within are shown as these files",
-    ),
-    value(
-        "resolved-symlink-deletion",
-        "deny|symlink-only|symlink-first|target-first",
-        "what removing such a link removes (default symlink-only)",
-    ),
-    flag(
-        "realistic-permissions",
-        "bits that say what the user of the run or mount may not do are not shown",
-    ),
-    flag(
-        "ctime-from-mtime",
-        "times of change are those of modification",
-    ),
-    flag(
-        "block-devices-as-files",
-        "block devices are shown as regular files",
-    ),
-    flag(
-        "enable-lock-forwarding",
-        "locks are those of the files themselves; in a run they always are",
-    ),
-    flag("disable-lock-forwarding", "does nothing, as in bindfs"),
-    flag(
-        "enable-ioctl",
-        "does nothing: inode flags can always be changed, by the caller's rights",
-    ),
-    flag("multithreaded", "does nothing: it always is"),
-    flag(
-        "direct-io",
-        "reads and writes of a kernel mount pass its page cache by",
-    ),
-    flag("no-direct-io", "they do not (default)"),
-    value(
-        "forward-odirect",
-        "BYTES",
-        "refused: O_DIRECT is accepted, and not handed on",
-    ),
-    flag(
-        "no-allow-other",
-        "does nothing: other users need allow_other",
-    ),
-    value(
-        "exclude",
-        "PATTERN",
-        "what matches is not there: a name anywhere, or with a slash a path; may be given again",
-    ),
-    value(
-        SHARED_RATES,
-        "FILE",
-        "what all processes of a run count rates in: made for each run, refused from users",
-    ),
-    value(
-        "path",
-        "PATTERN",
-        "the options after it are for what matches and lies below, in addition to those before the first path; the last that matches holds",
-    ),
-];
+use culvert::{Result, mount::Options};
 
 /// What is done with a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -230,13 +59,6 @@ pub struct Rules {
     pub ctime_from_mtime: bool,
 }
 
-/// Pairs of numbers, from the file's to the one shown.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Numbers {
-    pairs: Vec<(u32, u32)>,
-    offset: i64,
-}
-
 /// All of one mount's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -269,63 +91,6 @@ impl Rules {
     fn shows_others(&self) -> bool {
         self.user.is_some() || self.group.is_some() || !self.shown.is_empty() || self.realistic
     }
-}
-
-impl Numbers {
-    /// No pairs, `offset` added.
-    pub fn offset(&mut self, offset: i64) {
-        self.offset = offset;
-    }
-
-    /// Adds a pair; false where either is in one already.
-    pub fn add(&mut self, from: u32, to: u32) -> bool {
-        let known = |(left, right): &(u32, u32)| *left == from || *right == to;
-        let fits = from == to || !self.pairs.iter().any(known);
-        if fits && from != to {
-            self.pairs.push((from, to));
-        }
-        fits
-    }
-
-    /// Whether all numbers stay.
-    pub fn is_empty(&self) -> bool {
-        self.pairs.is_empty() && self.offset == 0
-    }
-
-    /// What is shown for the file's `id`. `EIO` where no number is left for it.
-    pub fn shown(&self, id: u32) -> Result<u32> {
-        let found = self.pairs.iter().find(|(from, _)| *from == id);
-        moved(found.map_or(id, |(_, to)| *to), self.offset)
-    }
-
-    /// What the file has where `id` is shown.
-    pub fn own(&self, id: u32) -> Result<u32> {
-        self.unmoved(self.paired(id).unwrap_or(id))
-    }
-
-    /// `id` without the offset.
-    pub fn unmoved(&self, id: u32) -> Result<u32> {
-        moved(id, -self.offset)
-    }
-
-    /// What a pair says that the file has where `id` is shown.
-    pub fn paired(&self, id: u32) -> Option<u32> {
-        let found = self.pairs.iter().find(|(_, to)| *to == id);
-        found.map(|(from, _)| *from)
-    }
-}
-
-/// `id` and `offset`, within the numbers that bindfs allows.
-fn moved(id: u32, offset: i64) -> Result<u32> {
-    if offset == 0 {
-        return Ok(id);
-    }
-    let sum = i64::from(id).checked_add(offset);
-    let sum = sum.and_then(|sum| u32::try_from(sum).ok());
-    sum.filter(|sum| *sum <= i32::MAX as u32).ok_or_else(|| {
-        let text = format!("the number {id} and the offset {offset} make none that there is");
-        Error::because(Errno::EIO, text)
-    })
 }
 
 impl Settings {
@@ -470,12 +235,6 @@ impl Settings {
     }
 }
 
-impl Numbers {
-    fn fit(&self) -> bool {
-        self.pairs.is_empty() || self.offset == 0
-    }
-}
-
 impl Rules {
     /// Takes an option that may differ by path; false where it is none.
     fn take(&mut self, name: &str, value: &[u8]) -> Result<bool> {
@@ -596,24 +355,6 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_there_and_back() {
-        let mut numbers = Numbers::default();
-        assert!(numbers.add(1, 2) && numbers.add(2, 1) && numbers.add(5, 5));
-        assert!(!numbers.add(1, 3) && !numbers.add(3, 2));
-        for (own, shown) in [(1, 2), (2, 1), (7, 7)] {
-            assert_eq!(numbers.shown(own).unwrap(), shown);
-            assert_eq!(numbers.own(shown).unwrap(), own);
-        }
-        let mut numbers = Numbers::default();
-        numbers.offset(-10);
-        assert_eq!(numbers.shown(15).unwrap(), 5);
-        assert_eq!(numbers.own(5).unwrap(), 15);
-        assert_eq!(numbers.shown(9).unwrap_err().errno(), Errno::EIO);
-        numbers.offset(i64::from(u32::MAX));
-        assert_eq!(numbers.shown(9).unwrap_err().errno(), Errno::EIO);
-    }
-
-    #[test]
     fn what_is_wrong_is_said() {
         for (options, want) in [
             (&[("perms", "a")][..], "option perms=a: a has no =, + or -"),
@@ -649,7 +390,8 @@ mod tests {
             (&[("exclude", "/")], "option exclude=/: it is no pattern"),
             (
                 &[("resolved-symlink-deletion", "x")],
-                "option resolved-symlink-deletion=x: deny, symlink-only, symlink-first or target-first is needed",
+                "option resolved-symlink-deletion=x: deny, symlink-only, symlink-first or \
+                target-first is needed",
             ),
         ] {
             assert_eq!(parsed(options).unwrap_err().to_string(), want);

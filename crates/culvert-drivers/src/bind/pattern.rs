@@ -3,8 +3,8 @@
 use crate::glob::matches;
 use alloc::vec::Vec;
 
-/// A pattern: with a slash of paths from the root on, without one of names anywhere. What lies below
-/// something that it matches it matches, too.
+/// A pattern: with a slash of paths from the root on, without one of names anywhere. What lies
+/// below something that it matches it matches, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     text: Vec<u8>,

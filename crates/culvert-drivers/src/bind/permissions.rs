@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `d` and `f` on the left: for directories only, for others only. `D` on the right: `x` for
-//! directories; `X`: for these and for what somebody may execute. `X`, `D`, `u`, `g` and `o` look at
-//! the bits as they were before the first rule. `s` and `t` mean nothing: these bits stay.
+//! directories; `X`: for these and for what somebody may execute. `X`, `D`, `u`, `g` and `o` look
+//! at the bits as they were before the first rule. `s` and `t` mean nothing: these bits stay.
 
 use alloc::{format, string::String, vec::Vec};
 use culvert::FileKind;

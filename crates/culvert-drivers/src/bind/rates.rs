@@ -1,8 +1,8 @@
 //! At most so many bytes a second, of all together.
 //!
 //! A word of shared memory says until when the bytes that were moved so far take at the rate. Who
-//! has moved more adds their time to it and waits until then; in pieces, so that who asks for much at
-//! once has no more than who asks for little often.
+//! has moved more adds their time to it and waits until then; in pieces, so that who asks for much
+//! at once has no more than who asks for little often.
 
 use super::options::Settings;
 use crate::archive::host::{random, terminated};

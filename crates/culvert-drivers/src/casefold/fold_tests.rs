@@ -7,9 +7,9 @@ use std::{
     vec,
 };
 
-/// What `debugfs` says of names: it has ext4's tables (`dx_hash -c`), and hashes what it has folded.
-/// Equal hashes (64 bits) of a name folded by ext4 and of its key here: the same folding. None where
-/// there is no debugfs.
+/// What `debugfs` says of names: it has ext4's tables (`dx_hash -c`), and hashes what it has
+/// folded. Equal hashes (64 bits) of a name folded by ext4 and of its key here: the same folding.
+/// None where there is no debugfs.
 fn differences(names: &[Vec<u8>]) -> Option<Vec<String>> {
     let mut commands = Vec::new();
     for name in names {

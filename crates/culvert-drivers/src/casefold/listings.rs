@@ -1,8 +1,8 @@
 //! What directories hold, by folded name.
 //!
-//! A listing is believed while nobody of the run has changed names, the directory has the times that
-//! it had, and for [`BELIEVED`] at most: what others make in a directory whose times do not tell it
-//! is seen then.
+//! A listing is believed while nobody of the run has changed names, the directory has the times
+//! that it had, and for [`BELIEVED`] at most: what others make in a directory whose times do not
+//! tell it is seen then.
 
 use super::fold::Folding;
 use alloc::{collections::BTreeSet, vec::Vec};

@@ -34,7 +34,8 @@ pub const INFO: DriverInfo = DriverInfo {
         OptionInfo {
             name: LOCK,
             value: "FILE",
-            summary: "what the processes of a run change names by: made for each, refused from users",
+            summary: "what the processes of a run change names by: made for each, refused from \
+                users",
         },
     ],
 };

@@ -1,6 +1,7 @@
 //! What can happen to the process itself: waiting, and ways to end.
 //!
-//! Waits are calls that others may fork beside ([`culvert_sys::waits`]), as those of a driver for a network are.
+//! Waits are calls that others may fork beside ([`culvert_sys::waits`]), as those of a driver for a
+//! network are.
 
 use crate::waiting::SLICE;
 pub use crate::waiting::wait;

@@ -66,6 +66,11 @@ impl FileLayer for FaultFile {
         self.watches_bytes()
     }
 
+    fn reports_at_close(&self) -> bool {
+        const CLOSING: Operations = Operations::of(&[Operation::Flush]);
+        self.rules.any_about(self.selected, CLOSING) || self.inner().reports_at_close()
+    }
+
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         let wanted = out.remaining();
         let operation = Operation::ReadAt;
@@ -105,7 +110,12 @@ impl FileLayer for FaultFile {
         }
     }
 
-    fn around<T>(&self, operation: Operation, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    fn around<T>(
+        &self,
+        operation: Operation,
+        _: Option<&Caller<'_>>,
+        mut work: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
         self.pass(operation)?;
         work()
     }

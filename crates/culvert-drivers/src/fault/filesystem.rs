@@ -116,7 +116,7 @@ impl Layer for FaultFs {
         node: Node,
         changes: &SetAttributes,
     ) -> Result<()> {
-        let call = Call::of(Operation::SetAttributes, node);
+        let call = Call::of(Operation::SetAttributes, node).by(caller);
         self.around(call, || self.inner.change_attributes(caller, node, changes))
     }
 
@@ -143,7 +143,7 @@ impl Layer for FaultFs {
     }
 
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
-        self.around(Call::of(Operation::Access, node), || {
+        self.around(Call::of(Operation::Access, node).by(caller), || {
             self.inner.access(caller, node, access)
         })
     }

@@ -36,8 +36,10 @@ pub const INFO: DriverInfo = DriverInfo {
         OptionInfo {
             name: "rule",
             value: "WORD+WORD...",
-            summary: "operations (read, write, lookup, ..., any), path=GLOB, offset=BYTES; after=N, every=N, times=N, probability=P; \
-                      errno=NAME, delay=TIME, until=FIFO, short=BYTES|random, action=crash|panic|abort|loop; may be given again",
+            summary: "operations (read, write, lookup, ..., any), path=GLOB, offset=BYTES; \
+                after=N, every=N, times=N, probability=P; \
+                      errno=NAME, delay=TIME, until=FIFO, short=BYTES|random, \
+                      action=crash|panic|abort|loop; may be given again",
         },
         OptionInfo {
             name: "seed",
@@ -47,7 +49,8 @@ pub const INFO: DriverInfo = DriverInfo {
         OptionInfo {
             name: "count",
             value: "process|run",
-            summary: "whether each process counts its own operations (default) or all of a run count together",
+            summary: "whether each process counts its own operations (default) or all of a run \
+                count together",
         },
     ],
 };

@@ -66,9 +66,18 @@ impl FileLayer for LogFile {
     }
 
     /// Of operations that say no more than what they are about.
-    fn around<T>(&self, operation: Operation, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    fn around<T>(
+        &self,
+        operation: Operation,
+        _: Option<&Caller<'_>>,
+        mut work: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
         let record = Record::new(What::Operation(operation), self.node);
         self.recorder.around(record, &mut work)
+    }
+
+    fn reports_at_close(&self) -> bool {
+        true
     }
 
     fn touches_data(&self) -> bool {
@@ -100,7 +109,9 @@ impl FileLayer for LogFile {
     fn attributes(&self, caller: &Caller<'_>) -> Result<Attributes> {
         match caller.is_system() {
             true => self.inner.attributes(caller),
-            false => self.around(Operation::Attributes, || self.inner.attributes(caller)),
+            false => self.around(Operation::Attributes, Some(caller), || {
+                self.inner.attributes(caller)
+            }),
         }
     }
 

@@ -118,7 +118,7 @@ impl Layer for LogFs {
 
     /// Of what the front end asks for itself nothing is told.
     fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes> {
-        let call = Call::of(Operation::Attributes, node);
+        let call = Call::of(Operation::Attributes, node).by(caller);
         match caller.is_system() {
             true => self.inner.attributes(caller, node),
             false => self.around(call, || self.inner.attributes(caller, node)),
@@ -330,8 +330,8 @@ impl Layer for LogFs {
         Ok((entry, self.opened(entry.attributes.node, flags, opened)))
     }
 
-    /// A record of the listing, and one for each name that was found on the way, by which its path is
-    /// known.
+    /// A record of the listing, and one for each name that was found on the way, by which its path
+    /// is known.
     fn read_directory_plus(
         &self,
         caller: &Caller<'_>,

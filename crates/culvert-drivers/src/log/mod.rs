@@ -1,18 +1,19 @@
 //! The layer `log`: tells another process of each operation, and changes nothing.
 //!
 //! ```text
-//! operation -> LogFs, LogFile -> Record -> FIFO in the run directory -> the process that writes the log
+//! operation -> LogFs, LogFile -> Record -> ring or FIFO of the run directory -> what writes the log
 //! ```
 //!
-//! The program pays for making the record and one write(2) to a pipe. Which lines come of it, in which
-//! format, and where paths come from, is that process's business (`culvert run-log`): a record names
-//! nodes, and the names by which they were found.
+//! The program pays for making the record and for copying it to shared memory. Which lines come of
+//! it, in which format, and where paths come from, is that process's business (`culvert run-log`):
+//! a record names nodes, and the names by which they were found.
 
 mod file;
 mod filesystem;
 mod pipe;
 pub mod record;
 mod recorder;
+pub mod ring;
 
 use crate::{DriverInfo, Environment, OptionInfo, invalid_option};
 use alloc::{boxed::Box, string::ToString, sync::Arc, vec::Vec};
@@ -22,7 +23,7 @@ use culvert::{
 };
 use filesystem::LogFs;
 use pipe::Pipe;
-pub use pipe::dropped_path;
+pub use pipe::ring_path;
 
 /// What `culvert drivers log` shows.
 pub const INFO: DriverInfo = DriverInfo {
@@ -68,9 +69,12 @@ const PIPE: &str = "pipe";
 /// How it travels that the configuration wants nothing; nobody may say it.
 const IDLE: &str = "idle";
 
-/// Notes in `mount`, which was prepared, which of its logs' configurations want `nothing`: there is
-/// no layer then.
-pub fn note_idle(mount: &mut Mount, nothing: impl Fn(&[u8]) -> bool) {
+/// Notes in `mount`, which was prepared, and in its branches, which of their logs' configurations
+/// want `nothing`: there is no layer then.
+pub fn note_idle(mount: &mut Mount, nothing: &dyn Fn(&[u8]) -> bool) {
+    for branch in &mut mount.branches {
+        note_idle(branch, nothing);
+    }
     let options = core::mem::take(&mut mount.options);
     for (name, value) in options {
         let idle = name == "log.config" && nothing(&value);
@@ -97,7 +101,8 @@ pub struct Wanted {
     pub target: Vec<u8>,
 }
 
-/// The logs that `mount`, which was prepared, wants: one for each of its layers `log`.
+/// The logs that `mount`, which was prepared, wants: one for each layer `log` of it and of its
+/// branches.
 pub fn wanted(mount: &Mount) -> Vec<Wanted> {
     let mut all: Vec<Wanted> = Vec::new();
     for (name, value) in &mount.options {
@@ -116,6 +121,7 @@ pub fn wanted(mount: &Mount) -> Vec<Wanted> {
             _ => {}
         }
     }
+    all.extend(mount.branches.iter().flat_map(wanted));
     all
 }
 

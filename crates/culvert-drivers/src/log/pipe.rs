@@ -1,21 +1,23 @@
-//! The way to the process that writes the log: a FIFO in the run directory.
+//! The way to the process that writes the log: a FIFO in the run directory, and a ring of shared
+//! memory.
 //!
-//! The kernel keeps what was sent, bounded by the pipe's size, whatever becomes of the sender. A
-//! record that does not fit is dropped and counted, since a program never waits for its log.
+//! By the FIFO comes what wakes the writer, by the [ring](super::ring) what is sent while it is at
+//! work. Both keep what was sent, bounded by their size, whatever becomes of the sender. A record
+//! that does not fit is dropped and counted, since a program never waits for its log.
 
 use super::record::{LONGEST, Record, What};
+use super::ring::{Ring, Sent};
 use crate::{Keeper, KeptFd};
 use alloc::{ffi::CString, format, vec, vec::Vec};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use culvert::{Errno, Node};
 use culvert_sys::clock::Clock;
-use culvert_sys::flags::{OFlags, Protection};
-use culvert_sys::memory::{Mapping, Of};
+use culvert_sys::flags::OFlags;
 use culvert_sys::raw::general as linux;
 use culvert_sys::{fs, process};
 
 /// Bytes of a record that is made on the stack.
-const SHORT: usize = 512;
+const SHORT: usize = 256;
 
 /// As many processes are remembered that have been introduced.
 const OTHERS: usize = 256;
@@ -24,9 +26,7 @@ const OTHERS: usize = 256;
 pub struct Pipe {
     end: KeptFd,
     clock: Clock,
-    /// Records that did not fit, of all processes: a word of shared memory, since the one that counts
-    /// may end with the pipe full.
-    dropped: &'static AtomicU64,
+    ring: Ring,
     /// The process that has introduced itself.
     process: AtomicU32,
     /// Others that were introduced, who use a mount of the kernel's: the last one at each place.
@@ -35,12 +35,13 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Opens the FIFO `path`. For reading, too: so it has a reader whatever becomes of the writer of the
-    /// log, and no write is SIGPIPE.
+    /// Opens the FIFO `path`. For reading, too: so it has a reader whatever becomes of the writer
+    /// of the log, and no write is SIGPIPE.
     ///
     /// - `EBADMSG`: it is no FIFO of this user's.
     pub fn open(path: &[u8], keeper: Keeper) -> Result<Self, Errno> {
-        let dropped = dropped(path)?;
+        let ring = CString::new(ring_path(path)).map_err(|_| Errno::ENOENT)?;
+        let ring = Ring::open(&ring)?;
         let path = CString::new(path).map_err(|_| Errno::ENOENT)?;
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let end = fs::open(&path, flags, 0)?;
@@ -51,7 +52,7 @@ impl Pipe {
         Ok(Self {
             end: keeper.keep(end),
             clock: Clock::new(),
-            dropped,
+            ring,
             process: AtomicU32::new(0),
             others: [const { AtomicU32::new(0) }; OTHERS],
             root: AtomicU64::new(0),
@@ -78,9 +79,14 @@ impl Pipe {
                 &mut long
             }
         };
-        if fs::write(self.end.fd(), record.encode(place)).is_err() {
-            // Full.
-            self.dropped.fetch_add(1, Relaxed);
+        let bytes = record.encode(place);
+        let is_full = match self.ring.send(self.process.load(Relaxed), bytes) {
+            Sent::Written => false,
+            Sent::Full => true,
+            Sent::NotHere => fs::write(self.end.fd(), bytes).is_err(),
+        };
+        if is_full {
+            self.ring.drop_one();
         }
     }
 
@@ -88,12 +94,13 @@ impl Pipe {
     pub fn introduce(&self, root: Node) {
         let process = process::getpid();
         self.process.store(process, Relaxed);
+        self.ring.begin(process);
         self.root.store(root.0, Relaxed);
         self.tell_program(process, b"self");
     }
 
-    /// Says which program `process` is, at the first operation on its behalf. It may execute another
-    /// one later; that is not seen.
+    /// Says which program `process` is, at the first operation on its behalf. It may execute
+    /// another one later; that is not seen.
     pub fn meet(&self, process: u32) {
         if process == self.process.load(Relaxed) || process == 0 {
             return;
@@ -133,28 +140,12 @@ impl Pipe {
     }
 }
 
-/// Where it is counted what did not fit in the FIFO `path`.
-pub fn dropped_path(path: &[u8]) -> Vec<u8> {
-    [path, b".dropped"].concat()
+/// Where the ring beside the FIFO `path` is.
+pub fn ring_path(path: &[u8]) -> Vec<u8> {
+    [path, b".ring"].concat()
 }
 
-/// The word in which that is counted.
-fn dropped(path: &[u8]) -> Result<&'static AtomicU64, Errno> {
-    let path = CString::new(dropped_path(path)).map_err(|_| Errno::ENOENT)?;
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = fs::open(&path, flags, 0)?;
-    let length = size_of::<AtomicU64>();
-    if fs::fstat(&file)?.st_size != length as i64 {
-        return Err(Errno::EBADMSG);
-    }
-    let both = Protection::READ | Protection::WRITE;
-    // Never unmapped: mounts live as long as their process.
-    let mapped = Mapping::near(0, Of::file(&file), length, both)?.leak();
-    // SAFETY: it is that long and stays; a page is aligned for anything, and any bytes are a counter.
-    Ok(unsafe { &*mapped.cast::<AtomicU64>() })
-}
-
-/// Makes a FIFO in `directory`, and where is counted what does not fit, and returns its path.
+/// Makes a FIFO in `directory`, with its ring, and returns its path.
 pub fn create(directory: &[u8]) -> Result<Vec<u8>, Errno> {
     let mut number = 0;
     loop {
@@ -165,10 +156,8 @@ pub fn create(directory: &[u8]) -> Result<Vec<u8>, Errno> {
             Err(errno) => return Err(errno),
             Ok(()) => {
                 let path = path.into_bytes();
-                let counter = CString::new(dropped_path(&path)).map_err(|_| Errno::ENOENT)?;
-                let flags = OFlags::RDWR | OFlags::CREAT | OFlags::EXCL | OFlags::CLOEXEC;
-                let counter = fs::open(&counter, flags, 0o600)?;
-                fs::ftruncate(&counter, size_of::<AtomicU64>() as u64)?;
+                let ring = CString::new(ring_path(&path)).map_err(|_| Errno::ENOENT)?;
+                Ring::create(&ring)?;
                 return Ok(path);
             }
         }

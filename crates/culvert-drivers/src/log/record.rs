@@ -103,8 +103,8 @@ impl Record<'_> {
         (FIXED + self.name.len() + self.other.len()).min(LONGEST)
     }
 
-    /// Its bytes, in `into`, which has room for [`Record::length`]. Names are cut where a record would
-    /// be too long, the longer one first.
+    /// Its bytes, in `into`, which has room for [`Record::length`]. Names are cut where a record
+    /// would be too long, the longer one first.
     pub fn encode<'b>(&self, into: &'b mut [u8]) -> &'b [u8] {
         let room = into.len().min(LONGEST) - FIXED;
         let other = self

@@ -6,6 +6,7 @@ use super::{
     layout::{self, BLOCK, GROUP, header},
     transaction::Transaction,
 };
+use crate::archive::host::status;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, Result};
 
@@ -59,7 +60,12 @@ impl Core {
     /// Free blocks: what the limit leaves, but not more than there is.
     pub fn free_blocks(&self) -> Result<u64> {
         let free = self.header(header::FREE)?;
-        let there = host::free_space(self.image.fd())? / BLOCK;
+        let mut there = host::free_space(self.image.fd())? / BLOCK;
+        if let Some(spill) = self.image.spill() {
+            let split = self.header(header::SPLIT)?;
+            let left = split.saturating_sub(self.header(header::GROWN)?);
+            there = there.min(left) + host::free_space(spill)? / BLOCK;
+        }
         Ok(self.room_outside()?.min(free + there))
     }
 
@@ -91,19 +97,31 @@ impl Transaction<'_> {
         let room = room
             .min(layout::MOST_BLOCKS.saturating_sub(grown))
             .min(GROUP - grown % GROUP);
+        let image = &self.core.image;
+        let mut splits = image.refresh_split()?.is_some_and(|split| grown < split);
         loop {
-            count = count.min(room);
+            let to = image.stretch(grown, count.min(room));
+            count = to.blocks;
             if count == 0 {
                 return Err(Errno::ENOSPC.into());
             }
-            let fd = self.core.image.fd();
-            match host::set_aside(fd, 0, grown * BLOCK, count * BLOCK) {
+            match host::set_aside(to.fd, 0, to.offset, count * BLOCK) {
                 Ok(()) => break,
+                Err(Errno::ENOSPC | Errno::EFBIG | Errno::EDQUOT) if count < 4 && splits => {
+                    // The place has no more, although `size=` allows it: the rest is spilled, behind
+                    // what the file is longer by a growth that was undone, which others have seen.
+                    splits = false;
+                    count = (status(image.fd())?.size / BLOCK).saturating_sub(grown);
+                    if count == 0 {
+                        image.split_at(grown)?;
+                        count = wanted.max(GROWTH);
+                    }
+                }
                 Err(Errno::ENOSPC | Errno::EFBIG | Errno::EDQUOT) => count /= 4,
                 Err(errno) => return Err(errno.into()),
             }
         }
-        self.core.image.has_grown(grown + count);
+        image.has_grown(grown + count);
         self.set_header(header::GROWN, grown + count)?;
         self.add(header::FREE * 8, count as i64)?;
         if grown.is_multiple_of(GROUP) {
@@ -187,12 +205,33 @@ impl Transaction<'_> {
             self.set(at, if used { old | mask } else { old & !mask })?;
             block = until;
         }
+        if !used && self.core.image.spill().is_some() {
+            // The next search begins there: memory first.
+            let hint = self.core.image.header(header::HINT)?;
+            if run.start < hint.load(Relaxed) {
+                hint.store(run.start, Relaxed);
+            }
+        }
         Ok(())
     }
 
     /// The first run of `least` to `most` free blocks from the hint on, in at most `words` words of
-    /// bitmap.
+    /// bitmap. One in two files is cut to what lies in the first.
     pub(super) fn find_run(&self, most: u64, least: u64, words: u64) -> Result<Option<Run>> {
+        let found = self.search_run(most, least, words)?;
+        let Some(split) = self.core.image.refresh_split()? else {
+            return Ok(found);
+        };
+        Ok(found.map(|run| match run.start < split {
+            true => Run {
+                count: run.count.min(split - run.start),
+                ..run
+            },
+            false => run,
+        }))
+    }
+
+    fn search_run(&self, most: u64, least: u64, words: u64) -> Result<Option<Run>> {
         let grown = self.header(header::GROWN)?.min(layout::MOST_BLOCKS);
         let hint = self.header(header::HINT)?;
         let first = if hint < grown { hint / 64 } else { 0 };

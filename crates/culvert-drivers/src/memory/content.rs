@@ -200,13 +200,16 @@ impl Core {
         while blocks < most && self.pointer(root, index + blocks)? == 0 {
             blocks += 1;
         }
-        let (length, offset) = (blocks * BLOCK, start * BLOCK);
+        // This looks how far the blocks go by now, and so where each lies.
+        self.image.block(start + blocks - 1)?;
+        let to = self.image.stretch(start, blocks);
+        let (length, offset) = (to.blocks * BLOCK, to.offset);
         if length < FRESH / 2 || !host::may_write_up_to(offset + length) {
             return Ok(0);
         }
         // What a damaged file says is beyond its end is not written.
-        self.image.block(start + blocks - 1)?;
-        let written = from.write_to(self.image.fd().raw(), offset, length as usize) as u64;
+        self.image.block(start + to.blocks - 1)?;
+        let written = from.write_to(to.fd.raw(), offset, length as usize) as u64;
         let written = written.min(length);
         if !written.is_multiple_of(BLOCK) {
             let last = self.image.bytes(start + written / BLOCK)?;

@@ -261,6 +261,12 @@ impl File for MemoryFile {
         Ok(done)
     }
 
+    fn ioctl(&self, request: u32, argument: &mut [u8]) -> Result<usize> {
+        let of = self.inode();
+        let _held = self.core.lock_shared(&of, &|| false)?;
+        self.core.ask_regions(&of, request, argument)
+    }
+
     fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
     }

@@ -28,13 +28,24 @@ const PORTION: u64 = 16;
 /// Portions that are remembered as present; later ones are left to faults.
 const PORTIONS: u64 = 1 << 17;
 
-/// The shared file.
-pub struct Image {
+/// A file and its windows.
+struct Windows {
     fd: KeptFd,
-    windows: Box<[AtomicUsize; WINDOWS]>,
+    at: Box<[AtomicUsize; WINDOWS]>,
+}
+
+/// The shared file, and behind its last block the file that it spills to.
+pub struct Image {
+    file: Windows,
+    spill: Option<Windows>,
     present: Box<[AtomicU64]>,
-    /// How many blocks may be touched: what the header says, checked against the file.
+    /// How many blocks may be touched: what the header says, checked against the files.
     grown: AtomicU64,
+    /// Of these, those in the shared file.
+    near: AtomicU64,
+    /// The first block of the spill, as far as this process knows: of a block below `grown` it
+    /// tells in which file that lies.
+    split: AtomicU64,
 }
 
 /// What is looked at in place in the shared file: atomics alone, each of them touched in its own
@@ -69,44 +80,19 @@ const fn window_of(block: u64) -> (u64, u64, u64) {
     }
 }
 
-impl Image {
-    /// The image in `fd`, nothing mapped yet.
-    pub fn new(fd: KeptFd) -> Self {
+impl Windows {
+    fn new(fd: KeptFd) -> Self {
         Self {
             fd,
-            windows: Box::new([const { AtomicUsize::new(0) }; WINDOWS]),
-            present: (0..PORTIONS / 64).map(|_| AtomicU64::new(0)).collect(),
-            grown: AtomicU64::new(0),
+            at: Box::new([const { AtomicUsize::new(0) }; WINDOWS]),
         }
     }
 
-    /// The file's descriptor.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.fd()
-    }
-
-    /// Looks again how far the file may be touched.
-    #[cold]
-    fn look_again(&self) -> Result<u64> {
-        let there = status(self.fd())?.size / BLOCK;
-        if there == 0 {
-            return Err(damaged("the file is empty"));
-        }
-        self.grown.fetch_max(1, AcqRel);
-        let said = self.header(header::GROWN)?.load(Acquire);
-        self.grown.fetch_max(said.min(there), AcqRel);
-        Ok(self.grown.load(Acquire))
-    }
-
-    /// Address of `block`; `EIO` for one that the file does not have, `ENOMEM` when there is no
-    /// room to map it.
+    /// Address of `block` of the file, which has it.
     #[inline(always)]
-    pub fn block(&self, block: u64) -> Result<*mut u8> {
-        if block >= self.grown.load(Relaxed) && (block != 0) && block >= self.look_again()? {
-            return Err(damaged("a block beyond the end"));
-        }
+    fn block(&self, block: u64) -> Result<*mut u8> {
         let (window, start, _) = window_of(block);
-        let mut at = self.windows[window as usize].load(Acquire);
+        let mut at = self.at[window as usize].load(Acquire);
         if at == 0 {
             at = self.map(block)?;
         }
@@ -116,12 +102,136 @@ impl Image {
     #[cold]
     fn map(&self, block: u64) -> Result<usize> {
         let (window, start, blocks) = window_of(block);
-        let mapped = host::map(self.fd(), start * BLOCK, blocks * BLOCK)?;
-        let place = &self.windows[window as usize];
+        let mapped = host::map(self.fd.fd(), start * BLOCK, blocks * BLOCK)?;
+        let place = &self.at[window as usize];
         match place.compare_exchange(0, mapped.address(), AcqRel, Acquire) {
             Ok(_) => Ok(mapped.leak() as usize),
             // Another thread was faster.
             Err(first) => Ok(first),
+        }
+    }
+}
+
+/// A file and consecutive blocks in it.
+pub struct Stretch<'a> {
+    /// The file.
+    pub fd: BorrowedFd<'a>,
+    /// Where they begin, in bytes.
+    pub offset: u64,
+    /// How many blocks.
+    pub blocks: u64,
+    /// Whether it is the file that the shared file spills to.
+    pub spilled: bool,
+}
+
+impl Image {
+    /// The image in `fd`, nothing mapped yet.
+    pub fn new(fd: KeptFd) -> Self {
+        Self {
+            file: Windows::new(fd),
+            spill: None,
+            present: (0..PORTIONS / 64).map(|_| AtomicU64::new(0)).collect(),
+            grown: AtomicU64::new(0),
+            near: AtomicU64::new(0),
+            split: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// What does not fit into the shared file lies in `fd`.
+    pub fn spills_to(&mut self, fd: KeptFd) -> Result<()> {
+        self.spill = Some(Windows::new(fd));
+        self.look_again().map(drop)
+    }
+
+    /// The shared file's descriptor.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.file.fd.fd()
+    }
+
+    /// That of the file that it spills to.
+    pub fn spill(&self) -> Option<BorrowedFd<'_>> {
+        self.spill.as_ref().map(|spill| spill.fd.fd())
+    }
+
+    /// The first block of the spill. For blocks below what may be touched, and for the first
+    /// behind that with the metadata lock held.
+    pub fn split(&self) -> u64 {
+        self.split.load(Acquire)
+    }
+
+    /// The split as it is now, with the metadata lock held; none where nothing is spilled.
+    pub fn refresh_split(&self) -> Result<Option<u64>> {
+        if self.spill.is_none() {
+            return Ok(None);
+        }
+        let split = self.header(header::SPLIT)?.load(Acquire);
+        // It only goes down: who has read an older one does not bring it back.
+        Ok(Some(self.split.fetch_min(split, AcqRel).min(split)))
+    }
+
+    /// The file has no more than `blocks` from now on. With the metadata lock held.
+    pub fn split_at(&self, blocks: u64) -> Result<()> {
+        self.header(header::SPLIT)?.store(blocks, Release);
+        self.split.fetch_min(blocks, AcqRel);
+        Ok(())
+    }
+
+    /// Where the blocks from `block` on lie, at most `count`, for system calls.
+    pub fn stretch(&self, block: u64, count: u64) -> Stretch<'_> {
+        let split = self.split();
+        match &self.spill {
+            Some(spill) if block >= split => Stretch {
+                fd: spill.fd.fd(),
+                offset: (block - split) * BLOCK,
+                blocks: count,
+                spilled: true,
+            },
+            _ => Stretch {
+                fd: self.fd(),
+                offset: block * BLOCK,
+                blocks: count.min(split - block.min(split)),
+                spilled: false,
+            },
+        }
+    }
+
+    /// Looks again how far the files may be touched.
+    #[cold]
+    fn look_again(&self) -> Result<u64> {
+        let mut there = status(self.fd())?.size / BLOCK;
+        if there == 0 {
+            return Err(damaged("the file is empty"));
+        }
+        self.has_grown(1);
+        let said = self.header(header::GROWN)?.load(Acquire);
+        // Read behind it, as it is stored before it: it is right for all below.
+        if let (Some(split), Some(spill)) = (self.refresh_split()?, &self.spill)
+            && there >= split
+        {
+            there = split.saturating_add(status(spill.fd.fd())?.size / BLOCK);
+        }
+        self.has_grown(said.min(there));
+        Ok(self.grown.load(Acquire))
+    }
+
+    /// Address of `block`; `EIO` for one that the files do not have, `ENOMEM` when there is no
+    /// room to map it.
+    #[inline(always)]
+    pub fn block(&self, block: u64) -> Result<*mut u8> {
+        if block < self.near.load(Relaxed) || block == 0 {
+            return self.file.block(block);
+        }
+        self.far(block)
+    }
+
+    #[cold]
+    fn far(&self, block: u64) -> Result<*mut u8> {
+        if block >= self.grown.load(Acquire) && block >= self.look_again()? {
+            return Err(damaged("a block beyond the end"));
+        }
+        match &self.spill {
+            Some(spill) if block >= self.split() => spill.block(block - self.split()),
+            _ => self.file.block(block),
         }
     }
 
@@ -129,8 +239,13 @@ impl Image {
     /// memory.
     pub fn span(&self, block: u64, count: u64) -> Result<SharedMut<'_>> {
         let at = self.block(block)?;
-        let (_, start, blocks) = window_of(block);
-        let count = count.min(start + blocks - block).max(1);
+        let split = self.split();
+        let (first, last) = match block < split {
+            true => (block, split),
+            false => (block - split, u64::MAX),
+        };
+        let (_, start, blocks) = window_of(first);
+        let count = count.min((start + blocks).min(last) - first).max(1);
         if block + count > self.grown.load(Relaxed) && block + count > self.look_again()? {
             return Err(damaged("blocks beyond the end"));
         }
@@ -213,8 +328,9 @@ impl Image {
         Ok(unsafe { SharedMut::new(at, BLOCK as usize) })
     }
 
-    /// Says that the file has grown to `blocks`.
+    /// Says that the files have grown to `blocks`.
     pub fn has_grown(&self, blocks: u64) {
+        self.near.fetch_max(blocks.min(self.split()), AcqRel);
         self.grown.fetch_max(blocks, AcqRel);
     }
 
@@ -265,9 +381,9 @@ impl Image {
     }
 }
 
-impl Drop for Image {
+impl Drop for Windows {
     fn drop(&mut self) {
-        for (window, at) in self.windows.iter_mut().enumerate() {
+        for (window, at) in self.at.iter_mut().enumerate() {
             let (at, window) = (*at.get_mut(), window as u64);
             let blocks = match window {
                 0..SMALL_WINDOWS => 1 << SMALL,

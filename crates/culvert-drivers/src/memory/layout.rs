@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// Bytes of a block.
 pub const BLOCK: u64 = 4096;
 /// The first word: "culvmem" and a version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"culvmem\x04");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"culvmem\x05");
 /// Largest file system, in blocks: 1 TiB, what the windows of `image.rs` reach.
 pub const MOST_BLOCKS: u64 = 1 << 28;
 /// Most inodes: what the inode table reaches.
@@ -23,8 +23,8 @@ pub const MOST_INODES: u64 = (1 << 24) - 1;
 /// Smallest file system, in blocks.
 pub const FEWEST_BLOCKS: u64 = 64;
 
-/// Words of the header. Those of locks, and of the chunks of slots, are only ever touched as halves,
-/// all others only as words.
+/// Words of the header. Those of locks, and of the chunks of slots, are only ever touched as
+/// halves, all others only as words.
 pub mod header {
     /// [`super::MAGIC`].
     pub const MAGIC: u64 = 0;
@@ -34,7 +34,13 @@ pub mod header {
     pub const INODES: u64 = 2;
     /// Seed of the hash of names.
     pub const SEED: u64 = 3;
-    /// Blocks that the kernel has given: never more than the file is long.
+    /// With `spill=`: how many blocks lie in the shared file; those behind lie in the file of the
+    /// directory. It may shrink to [`GROWN`], never grow, and is stored before that. 0: all lie
+    /// in the shared file.
+    pub const SPLIT: u64 = 4;
+    /// What the name of the spill ends in; 0 where there is none.
+    pub const SPILL: u64 = 5;
+    /// Blocks that the kernel has given: never more than the files are long.
     pub const GROWN: u64 = 8;
     /// Free ones among them.
     pub const FREE: u64 = 9;

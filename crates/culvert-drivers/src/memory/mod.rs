@@ -24,6 +24,7 @@ mod layout;
 mod lock;
 mod map;
 mod names;
+mod numa;
 mod open_inodes;
 mod opened;
 mod options;
@@ -32,9 +33,11 @@ mod paths;
 mod places;
 mod prepare;
 mod ranges;
+mod regions;
 mod returned;
 mod runs;
 mod slots;
+mod spill;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod transaction;
@@ -42,5 +45,8 @@ mod upwards;
 mod xattrs;
 
 pub use filesystem::MemoryFs;
+pub(crate) use host::set_aside;
 pub use options::{DECLARED, OPTIONS, Options};
 pub use prepare::{open, prepare};
+pub use regions::{Files, Listed, Region, list_regions};
+pub use spill::{SUFFIX as SPILL_SUFFIX, remove_linked as remove_spill};

@@ -1,7 +1,8 @@
 //! The options of a memory mount.
 
-use super::layout;
+use super::{layout, numa::Policy};
 use crate::{AccessTimes, Declared, OptionInfo, OtherUser, Source, check_names, invalid_option};
+use alloc::vec::Vec;
 use culvert::{Errno, Error, Result, mount::Mount};
 
 /// What the driver declares.
@@ -13,7 +14,7 @@ pub const DECLARED: Declared = Declared {
     access_times: AccessTimes::Own,
     may_be_bound: None,
     below_layers: None,
-    branch_node: None,
+    branch_nodes: None,
 };
 
 /// What `culvert drivers memory` shows.
@@ -21,7 +22,24 @@ pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "size",
         value: "BYTES",
-        summary: "largest size, with k, m, g or t for powers of 1024 (default: half of what the place it lies in has free)",
+        summary: "largest size, with k, m, g or t for powers of 1024 (default: half of what the \
+            place it lies in has free)",
+    },
+    OptionInfo {
+        name: "spill",
+        value: "DIR",
+        summary: "what does not fit into its size lies in a file in this directory",
+    },
+    OptionInfo {
+        name: "spill-size",
+        value: "BYTES",
+        summary: "how much that may be (default: all that the directory has free)",
+    },
+    OptionInfo {
+        name: "numa",
+        value: "POLICY",
+        summary: "which nodes its memory comes from: interleave, bind:NODES, prefer:NODE or local \
+            (default: the kernel's choice); NODES as in 0-1,3, also behind interleave:",
     },
     OptionInfo {
         name: "inodes",
@@ -60,6 +78,12 @@ pub const OPTIONS: &[OptionInfo] = &[
 pub struct Options {
     /// `size`, in blocks.
     pub blocks: Option<u64>,
+    /// `spill`.
+    pub spill: Option<Vec<u8>>,
+    /// `spill-size`, in blocks.
+    pub spill_blocks: Option<u64>,
+    /// `numa`.
+    pub numa: Option<Policy>,
     /// `inodes`.
     pub inodes: Option<u64>,
     /// `mode`.
@@ -77,13 +101,23 @@ impl Options {
         let mut options = Self::default();
         for (name, value) in &mount.options {
             match name.as_str() {
-                "size" => options.blocks = Some(size(value)?),
+                "size" => options.blocks = Some(size("size", value, layout::FEWEST_BLOCKS)?),
+                "spill" if value.is_empty() => {
+                    return Err(invalid_option(name, value, "a directory is needed"));
+                }
+                "spill" => options.spill = Some(value.clone()),
+                "spill-size" => options.spill_blocks = Some(size(name, value, 1)?),
+                "numa" => options.numa = Some(Policy::parse(value)?),
                 "inodes" => options.inodes = Some(inodes(value)?),
                 "mode" => options.mode = Some(mode(value)?),
                 "uid" => options.uid = Some(number("uid", value)?),
                 "gid" => options.gid = Some(number("gid", value)?),
                 _ => {}
             }
+        }
+        if options.spill_blocks.is_some() && options.spill.is_none() {
+            let why = "option spill-size goes with spill=DIR";
+            return Err(Error::because(Errno::EINVAL, why));
         }
         Ok(options)
     }
@@ -104,7 +138,7 @@ fn number(name: &str, value: &[u8]) -> Result<u32> {
     }
 }
 
-fn size(value: &[u8]) -> Result<u64> {
+fn size(name: &str, value: &[u8], least: u64) -> Result<u64> {
     let (digits, unit) = match value {
         [digits @ .., b'k' | b'K'] => (digits, 10),
         [digits @ .., b'm' | b'M'] => (digits, 20),
@@ -115,13 +149,17 @@ fn size(value: &[u8]) -> Result<u64> {
     let bytes = text(digits).parse::<u64>().ok();
     let bytes = bytes.and_then(|count| count.checked_mul(1 << unit));
     let why = "not a size (a number of bytes, or one with k, m, g or t behind it)";
-    let bytes = bytes.ok_or_else(|| invalid_option("size", value, why))?;
+    let bytes = bytes.ok_or_else(|| invalid_option(name, value, why))?;
     let blocks = bytes.div_ceil(layout::BLOCK);
-    if blocks < layout::FEWEST_BLOCKS {
-        return Err(invalid_option("size", value, "the least is 256k"));
+    if blocks < least {
+        let least = match least {
+            1 => "the least is 1",
+            _ => "the least is 256k",
+        };
+        return Err(invalid_option(name, value, least));
     }
     if blocks > layout::MOST_BLOCKS {
-        return Err(invalid_option("size", value, "the most is 1t"));
+        return Err(invalid_option(name, value, "the most is 1t"));
     }
     Ok(blocks)
 }
@@ -151,6 +189,9 @@ pub fn name_of(source: &[u8]) -> Result<Option<&[u8]>> {
             name if name.len() > 249 => invalid("the name is longer than 249 bytes"),
             name if name.ends_with(super::kernel_files::SUFFIX) => {
                 invalid("the name of a memory file system does not end in .files")
+            }
+            name if name.ends_with(super::spill::SUFFIX) => {
+                invalid("the name of a memory file system does not end in .spill")
             }
             name if name.contains(&b'/') || name.contains(&0) => {
                 invalid("the name of a memory file system has no slash and no NUL")

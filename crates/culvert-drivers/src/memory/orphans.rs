@@ -52,7 +52,7 @@ impl<'a> Transaction<'a> {
         }
         let mut left = runs;
         for run in 0..64 {
-            if runs & 1 << run != 0 && !self.core.run_uses(run, of.node())? {
+            if runs & 1 << run != 0 && !self.core.run_uses(run, of)? {
                 left &= !(1 << run);
             }
         }

@@ -8,12 +8,14 @@ use super::{
     kernel_files,
     layout::{self, BLOCK, header},
     options::{self, Options},
+    spill,
 };
 use crate::archive::host as files;
 use crate::{Environment, OwnedFd, Prepared, Progress, Warnings};
 use alloc::{boxed::Box, format, sync::Arc};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
+use culvert_sys::raw::general as linux;
 use culvert_sys::{clock::Clock, fs, sync::Mutex};
 
 /// Blocks that a new file has at once: the least that a file system needs.
@@ -26,11 +28,21 @@ pub fn prepare(
     environment: &Environment<'_>,
     _progress: &mut dyn FnMut(Progress),
 ) -> Result<Prepared> {
-    let options = Options::parse(mount)?;
+    let mut options = Options::parse(mount)?;
+    let mut travelling = mount.clone();
+    if let Some(spill) = options
+        .spill
+        .as_mut()
+        .filter(|path| !path.starts_with(b"/"))
+    {
+        // Other processes will have other working directories.
+        *spill = [&files::current_directory()?[..], b"/", spill].concat();
+        travelling.options.retain(|(name, _)| name != "spill");
+        travelling.options.push(("spill".into(), spill.clone()));
+    }
     let run = environment.run_directory.ok_or_else(|| {
         Error::because(Errno::ENOENT, "type memory needs a run directory to lie in")
     })?;
-    let mut travelling = mount.clone();
     let summary = match options::name_of(&mount.source)? {
         None => {
             let path = [run, format!("/memory.{:016x}", files::random()).as_bytes()].concat();
@@ -40,7 +52,15 @@ pub fn prepare(
             let formatted = fs::fchmod(&fd, 0o666)
                 .map_err(Error::from)
                 .and_then(|()| kernel_files::make_directory(&path, 0o777))
-                .and_then(|()| format(&fd, &options));
+                .and_then(|()| spill_of(&options, &path, true))
+                .and_then(|spill| {
+                    format(&fd, &options, spill.as_ref())?;
+                    if let Some(spill) = spill {
+                        spill.link(&path)?;
+                        spill.keep();
+                    }
+                    Ok(())
+                });
             if let Err(error) = formatted {
                 let _ = files::unlink(&path);
                 return Err(error);
@@ -102,12 +122,41 @@ fn ours(fd: &OwnedFd) -> Result<()> {
     }
 }
 
+/// A new spill, where one is wanted.
+fn spill_of(options: &Options, image: &[u8], shared: bool) -> Result<Option<spill::Made>> {
+    let directory = options.spill.as_deref();
+    directory
+        .map(|directory| spill::Made::new(directory, image, shared))
+        .transpose()
+}
+
 /// Makes a named file system: complete when it gets its name. Another run may have been quicker.
 fn make_named(directory: &[u8], path: &[u8], options: &Options) -> Result<()> {
     let fd = host::create_unnamed(directory)?;
-    format(&fd, options)?;
-    match files::name(&fd, path) {
-        Ok(()) | Err(Errno::EEXIST) => adjust(host::open(path)?, path, options),
+    let spill = spill_of(options, path, false)?;
+    format(&fd, options, spill.as_ref())?;
+    if let Some(spill) = &spill {
+        // One at a time: the link must be that of the one that gets the name.
+        let directory = host::open_directory(directory)?;
+        culvert_sys::fd::flock(&directory, linux::LOCK_EX)?;
+        match files::status_of(path) {
+            Err(Errno::ENOENT) => spill.link(path)?,
+            _ => return adjust(host::open(path)?, path, options),
+        }
+        name(&fd, path)?;
+    } else {
+        name(&fd, path)?;
+    }
+    if let Some(spill) = spill {
+        spill.keep();
+    }
+    adjust(host::open(path)?, path, options)
+}
+
+/// Gives the file the name `path`, unless another has it.
+fn name(fd: &OwnedFd, path: &[u8]) -> Result<()> {
+    match files::name(fd, path) {
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
 }
@@ -119,9 +168,20 @@ fn adjust(fd: OwnedFd, path: &[u8], options: &Options) -> Result<()> {
     kernel_files::make_directory(path, 0o700)?;
     let core = join_core(fd, path, &Environment::default())?;
     core.remove_dangling()?;
+    if let Some(policy) = &options.numa {
+        policy.set(core.image.fd(), core.header(header::LIMIT)?)?;
+    }
+    let has_spill = core.image.spill().is_some();
+    if options.spill.is_some() && !has_spill {
+        return Err(Error::because(
+            Errno::EINVAL,
+            "option spill: it was made without one, and gets none later",
+        ));
+    }
     let mut change = core.change()?;
     for (index, wanted, what) in [
-        (header::LIMIT, options.blocks, "size"),
+        // What is spilled begins where memory ends.
+        (header::LIMIT, options.blocks.filter(|_| !has_spill), "size"),
         (header::INODES, options.inodes, "inodes"),
     ] {
         let Some(wanted) = wanted else { continue };
@@ -130,7 +190,8 @@ fn adjust(fd: OwnedFd, path: &[u8], options: &Options) -> Result<()> {
             return Err(Error::because(
                 Errno::EINVAL,
                 format!(
-                    "option {what}: it has more already ({there} blocks or inodes), and can only grow"
+                    "option {what}: it has more already ({there} blocks or inodes), and can only \
+                    grow"
                 ),
             ));
         }
@@ -140,20 +201,31 @@ fn adjust(fd: OwnedFd, path: &[u8], options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Writes an empty file system to `fd`.
-fn format(fd: &OwnedFd, options: &Options) -> Result<()> {
+/// Writes an empty file system to `fd`, which goes on in `spill`.
+fn format(fd: &OwnedFd, options: &Options, spill: Option<&spill::Made>) -> Result<()> {
     let free = host::free_space(fd)? / BLOCK;
     let blocks = match options.blocks {
         Some(blocks) => blocks,
         None => (free / 2).clamp(layout::FEWEST_BLOCKS, layout::MOST_BLOCKS),
     };
+    let (mut limit, mut id) = (blocks, 0);
+    if let Some(spill) = spill {
+        let more = options.spill_blocks.unwrap_or(spill.free / BLOCK);
+        limit = blocks.saturating_add(more).min(layout::MOST_BLOCKS);
+        id = spill.id;
+    }
+    if let Some(policy) = &options.numa {
+        policy.set(fd.borrow(), blocks)?;
+    }
     host::set_aside(fd, 0, 0, FIRST * BLOCK)
         .map_err(|errno| Error::because(errno, "no room for a memory file system"))?;
     let core = core_of(host::reopen(fd)?, None, &Environment::default())?;
     core.image.has_grown(FIRST);
-    let inodes = options.inodes.unwrap_or(blocks.min(layout::MOST_INODES));
+    let inodes = options.inodes.unwrap_or(limit.min(layout::MOST_INODES));
     for (index, value) in [
-        (header::LIMIT, blocks),
+        (header::LIMIT, limit),
+        (header::SPLIT, if id == 0 { 0 } else { blocks }),
+        (header::SPILL, id),
         (header::INODES, inodes),
         (header::SEED, files::random()),
         (header::GROWN, FIRST),
@@ -214,12 +286,21 @@ fn join_core(fd: OwnedFd, path: &[u8], environment: &Environment<'_>) -> Result<
     if files::status(&fd)?.size < FIRST * BLOCK {
         return Err(damaged("the file is too short for a memory file system"));
     }
-    let core = core_of(fd, Some(path), environment)?;
+    let mut core = core_of(fd, Some(path), environment)?;
     core.image.has_grown(1);
     if core.header(header::MAGIC)? != layout::MAGIC {
         return Err(damaged(
             "the file is no memory file system, or one of another version of culvert",
         ));
+    }
+    let id = core.header(header::SPILL)?;
+    if id != 0 {
+        let owner = files::status(core.image.fd())?.uid;
+        let (place, pages) = spill::open(path, id, owner)?;
+        // Mapped files lie there, too: the memory is for the blocks.
+        let path = spill::pages_of(&place);
+        core.files = kernel_files::Directory::open(&path, &pages, environment.keeper)?;
+        core.image.spills_to(environment.keeper.keep(pages))?;
     }
     core.attach()?;
     Ok(core)
@@ -248,8 +329,18 @@ fn core_of(fd: OwnedFd, path: Option<&[u8]>, environment: &Environment<'_>) -> R
     })
 }
 
-/// The file system in the shared file `path`, for tests.
-#[cfg(any(test, feature = "testing"))]
+/// The file system in the shared file `path`, for who looks at it.
 pub fn joined(path: &[u8]) -> Result<Core> {
-    join_core(host::open(path)?, path, &Environment::default())
+    let fd = host::open(path)?;
+    ours(&fd)?;
+    join_core(fd, path, &Environment::default())
+}
+
+/// `core` as a file system that is only looked at.
+pub fn read_only(core: Core) -> MemoryFs {
+    MemoryFs {
+        core: Arc::new(core),
+        read_only: true,
+        alone: false,
+    }
 }

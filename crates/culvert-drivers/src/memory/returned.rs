@@ -35,8 +35,9 @@ impl Core {
             change.checkpoint();
             if run.count > 0 {
                 // Final, and nobody else can take them while the lock is held.
-                let (start, length) = (run.start * BLOCK, run.count * BLOCK);
-                host::set_aside(self.image.fd(), KEEP_SIZE | PUNCH_HOLE, start, length)?;
+                let at = self.image.stretch(run.start, run.count);
+                let length = at.blocks * BLOCK;
+                host::set_aside(at.fd, KEEP_SIZE | PUNCH_HOLE, at.offset, length)?;
                 any = true;
             }
         }
@@ -80,7 +81,8 @@ impl Transaction<'_> {
         let mut count = wanted.clamp(1, there.max(1));
         loop {
             let first = start + there - count;
-            match host::set_aside(self.core.image.fd(), 0, first * BLOCK, count * BLOCK) {
+            let at = self.core.image.stretch(first, count);
+            match host::set_aside(at.fd, 0, at.offset, at.blocks * BLOCK) {
                 Ok(()) => break,
                 Err(Errno::ENOSPC | Errno::EFBIG | Errno::EDQUOT) if count > 1 => count /= 4,
                 Err(errno) => return Err(errno.into()),

@@ -2,13 +2,13 @@
 //! several at once.
 
 use super::{
-    core::Core,
+    core::{Core, Inode},
     host,
     layout::{self, header},
 };
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
-use culvert::{Node, Result};
+use culvert::Result;
 use culvert_sys::{fd, raw::general as linux};
 
 /// Words of a run's name.
@@ -82,10 +82,11 @@ impl Core {
         }
     }
 
-    /// Whether run `run`, which has shared the file `node`, may still use it.
-    pub fn run_uses(&self, run: u32, node: Node) -> Result<bool> {
+    /// Whether run `run`, which has shared the file `of`, may still use it. With the lock held.
+    pub fn run_uses(&self, run: u32, of: &Inode<'_>) -> Result<bool> {
         if run == self.run_number.load(Relaxed) {
-            return Ok(self.in_use.is_none_or(|in_use| in_use(node)));
+            let read = |name: &[u8]| self.read_xattr(of, name);
+            return Ok(self.in_use.is_none_or(|in_use| in_use(of.node(), &read)));
         }
         let name = self.run_name(run.into())?;
         Ok(!name.is_empty() && self.run_lives(&name))

@@ -90,9 +90,14 @@ impl Core {
             return Err(Errno::ENODATA.into());
         }
         let _lock = self.lock()?;
+        self.read_xattr(of, name)?.ok_or(Errno::ENODATA.into())
+    }
+
+    /// The value of attribute `name`, with the lock held.
+    pub fn read_xattr(&self, of: &Inode<'_>, name: &[u8]) -> Result<Option<Vec<u8>>> {
         let all = self.xattrs(of)?;
         let found = each(&all).find(|(known, _)| *known == name);
-        Ok(found.ok_or(Errno::ENODATA)?.1.to_vec())
+        Ok(found.map(|(_, value)| value.to_vec()))
     }
 
     /// listxattr(2)

@@ -9,7 +9,7 @@ mod turns;
 use crate::{Keeper, Proof, archive::host::terminated};
 use alloc::boxed::Box;
 use core::cell::Cell;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use culvert::Errno;
 use culvert::sync::{Mutex, MutexGuard};
 use culvert_sys::PAGE;
@@ -26,6 +26,8 @@ pub struct NameChanges {
     turns: Option<Turns>,
     /// Whether the page tells of all changes.
     knows_all: bool,
+    /// A turn was had after one that was killed in it, and nobody has asked.
+    killed: AtomicBool,
 }
 
 /// Words of one page of memory.
@@ -107,6 +109,7 @@ impl NameChanges {
             page,
             turns,
             knows_all,
+            killed: AtomicBool::new(false),
         }
     }
 
@@ -139,6 +142,8 @@ impl NameChanges {
         if turn.as_ref().is_some_and(|turn| turn.inherited) {
             // Whatever the one that was killed has changed.
             page.directories.fetch_add(1, AcqRel);
+            page.noted.fetch_add(1, AcqRel);
+            self.killed.store(true, Relaxed);
         }
         Changing {
             names: self,
@@ -147,6 +152,11 @@ impl NameChanges {
             turn,
             _own,
         }
+    }
+
+    /// Whether somebody was killed in the middle of a change since this was asked last.
+    pub fn somebody_was_killed(&self) -> bool {
+        self.killed.load(Relaxed) && self.killed.swap(false, Relaxed)
     }
 
     /// Now, for `name`; to be asked for before one looks.
@@ -169,13 +179,23 @@ impl NameChanges {
         self.page().directories.fetch_add(1, AcqRel);
     }
 
+    /// Whether the changes of all processes are counted here.
+    pub const fn knows_all(&self) -> bool {
+        self.knows_all
+    }
+
+    /// Whether there is no other process.
+    pub const fn is_alone(&self) -> bool {
+        self.turns.is_none() && self.knows_all
+    }
+
     /// How many changes were noted, by whichever process.
     pub fn count(&self) -> u64 {
         self.page().noted.load(Acquire)
     }
 
-    /// One of the few seats of the run's processes, until it is dropped; none: all are taken, or there is
-    /// no file to take one in.
+    /// One of the few seats of the run's processes, until it is dropped; none: all are taken, or
+    /// there is no file to take one in.
     pub fn seat(&self) -> Option<Proof> {
         self.turns.as_ref()?.seat()
     }
@@ -213,8 +233,8 @@ impl Changing<'_> {
         self.directories.set(true);
     }
 
-    /// Whether what was found of `name` after `stamp` is so: nobody has changed it, and the right was
-    /// had at once.
+    /// Whether what was found of `name` after `stamp` is so: nobody has changed it, and the right
+    /// was had at once.
     pub fn is_now(&self, name: &[u8], stamp: Stamp) -> bool {
         let is_alone = self.names.turns.is_none();
         let at_once = self.turn.as_ref().map_or(is_alone, |turn| !turn.waited);

@@ -1,10 +1,10 @@
 //! Turns of processes: a word of memory that they share says whose turn it is.
 //!
-//! The word holds the *slot* of the process, so that the turn of one that was killed ends. That a slot's
-//! process lives is said by the kernel: it holds a lock on that byte of the file ([`Proof`]), which ends
-//! with the process however it ends, and is seen from every PID namespace. A process that can have no
-//! such proof, and a child of vfork, which has its parent's memory, locks the byte by a record lock
-//! (fcntl(2)) for each turn.
+//! The word holds the *slot* of the process, so that the turn of one that was killed ends. That a
+//! slot's process lives is said by the kernel: it holds a lock on that byte of the file
+//! ([`Proof`]), which ends with the process however it ends, and is seen from every PID namespace.
+//! A process that can have no such proof, and a child of vfork, which has its parent's memory,
+//! locks the byte by a record lock (fcntl(2)) for each turn.
 
 use crate::{Keeper, OwnedFd, Proof, descriptor::KeptFd};
 use alloc::ffi::CString;
@@ -25,7 +25,8 @@ const STARVING: u32 = 1 << 30;
 const AGAIN: u32 = 1 << 29;
 /// Whose turn it is: 0, or a slot.
 const OWNER: u32 = AGAIN - 1;
-/// Slots are 1 to this: as many as there can be processes (`PID_MAX_LIMIT`, include/linux/threads.h).
+/// Slots are 1 to this: as many as there can be processes (`PID_MAX_LIMIT`,
+/// include/linux/threads.h).
 const SLOTS: u32 = 1 << 22;
 /// How many processes of a run have a seat at a time; their bytes are behind those of the slots.
 const SEATS: u32 = 8;
@@ -116,9 +117,9 @@ impl Turns {
         self.by_record.store(false, Relaxed);
     }
 
-    /// Who has slept once sets [`STARVING`], so that others cannot take the word again and again before
-    /// it has run. The mark of one that was killed meanwhile is harmless: whoever sleeps out his patience
-    /// may take a free word.
+    /// Who has slept once sets [`STARVING`], so that others cannot take the word again and again
+    /// before it has run. The mark of one that was killed meanwhile is harmless: whoever sleeps out
+    /// his patience may take a free word.
     #[cold]
     fn wait(&self, word: &AtomicU32, turn: &mut Turn) {
         let mut slept = false;
@@ -174,8 +175,8 @@ impl Turns {
         Ok((free(self.file.fd(), LockCommand::SETLK)?, true))
     }
 
-    /// Chooses a slot for as long as the process lives. What an earlier process of it held when it was
-    /// killed looks alive to others from here on: this one takes a turn next, and finds it.
+    /// Chooses a slot for as long as the process lives. What an earlier process of it held when it
+    /// was killed looks alive to others from here on: this one takes a turn next, and finds it.
     #[cold]
     fn choose(&self) -> Result<u32, Errno> {
         let mut proof = self.proof.lock();
@@ -209,8 +210,8 @@ impl Turns {
     }
 }
 
-/// Locks the first free slot from the process's id on: that one, unless PID namespaces give a number to
-/// several.
+/// Locks the first free slot from the process's id on: that one, unless PID namespaces give a
+/// number to several.
 fn free(fd: impl AsFd, command: LockCommand) -> Result<u32, Errno> {
     let first = process::getpid() % SLOTS;
     for step in 0..SLOTS {

@@ -15,6 +15,7 @@ const DT_SYMTAB: u64 = 6;
 const DT_RELA: u64 = 7;
 const DT_RELASZ: u64 = 8;
 const DT_INIT: u64 = 12;
+const DT_PLTREL: u64 = 20;
 const DT_TEXTREL: u64 = 22;
 const DT_JMPREL: u64 = 23;
 const DT_PLTRELSZ: u64 = 2;
@@ -23,6 +24,8 @@ const DT_INIT_ARRAYSZ: u64 = 27;
 const DT_RELRSZ: u64 = 35;
 const DT_RELR: u64 = 36;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
+/// Tables of relocations that are not read: DT_REL, DT_CREL, Android's packed REL, RELA and RELR.
+const OTHERS: [u64; 5] = [17, 0x4000_0026, 0x6000_000f, 0x6000_0011, 0x6fff_e000];
 
 const R_64: u32 = 1;
 const R_GLOB_DAT: u32 = 6;
@@ -35,6 +38,11 @@ const STT_IFUNC: u8 = 10;
 
 /// No object has more of anything.
 const MANY: u64 = 1 << 20;
+/// Nor of these, which are gone through for each word that is looked for.
+const SEGMENTS: usize = 64;
+const ENTRIES: usize = 1024;
+/// A symbol that is a number, not a place in the object (SHN_ABS).
+const ABSOLUTE: u64 = 0xfff1;
 
 /// A segment that is mapped.
 #[derive(Clone, Copy, Debug)]
@@ -121,6 +129,7 @@ impl<'a> Object<'a> {
             else {
                 return Err(damaged());
             };
+            let align = field(48, 8).ok_or_else(damaged)?;
             match kind as u32 {
                 PT_INTERP => return Err(refused("it is a program")),
                 PT_TLS if length > 0 => {
@@ -128,6 +137,21 @@ impl<'a> Object<'a> {
                 }
                 PT_DYNAMIC => dynamic = Some((address, length)),
                 PT_LOAD if length > 0 => {
+                    if align > 4096 {
+                        return Err(refused(format!(
+                            "it asks for pages of {align} bytes; -Wl,-z,max-page-size=4096 makes \
+                             one that does not"
+                        )));
+                    }
+                    if flags & 4 == 0 {
+                        return Err(refused("it has memory that cannot be read"));
+                    }
+                    if flags & 3 == 3 {
+                        return Err(refused("it has memory that is both written and executed"));
+                    }
+                    if object.segments.len() == SEGMENTS {
+                        return Err(damaged());
+                    }
                     let part = offset.checked_add(stored).filter(|_| stored <= length);
                     let part = part.and_then(|end| bytes.get(offset as usize..end as usize));
                     let end = address
@@ -152,11 +176,18 @@ impl<'a> Object<'a> {
             let entry = object.word(at).zip(object.word(at.saturating_add(8)));
             match entry.ok_or_else(damaged)? {
                 (0, _) => break,
+                _ if object.dynamic.len() == ENTRIES => return Err(damaged()),
                 entry => object.dynamic.push(entry),
             }
         }
         if object.value(DT_TEXTREL).is_some() {
             return Err(refused("its code is not position independent (-fPIC)"));
+        }
+        let is_other = |&(tag, value): &(u64, u64)| {
+            OTHERS.contains(&tag) || tag == DT_PLTREL && value != DT_RELA
+        };
+        if object.dynamic.iter().any(is_other) {
+            return Err(refused("its relocations are of a kind that needs a libc"));
         }
         object.symbols = object.count_symbols().ok_or_else(damaged)?;
         Ok(object)
@@ -207,7 +238,7 @@ impl<'a> Object<'a> {
             last = last.max(bucket(number)?);
         }
         if last < first {
-            return Some(first);
+            return Some(first).filter(|&count| count < MANY);
         }
         let chains = start.checked_add(4 * buckets)?;
         // The lowest bit ends a chain.
@@ -243,8 +274,10 @@ impl<'a> Object<'a> {
             STT_IFUNC => return Err(refused(format!("{} is chosen by the processor", shown()))),
             _ => {}
         }
-        if section != 0 {
-            return Ok(Value::Own(value));
+        match section {
+            0 => {}
+            ABSOLUTE => return Ok(Value::Elsewhere(value)),
+            _ => return Ok(Value::Own(value)),
         }
         match provided(name) {
             Some(address) => Ok(Value::Elsewhere(address as u64)),
@@ -305,8 +338,8 @@ impl<'a> Object<'a> {
         Ok(())
     }
 
-    /// The packed ones (DT_RELR, System V ABI): an even word is an address, and what follows it with
-    /// the lowest bit set is a map of the next 63 words.
+    /// The packed ones (DT_RELR, System V ABI): an even word is an address, and what follows it
+    /// with the lowest bit set is a map of the next 63 words.
     fn relative(&self, change: &mut impl FnMut(u64, Value)) -> Option<()> {
         let Some((table, size)) = self.value(DT_RELR).zip(self.value(DT_RELRSZ)) else {
             return Some(());
@@ -348,8 +381,10 @@ impl<'a> Object<'a> {
     pub fn driver(&self) -> Result<u64> {
         let mut symbols = 1..self.symbols;
         let found = symbols.find_map(|number| {
-            let is_it = self.name(number) == Some(SYMBOL.as_bytes());
-            match self.symbol(number, |_| None).ok().filter(|_| is_it)? {
+            if self.name(number) != Some(SYMBOL.as_bytes()) {
+                return None;
+            }
+            match self.symbol(number, |_| None).ok()? {
                 Value::Own(value) => Some(value),
                 _ => None,
             }
@@ -374,5 +409,60 @@ impl<'a> Object<'a> {
     pub fn check(&self, provided: Provider) -> Result<()> {
         self.flags()?;
         self.relocations(provided, |_, _| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::{string::ToString, vec};
+
+    /// A PT_LOAD of a page with these flags and this alignment.
+    fn segment(flags: u32, align: u64) -> Vec<u8> {
+        let mut header = [PT_LOAD, flags].map(u32::to_le_bytes).concat();
+        for word in [0, 0, 0, 0, 4096, align] {
+            header.extend(u64::to_le_bytes(word));
+        }
+        header
+    }
+
+    fn why(segments: &[Vec<u8>]) -> String {
+        let mut bytes = vec![0; 64];
+        bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        (bytes[16], bytes[18], bytes[32], bytes[54]) = (3, 62, 64, 56);
+        bytes[56] = segments.len() as u8;
+        bytes.extend(segments.concat());
+        let error = Object::read(&bytes).expect_err("it has no PT_DYNAMIC");
+        error.to_string()
+    }
+
+    #[test]
+    fn segments_that_cannot_be_mapped_as_they_say_are_refused() {
+        assert!(why(&[segment(5, 4096), segment(6, 4096)]).contains("statically"));
+        assert!(why(&[segment(5, 1 << 21)]).contains("pages of 2097152 bytes"));
+        assert!(why(&[segment(7, 4096)]).contains("both written and executed"));
+        assert!(why(&[segment(1, 4096)]).contains("cannot be read"));
+        assert!(why(&vec![segment(4, 4096); 64]).contains("statically"));
+        assert!(why(&vec![segment(4, 4096); 65]).contains("damaged"));
+    }
+
+    #[test]
+    fn a_count_of_symbols_that_no_object_has_is_none() {
+        // One bucket, which is empty; the first symbol that is in none of them.
+        for (first, want) in [(7, Some(7)), (u32::MAX, None)] {
+            let table = [1, first, 0, 0, 0].map(u32::to_le_bytes).concat();
+            let object = Object {
+                segments: vec![Segment {
+                    address: 0,
+                    length: table.len(),
+                    bytes: &table,
+                    flags: 4,
+                }],
+                span: 4096,
+                dynamic: vec![(DT_GNU_HASH, 0)],
+                symbols: 0,
+            };
+            assert_eq!(object.count_symbols(), want, "{first}");
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! Drivers of others, in shared libraries that have the ABI of `culvert/driver.h`.
 //!
-//! [`Library`] makes a driver of a table of functions, whoever has loaded it. A library that needs no
-//! libc is loaded here, into the program's own process: `elf` reads what it is and needs,
-//! `placed` maps and relocates it, `provided` is what it gets in place of a libc. All others
-//! run in a host, whose command loads them by dlopen(3) (`culvert-library`).
+//! [`Library`] makes a driver of a table of functions, whoever has loaded it. A library that needs
+//! no libc is loaded here, into the program's own process: `elf` reads what it is and needs,
+//! `placed` maps and relocates it, `provided` is what it gets in place of a libc. All others run in
+//! a host, whose command loads them by dlopen(3) (`culvert-library`).
 
 mod driver;
 mod elf;
@@ -14,13 +14,15 @@ pub use driver::{Library, Words};
 pub use placed::table;
 
 use crate::archive::host::{create_new, open_read};
+use crate::passthrough::{self, kernel};
 use crate::{Environment, Prepared, Warnings};
 use alloc::{boxed::Box, format, string::String, vec, vec::Vec};
-use culvert::library::abi::{STATELESS, VERSION};
+use culvert::library::abi::{Driver, STATELESS, VERSION};
 use culvert::mount::Mount;
 use culvert::path::PathAdapter;
+use culvert::sync::Mutex;
 use culvert::{Errno, Error, FileSystem, Result};
-use culvert_sys::{OwnedFd, fs, process};
+use culvert_sys::{OwnedFd, fs, process, trust};
 use elf::Object;
 
 /// A library larger than this is not loaded into programs, bytes.
@@ -51,7 +53,8 @@ pub fn check_closed(uid: u32, mode: u32) -> Result<()> {
         _ => Err(Error::because(
             Errno::EPERM,
             format!(
-                "it belongs to user {uid}, and root loads none but root's own; chown it, or run as that user"
+                "it belongs to user {uid}, and root loads none but root's own; chown it, or run \
+                as that user"
             ),
         )),
     }
@@ -64,7 +67,8 @@ pub fn check_closed(uid: u32, mode: u32) -> Result<()> {
 pub fn check_head(version: u32, size: u32) -> Result<()> {
     if version != VERSION {
         return Err(refused(format!(
-            "made for version {version} of culvert/driver.h, and this is version {VERSION}; compile it anew"
+            "made for version {version} of culvert/driver.h, and this is version {VERSION}; \
+            compile it anew"
         )));
     }
     if (size as usize) < HEAD || !(size as usize).is_multiple_of(size_of::<usize>()) {
@@ -82,8 +86,8 @@ pub enum Fit {
     Host(String),
 }
 
-/// The bytes of the library at `path`, as they are now, and whether it may be loaded. To root it must
-/// be closed to all others.
+/// The bytes of the library at `path`, as they are now, and whether it may be loaded. To root it
+/// must be closed to all others.
 fn bytes_of(path: &[u8]) -> Result<Vec<u8>> {
     let file = open_read(path)?;
     let found = fs::fstat(&file)?;
@@ -93,13 +97,13 @@ fn bytes_of(path: &[u8]) -> Result<Vec<u8>> {
     if process::geteuid() == 0 {
         check_closed(found.st_uid, found.st_mode)?;
     }
-    read(&file, found.st_size as u64)
+    read(&file, found.st_size as u64, MOST)
 }
 
-fn read(file: &OwnedFd, size: u64) -> Result<Vec<u8>> {
-    if size > MOST {
+fn read(file: &OwnedFd, size: u64, most: u64) -> Result<Vec<u8>> {
+    if size > most {
         return Err(refused(format!(
-            "of its {size} bytes {MOST} are the most that programs load"
+            "of its {size} bytes {most} are the most that programs load"
         )));
     }
     let mut bytes = vec![0; size as usize];
@@ -140,8 +144,13 @@ pub(crate) fn prepare(mount: &Mount, environment: &Environment<'_>) -> Result<Pr
     if let (false, Some(run)) = (environment.alone, environment.run_directory) {
         let within = |error: Error| error.within(&mount.driver);
         let bytes = bytes_of(mount.driver.as_bytes()).map_err(within)?;
-        begin(&bytes, &mount, environment).map_err(within)?;
-        let pinned = pin(&bytes, run)?;
+        provided::keep_by(environment.keeper);
+        let driver = load(&bytes).map_err(within)?;
+        let trial = Library::begin(driver, &mount).map_err(within)?;
+        let tree = trial.tree().map_err(within)?;
+        let tree = identity(tree.as_ref()).map_err(within)?;
+        drop(trial);
+        let pinned = pin(&bytes, tree, run)?;
         mount.driver = pinned;
     }
     Ok(Prepared {
@@ -152,9 +161,46 @@ pub(crate) fn prepare(mount: &Mount, environment: &Environment<'_>) -> Result<Pr
     })
 }
 
-/// Puts `bytes` into a file of the run's own: what all of its programs load, whatever becomes of the
-/// library.
-fn pin(bytes: &[u8], run: &[u8]) -> Result<String> {
+/// The directory of the kernel's that a library is, if it is one: device and inode.
+type Tree = Option<(u64, u64)>;
+
+fn identity(tree: Option<&OwnedFd>) -> Result<Tree> {
+    let identity = |tree| Ok(kernel::identity(&kernel::status(tree, None)?));
+    tree.map(identity).transpose()
+}
+
+/// What stands behind the bytes of a run's copy: which tree the library is, so that all processes
+/// have the same one or none.
+const TAIL: usize = 32;
+
+/// How that begins.
+const MARK: u64 = u64::from_be_bytes(*b"culvert\0");
+
+fn tail(tree: Tree) -> [u8; TAIL] {
+    let (device, inode) = tree.unwrap_or_default();
+    let words = [MARK, u64::from(tree.is_some()), device, inode];
+    let mut bytes = words.iter().flat_map(|word| word.to_ne_bytes());
+    core::array::from_fn(|_| bytes.next().unwrap_or_default())
+}
+
+/// The library in a copy that has these `bytes`, and its tree; of any other file nothing is said.
+fn parts(bytes: &[u8]) -> (&[u8], Option<Tree>) {
+    let Some((library, tail)) = bytes.split_last_chunk::<TAIL>() else {
+        return (bytes, None);
+    };
+    let (words, _) = tail.as_chunks();
+    let mut words = words.iter().map(|word| u64::from_ne_bytes(*word));
+    let words: [u64; 4] = core::array::from_fn(|_| words.next().unwrap_or_default());
+    match words {
+        [MARK, 0, ..] => (library, Some(None)),
+        [MARK, _, device, inode] => (library, Some(Some((device, inode)))),
+        _ => (bytes, None),
+    }
+}
+
+/// Puts `bytes`, of a library that is this `tree`, into a file of the run's own: what all of its
+/// programs load, whatever becomes of the library.
+fn pin(bytes: &[u8], tree: Tree, run: &[u8]) -> Result<String> {
     let run = core::str::from_utf8(run).map_err(|_| Errno::EILSEQ)?;
     for number in 0..u16::MAX {
         let path = format!("{run}/library.{number}");
@@ -162,43 +208,84 @@ fn pin(bytes: &[u8], run: &[u8]) -> Result<String> {
             Err(Errno::EEXIST) => continue,
             file => file?,
         };
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            rest = rest.get(fs::write(&file, rest)?..).unwrap_or_default();
+        for mut rest in [bytes, &tail(tree)] {
+            while !rest.is_empty() {
+                rest = rest.get(fs::write(&file, rest)?..).unwrap_or_default();
+            }
         }
         return Ok(path);
     }
     Err(Errno::EMFILE.into())
 }
 
-fn begin(bytes: &[u8], mount: &Mount, environment: &Environment<'_>) -> Result<Library> {
-    provided::keep_by(environment.keeper);
-    let object = Object::read(bytes)?;
-    let driver = placed::load(&object, provided::address)?;
-    let library = Library::begin(driver, mount)?;
-    match library.is_stateless() {
-        true => Ok(library),
-        false => Err(refused(
-            "it does not say that it is stateless (CULVERT_STATELESS), so it runs in a host",
-        )),
+fn load(bytes: &[u8]) -> Result<Driver> {
+    placed::load(&Object::read(bytes)?, provided::address)
+}
+
+/// The functions of each copy that this process has loaded, and its tree: what stays for as long as
+/// it lives is loaded once, however often `init` fails.
+static LOADED: Mutex<Vec<(String, Driver, Option<Tree>)>> = Mutex::new(Vec::new());
+
+/// Those of the run's copy at `path`.
+fn loaded(path: &str) -> Result<(Driver, Option<Tree>)> {
+    let mut all = LOADED.lock();
+    if let Some((_, driver, tree)) = all.iter().find(|(known, ..)| known == path) {
+        return Ok((*driver, *tree));
     }
+    let file = open_read(path.as_bytes())?;
+    let found = trust::kept(file.raw()).map_err(|why| {
+        Error::because(
+            why.errno(),
+            format!("its copy in the run directory is not the run's: {why}"),
+        )
+    })?;
+    let bytes = read(&file, found.st_size as u64, MOST + TAIL as u64)?;
+    let (library, tree) = parts(&bytes);
+    let driver = load(library)?;
+    all.push((path.into(), driver, tree));
+    Ok((driver, tree))
 }
 
 /// In every process that uses the mount.
 pub(crate) fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
-    let file = open_read(mount.driver.as_bytes())?;
-    let found = fs::fstat(&file)?;
-    if found.st_mode & 0o170_022 != 0o100_000 {
+    provided::keep_by(environment.keeper);
+    let (driver, prepared) = loaded(&mount.driver)?;
+    let library = Library::begin(driver, mount)?;
+    let tree = library.tree()?;
+    let found = identity(tree.as_ref())?;
+    if prepared.is_some_and(|prepared| prepared != found) {
         return Err(Error::because(
-            Errno::EPERM,
-            "its copy in the run directory is no such",
+            Errno::ESTALE,
+            "the library is another directory than when the command was started",
         ));
     }
-    let bytes = read(&file, found.st_size as u64)?;
-    drop(file);
-    Ok(Box::new(PathAdapter::new(begin(
-        &bytes,
-        mount,
-        environment,
-    )?)))
+    let Some(root) = tree else {
+        return Ok(Box::new(PathAdapter::new(library)));
+    };
+    let options = passthrough::Options {
+        read_only: mount.read_only() || library.says_read_only(),
+        // There may be layers above, which are to hear of what is not about bytes.
+        backed: true,
+        ..passthrough::Options::default()
+    };
+    let tree = passthrough::PassthroughFs::new(root, options, environment.keeper, None, None)?;
+    // `finalize` is not called in programs: what the tree needs of the library stays.
+    core::mem::forget(library);
+    Ok(Box::new(tree))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_says_which_tree_its_library_is() {
+        for tree in [None, Some((1, u64::MAX)), Some((0, 0))] {
+            let copy = [&b"library"[..], &tail(tree)].concat();
+            assert_eq!(parts(&copy), (&b"library"[..], Some(tree)));
+        }
+        for other in [&b""[..], b"short", &[7; TAIL], &[0; TAIL + 5]] {
+            assert_eq!(parts(other), (other, None));
+        }
+    }
 }

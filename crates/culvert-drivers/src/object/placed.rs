@@ -3,18 +3,26 @@
 
 use super::elf::{Object, Provider, Segment, Value};
 use super::{HEAD, check_head};
-use culvert::library::abi::Driver;
+use culvert::library::abi::{Driver, STATELESS};
 use culvert::{Errno, Result};
+use culvert_sys::fd::memfd_create;
 use culvert_sys::flags::Protection;
 use culvert_sys::memory::{Mapping, Of};
+use culvert_sys::raw::general as linux;
 use culvert_sys::table::Word;
-use culvert_sys::{nr, syscall};
+use culvert_sys::{AsFd, fs, nr, process, syscall};
 
 type Initialiser = unsafe extern "C" fn(i32, *const *const u8, *const *const u8);
 
 /// Loads `object`, which stays for as long as the process lives, and returns its functions.
 pub fn load(object: &Object<'_>, provided: Provider) -> Result<Driver> {
     object.check(provided)?;
+    // Before anything of it runs.
+    if object.flags()? & STATELESS == 0 {
+        return Err(super::refused(
+            "it does not say that it is stateless (CULVERT_STATELESS), so it runs in a host",
+        ));
+    }
     let table = object.driver()?;
     let all = Protection::READ | Protection::WRITE;
     let mapping = Mapping::new(Of::Nothing, object.span, all)?;
@@ -39,10 +47,12 @@ pub fn load(object: &Object<'_>, provided: Provider) -> Result<Driver> {
     for segment in &object.segments {
         protect(start, segment)?;
     }
-    let start = mapping.leak();
-    initialise(object, start);
     let room = object.span.saturating_sub(table as usize);
-    functions(start.wrapping_add(table as usize), room)
+    let place = start.wrapping_add(table as usize);
+    // What cannot be is told while nothing has run; initialisers may fill the table.
+    functions(place, room)?;
+    initialise(object, mapping.leak());
+    functions(place, room)
 }
 
 fn protect(start: *mut u8, segment: &Segment<'_>) -> Result<()> {
@@ -60,7 +70,32 @@ fn protect(start: *mut u8, segment: &Segment<'_>) -> Result<()> {
         word,
     ];
     // SAFETY: pages of the mapping that was made for it.
-    unsafe { syscall::call(nr::MPROTECT, arguments) }?;
+    match unsafe { syscall::call(nr::MPROTECT, arguments) } {
+        Err(_) if segment.flags & 1 != 0 => map_file(arguments),
+        protected => Ok(protected.map(drop)?),
+    }
+}
+
+/// Where memory that was written is never executed (PR_SET_MDWE, systemd's MemoryDenyWriteExecute,
+/// SELinux): a memory file with the bytes that are there, mapped in their place.
+fn map_file([place, length, rights]: [usize; 3]) -> Result<()> {
+    let create = |flags| memfd_create(c"culvert-library", flags);
+    // MFD_EXEC since Linux 6.3, where vm.memfd_noexec may ask for it.
+    let file =
+        create(linux::MFD_CLOEXEC | linux::MFD_EXEC).or_else(|_| create(linux::MFD_CLOEXEC))?;
+    // A write beyond the limit would end the program (SIGXFSZ).
+    if process::getrlimit(linux::RLIMIT_FSIZE)?[0] < length as u64 {
+        return Err(Errno::EFBIG.into());
+    }
+    // SAFETY: pages of the mapping that was made for it; nothing changes them meanwhile.
+    let mut rest = unsafe { core::slice::from_raw_parts(place as *const u8, length) };
+    while !rest.is_empty() {
+        rest = rest.get(fs::write(&file, rest)?..).unwrap_or_default();
+    }
+    let how = (linux::MAP_PRIVATE | linux::MAP_FIXED) as usize;
+    let arguments = [place, length, rights, how, file.as_fd().word(), 0];
+    // SAFETY: in place of the same pages, with the same bytes.
+    unsafe { syscall::call(nr::MMAP, arguments) }?;
     Ok(())
 }
 

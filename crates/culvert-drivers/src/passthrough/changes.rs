@@ -62,7 +62,7 @@ impl PassthroughFs {
             Err(error) if error.errno() == Errno::EACCES => kernel::reopen(object.fd(), how),
             opened => opened,
         };
-        Ok(self.opened(node, file?, flags))
+        Ok(self.opened_closed_on_exec(node, file?, flags))
     }
 
     /// The same of what is used by its name. None: it is to be opened by its descriptor.
@@ -81,7 +81,8 @@ impl PassthroughFs {
         // openat2(2) takes no flag that it does not know.
         const UNKNOWN: u32 = !0o37777703;
         // Nothing is emptied before it is known to be what is meant.
-        let how = flags.0 & KEPT & !(O_NOFOLLOW | O_TRUNC) | O_NOCTTY | O_CLOEXEC;
+        let how = flags.0 & KEPT & !(O_NOFOLLOW | O_TRUNC | O_CLOEXEC) | O_NOCTTY;
+        let how = how | self.on_exec(flags);
         // What is open for reading alone is emptied by open(2) only.
         if how & UNKNOWN != 0 || flags.truncate() && !flags.write() {
             return None;
@@ -217,9 +218,9 @@ impl PassthroughFs {
         };
         loop {
             // O_EXCL follows no link, and O_NOFOLLOW would show in F_GETFL.
-            let new = wanted | O_CREAT | O_EXCL | O_NOCTTY;
+            let new = wanted & !O_CLOEXEC | self.on_exec(flags) | O_CREAT | O_EXCL | O_NOCTTY;
             let own = [(dir, called, CREATE)];
-            match self.doing(&own, || kernel::open_at(object.fd(), &name, new, mode)) {
+            match self.doing(&own, || kernel::create_at(object.fd(), &name, new, mode)) {
                 Ok(file) => {
                     let status = kernel::status(&file, None)?;
                     // A front end that takes the descriptor keeps no more than the open file.
@@ -271,7 +272,10 @@ impl PassthroughFs {
         let file = kernel::open_directory(object.fd(), how, mode)?;
         let place = kernel::reopen(&file, O_PATH)?;
         let entry = self.entry(place, None)?;
-        Ok((entry, self.opened(entry.attributes.node, file, flags)))
+        Ok((
+            entry,
+            self.opened_closed_on_exec(entry.attributes.node, file, flags),
+        ))
     }
 
     /// Makes a name for something new of this `kind` by `call` and finds what it is.

@@ -9,8 +9,9 @@
 use super::kernel::{self, Name, identity};
 use super::object::Object;
 use crate::descriptor::{NodeBook, OwnedFd, Traces};
+use alloc::vec::Vec;
 use culvert::{Errno, FileKind, Node, Result};
-use culvert_sys::fd::AsFd;
+use culvert_sys::fd::{AsFd, BorrowedFd};
 use culvert_sys::raw::general::{self as linux, statx};
 use culvert_sys::{nr, process, syscall};
 
@@ -240,6 +241,28 @@ fn handle_of(fd: impl AsFd) -> Result<Handle> {
         )?;
     }
     Ok(handle)
+}
+
+/// The kind of the handle of what `fd` is, and its bytes (name_to_handle_at(2)).
+pub fn file_handle(fd: BorrowedFd<'_>) -> Result<(u32, Vec<u8>)> {
+    let handle = handle_of(fd)?;
+    let bytes = handle.bytes.get(..handle.length as usize);
+    Ok((handle.kind as u32, bytes.ok_or(Errno::EOVERFLOW)?.to_vec()))
+}
+
+/// The identity of the file system that `fd`, an open directory, lies on (`FS_IOC_GETFSUUID`, Linux
+/// 6.9); none: the kernel does not say.
+pub fn file_system_identity(fd: BorrowedFd<'_>) -> Option<[u8; 16]> {
+    /// `struct fsuuid2`: length and bytes.
+    const GET_UUID: usize = 0x8011_1500;
+    let mut found = [0u8; 17];
+    // SAFETY: the kernel writes what the request says, 17 bytes.
+    let asked = unsafe {
+        let to = (&raw mut found) as usize;
+        syscall::call(nr::IOCTL, [fd.raw() as usize, GET_UUID, to])
+    };
+    asked.ok()?;
+    found[1..].first_chunk().copied()
 }
 
 /// open_by_handle_at(2), with `O_PATH`.

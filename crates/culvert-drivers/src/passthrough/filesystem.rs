@@ -16,10 +16,13 @@ use culvert::{
     FileKind, FileSystem, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory, Reached,
     RenameFlags, Result, SetAttributes, StatFs, Validity,
 };
-use culvert_sys::fd::BorrowedFd;
+use culvert_sys::fd::{self, BorrowedFd, Command};
 use culvert_sys::flags::AtFlags;
 use culvert_sys::fs;
-use culvert_sys::raw::general::{O_APPEND, O_DIRECT};
+use culvert_sys::raw::general::{O_APPEND, O_CLOEXEC, O_DIRECT};
+
+/// Flags of a program's that its descriptor alone has, not the driver's.
+const HINDERING: u32 = O_APPEND | O_DIRECT;
 
 /// A directory of the kernel's as a file system.
 ///
@@ -46,8 +49,8 @@ impl PassthroughFs {
         limit: Option<usize>,
     ) -> Result<Self> {
         let mut nodes = Nodes::new(root, keeper, book, limit)?;
-        // Below layers of programs. Not in servers, which act for others, and where it counts by which
-        // names nodes were found.
+        // Below layers of programs. Not in servers, which act for others, and where it counts by
+        // which names nodes were found.
         nodes.sees = options.backed && limit.is_none() && book.is_none() && !options.watch;
         Ok(Self {
             nodes: Arc::new(nodes),
@@ -171,24 +174,50 @@ impl PassthroughFs {
         Ok(Entry { attributes })
     }
 
-    /// The file `node`, open in `descriptor` with `flags`, as the front end is to get it.
+    /// The file `node`, open in `descriptor` with `flags`, as the front end is to get it. The
+    /// descriptor is closed by execve(2), or as [`Self::on_exec`] says.
     pub(super) fn opened(&self, node: Node, descriptor: OwnedFd, flags: OpenFlags) -> Opened {
-        let hindering = O_APPEND | O_DIRECT;
-        let plain = |descriptor| match flags.0 & hindering {
-            0 => descriptor,
-            _ => unhindered(descriptor),
-        };
         if !self.drives() && !self.options.backed {
             return Opened::Backed(descriptor);
         }
-        let descriptor = plain(descriptor);
-        Opened::Driven(match flags.has(OpenFlags::LENDS) && self.offers_backed() {
+        let descriptor = match flags.0 & HINDERING {
+            0 => descriptor,
+            _ => unhindered(descriptor),
+        };
+        Opened::Driven(match self.lends(flags) {
             true => {
                 let file = DescriptorFile::lending(descriptor, self.keeper, node, node.0);
                 self.pinned(node, file)
             }
             false => self.driven(node, self.keeper.keep(descriptor)),
         })
+    }
+
+    /// What of `O_CLOEXEC` a file is to be opened with: what becomes the program's is the program's
+    /// in this, too.
+    pub(super) fn on_exec(&self, flags: OpenFlags) -> u32 {
+        match self.lends(flags) {
+            true => flags.0 & O_CLOEXEC,
+            false => O_CLOEXEC,
+        }
+    }
+
+    /// Whether what is opened with `flags` becomes the program's.
+    fn lends(&self, flags: OpenFlags) -> bool {
+        flags.has(OpenFlags::LENDS) && self.offers_backed()
+    }
+
+    /// The same as [`Self::opened`] of a `descriptor` that is closed by execve(2).
+    pub(super) fn opened_closed_on_exec(
+        &self,
+        node: Node,
+        descriptor: OwnedFd,
+        flags: OpenFlags,
+    ) -> Opened {
+        if self.on_exec(flags) == 0 {
+            let _ = fd::fcntl(&descriptor, Command::SETFD, 0);
+        }
+        self.opened(node, descriptor, flags)
     }
 
     /// Whether files are driven, but for what concerns their bytes.

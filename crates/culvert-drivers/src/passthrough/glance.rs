@@ -1,11 +1,11 @@
-//! What a name in a tree of the kernel's is, without a node: for drivers over this one that hold its
-//! directories and would let go of everything else at once.
+//! What a name in a tree of the kernel's is, without a node: for drivers over this one that hold
+//! its directories and would let go of everything else at once.
 
-use super::attributes::attributes;
+use super::attributes::{Target, attributes, change};
 use super::kernel::{self, Name};
 use super::nodes::number;
 use super::options::Options;
-use culvert::{Attributes, FileSystem, Result, mount::Mount};
+use culvert::{Access, Attributes, FileSystem, Result, SetAttributes, mount::Mount};
 use culvert_sys::fd::BorrowedFd;
 
 /// A look at names of one tree.
@@ -34,10 +34,45 @@ impl Glance {
         status.is_ok_and(|status| kernel::identity(&status).0 == self.home)
     }
 
+    /// The number of the mount on which `fd`, a descriptor of the tree's, is seen (mountinfo of
+    /// proc(5)); none: this kernel does not tell (before Linux 5.8).
+    pub fn mount(self, fd: i32) -> Option<u64> {
+        let place = kernel::place(BorrowedFd::number(fd)).ok()?;
+        Some(place.2).filter(|&number| number != 0)
+    }
+
     /// What [`FileSystem::lookup`] of `name` in the directory `dir`, a descriptor of the tree's,
     /// would say. No reference comes with it: the node may not be valid.
     pub fn look(self, dir: i32, name: &[u8]) -> Result<Attributes> {
+        self.look_home(dir, name).map(|found| found.0)
+    }
+
+    /// The same, and whether it lies on the file system of the root.
+    pub fn look_home(self, dir: i32, name: &[u8]) -> Result<(Attributes, bool)> {
         let status = kernel::status(BorrowedFd::number(dir), Some(&Name::new(name)?))?;
-        attributes(number(self.home, kernel::identity(&status)), &status)
+        let identity = kernel::identity(&status);
+        let attributes = attributes(number(self.home, identity), &status)?;
+        Ok((attributes, identity.0 == self.home))
+    }
+
+    /// Whether `name` in the directory `dir`, a descriptor of the tree's, grants `access` to whoever
+    /// this thread acts as. A link grants all.
+    ///
+    /// - `ENOSYS`, `EPERM`: only its node tells.
+    pub fn access(self, dir: i32, name: &[u8], access: Access) -> Result<()> {
+        kernel::access_at(BorrowedFd::number(dir), &Name::new(name)?, access.0)
+    }
+
+    /// Gives `name` in `dir`, which must be no link, new `permissions`.
+    ///
+    /// - `EOPNOTSUPP`: it is a link.
+    /// - `ENOSYS`, `EPERM`, `EINVAL`: perhaps there is no such call here.
+    pub fn permit(self, dir: i32, name: &[u8], permissions: u32) -> Result<()> {
+        let changes = SetAttributes {
+            permissions: Some(permissions),
+            ..SetAttributes::default()
+        };
+        let name = Name::new(name)?;
+        change(Target::Name(BorrowedFd::number(dir), &name), &changes)
     }
 }

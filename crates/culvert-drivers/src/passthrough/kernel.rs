@@ -108,6 +108,12 @@ pub(crate) fn open_at(dir: impl AsFd, name: &Name, flags: u32, mode: u32) -> Res
     open(dir, name.terminated(), flags, mode)
 }
 
+/// The same; `flags` say whether it is closed on exec.
+pub(super) fn create_at(dir: impl AsFd, name: &Name, flags: u32, mode: u32) -> Result<OwnedFd> {
+    let flags = OFlags::from_bits(flags);
+    Ok(fs::openat(dir, name.terminated(), flags, mode)?)
+}
+
 /// What `name` in `dir` is, link or not, with `O_PATH`.
 pub(crate) fn open_place(dir: impl AsFd, name: &Name) -> Result<OwnedFd> {
     open_at(dir, name, O_PATH | O_NOFOLLOW, 0)
@@ -146,11 +152,24 @@ pub(crate) fn proc_needed<T, E: Into<Error>>(result: core::result::Result<T, E>)
 
 /// statx(2): of `name` in `fd`, not followed, or of `fd` itself.
 pub(crate) fn status(fd: impl AsFd, name: Option<&Name>) -> Result<linux::statx> {
-    status_with(fd, name, linux::STATX_BASIC_STATS | linux::STATX_BTIME)
+    status_with(fd, name, AtFlags::SYMLINK_NOFOLLOW, BASIC)
 }
 
-fn status_with(fd: impl AsFd, name: Option<&Name>, mask: u32) -> Result<linux::statx> {
-    let (name, flags) = (name.map(Name::terminated), AtFlags::SYMLINK_NOFOLLOW);
+/// The same as the server of a network file system has it now, whatever this machine remembers.
+pub(crate) fn status_now(fd: impl AsFd, name: Option<&Name>) -> Result<linux::statx> {
+    let now = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::STATX_FORCE_SYNC);
+    status_with(fd, name, now, BASIC)
+}
+
+const BASIC: u32 = linux::STATX_BASIC_STATS | linux::STATX_BTIME;
+
+fn status_with(
+    fd: impl AsFd,
+    name: Option<&Name>,
+    flags: AtFlags,
+    mask: u32,
+) -> Result<linux::statx> {
+    let name = name.map(Name::terminated);
     Ok(fs::waiting::statx(fd, name, flags, mask)?)
 }
 
@@ -176,7 +195,8 @@ pub(crate) fn kind(status: &linux::statx) -> Result<FileKind> {
 /// Which directory `fd` is, and on which mount it is seen: device, inode and the mount's number
 /// (zero before Linux 5.8).
 pub(crate) fn place(fd: impl AsFd) -> Result<(u64, u64, u64)> {
-    let status = status_with(fd, None, linux::STATX_BASIC_STATS | linux::STATX_MNT_ID)?;
+    let mask = linux::STATX_BASIC_STATS | linux::STATX_MNT_ID;
+    let status = status_with(fd, None, AtFlags::SYMLINK_NOFOLLOW, mask)?;
     let (device, inode) = identity(&status);
     Ok((device, inode, status.stx_mnt_id))
 }

@@ -34,6 +34,7 @@ mod watch;
 mod watched;
 
 pub(crate) use attributes::times;
+pub(crate) use closed::{file_handle, file_system_identity};
 pub use file::{DescriptorFile, unhindered};
 pub use filesystem::PassthroughFs;
 pub(crate) use glance::Glance;

@@ -7,8 +7,8 @@
 //! do it at that moment; everything else opens it first and compares device, inode and time of
 //! birth: `ESTALE` should the name be another's by then, whereupon front ends look for it again.
 //!
-//! A file that is opened so is kept by its own descriptor. Directories that were looked in stay open
-//! for a while: then a path of two names is two system calls.
+//! A file that is opened so is kept by its own descriptor. Directories that were looked in stay
+//! open for a while: then a path of two names is two system calls.
 
 use super::closed::birth;
 use super::file::Held;
@@ -43,8 +43,8 @@ impl Named {
         (self.identity, self.birth) == (identity(status), birth(status))
     }
 
-    /// Whether `status` describes an inode of the same number: what it was, though a change may have
-    /// given it another time of birth (overlayfs, which copies it up first).
+    /// Whether `status` describes an inode of the same number: what it was, though a change may
+    /// have given it another time of birth (overlayfs, which copies it up first).
     pub fn has_identity(&self, status: &statx) -> bool {
         self.identity == identity(status)
     }
@@ -191,8 +191,8 @@ impl Nodes {
         opened.ok_or(Errno::ESTALE.into())
     }
 
-    /// What `node` is, for a child of vfork(2) whose parent knows it by its open file alone: its table
-    /// has that file, too. None: it has not.
+    /// What `node` is, for a child of vfork(2) whose parent knows it by its open file alone: its
+    /// table has that file, too. None: it has not.
     pub(super) fn by_parents_file(&self, node: Node) -> Option<Arc<Object>> {
         if self.keeper.table() == 0 {
             return None;
@@ -243,8 +243,8 @@ impl Nodes {
     }
 }
 
-/// What `file`, of this `identity`, is. None: the program closes it at this moment, and its number is
-/// nobody's, or another's. The time of birth says nothing here: that of an inode on overlayfs is
+/// What `file`, of this `identity`, is. None: the program closes it at this moment, and its number
+/// is nobody's, or another's. The time of birth says nothing here: that of an inode on overlayfs is
 /// another's once it is copied up, and the open file keeps the inode's number from any other.
 fn reopened(file: &Held, identity: (u64, u64)) -> Option<OwnedFd> {
     let descriptor = kernel::reopen(file.fd(), kernel::O_PATH).ok()?;

@@ -21,27 +21,32 @@ pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "links",
         value: "mount|backing",
-        summary: "how links that climb are followed: as seen from the target (mount, default), or as in the source itself (backing: faster by path)",
+        summary: "how links that climb are followed: as seen from the target (mount, default), or \
+            as in the source itself (backing: faster by path)",
     },
     OptionInfo {
         name: "driven",
         value: "",
-        summary: "serve every read and write by a call into the driver, not by the kernel's own descriptor",
+        summary: "serve every read and write by a call into the driver, not by the kernel's own \
+            descriptor",
     },
     OptionInfo {
         name: "descriptor",
         value: "yes|no",
-        summary: "whether driven files offer their kernel's descriptor for mappings and locks (yes, default), or are served as those of a driver that has none (no)",
+        summary: "whether driven files offer their kernel's descriptor for mappings and locks \
+            (yes, default), or are served as those of a driver that has none (no)",
     },
     OptionInfo {
         name: "paths",
         value: "",
-        summary: "serve the directory by paths alone, as a driver written with the path adapter (for tests; driven)",
+        summary: "serve the directory by paths alone, as a driver written with the path adapter \
+            (for tests; driven)",
     },
     OptionInfo {
         name: "watch",
         value: "",
-        summary: "in a kernel mount: watch the directory (inotify), tell the kernel at once what others change, and let it believe the rest for a day",
+        summary: "in a kernel mount: watch the directory (inotify), tell the kernel at once what \
+            others change, and let it believe the rest for a day",
     },
 ];
 
@@ -131,11 +136,11 @@ pub const DECLARED: Declared = Declared {
     access_times: AccessTimes::Source,
     may_be_bound: Some(|mount| Options::travelled(mount).is_ok_and(|options| !options.driven)),
     below_layers: Some(backed),
-    branch_node: None,
+    branch_nodes: None,
 };
 
-/// Below layers calls about a file's metadata are made here, for on the kernel's own descriptors they
-/// would pass by the layers, and tell another `st_dev` than calls by path.
+/// Below layers calls about a file's metadata are made here, for on the kernel's own descriptors
+/// they would pass by the layers, and tell another `st_dev` than calls by path.
 fn backed(mount: &mut Mount) {
     mount.options.push((BACKED.into(), Default::default()));
 }

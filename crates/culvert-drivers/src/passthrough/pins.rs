@@ -24,7 +24,8 @@ impl Nodes {
         };
         let is_second = self.table.lock().known.get(&key).is_some_and(has_file);
         if is_second {
-            // The first may be closed before this one. An error leaves it to be found again by path.
+            // The first may be closed before this one. An error leaves it to be found again by
+            // path.
             let _ = self.get(node);
         }
         self.pin_by(node, Some(file))

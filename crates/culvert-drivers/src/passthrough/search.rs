@@ -133,6 +133,7 @@ enum Found {
 fn given_up() -> Error {
     Error::because(
         Errno::ESTALE,
-        "a file that another process names by its node was not found among the first million names of the source",
+        "a file that another process names by its node was not found among the first million \
+        names of the source",
     )
 }

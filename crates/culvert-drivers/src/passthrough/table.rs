@@ -479,7 +479,8 @@ mod tests {
             }
             let forgotten = start.elapsed() - made - looked;
             std::println!(
-                "{order}: {each} bytes each; made {made:?}, found {looked:?}, forgotten {forgotten:?}"
+                "{order}: {each} bytes each; made {made:?}, found {looked:?}, forgotten \
+                {forgotten:?}"
             );
             assert!(
                 found as u64 == COUNT && table.known.is_empty() && each <= 280,

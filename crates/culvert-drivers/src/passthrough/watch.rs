@@ -235,7 +235,9 @@ impl WatchState {
                 if error.errno() == Errno::ENOSPC && !self.refused {
                     self.refused = true;
                     active.observer.report(&format!(
-                        "watch: no more than {} files and directories can be watched (fs.inotify.max_user_watches): changes of the rest by others are seen after a second",
+                        "watch: no more than {} files and directories can be watched \
+                        (fs.inotify.max_user_watches): changes of the rest by others are seen \
+                        after a second",
                         self.watched.len()
                     ));
                 }

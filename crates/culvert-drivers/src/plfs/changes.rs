@@ -4,6 +4,7 @@ use super::container::Container;
 use super::filesystem::PlfsFs;
 use super::host::{self, Dir};
 use super::layout::{self, ACCESS};
+use super::locks;
 use super::object::Object;
 use super::setup::{REMOVED, is_reserved, unused};
 use super::table::{Handle, Opened, collect};
@@ -325,6 +326,13 @@ impl PlfsFs {
         }
         for name in [layout::META, layout::XATTRS] {
             theirs(set(dir.as_fd(), name, &around))?;
+        }
+        let locks = SetAttributes {
+            permissions: changes.permissions.map(locks::lock_mode),
+            ..around
+        };
+        for name in locks::NAMES {
+            theirs(set(dir.as_fd(), name, &locks))?;
         }
         let place = host::place(dir, b"")?;
         theirs(change(Target::Place(place.borrow()), &around))

@@ -91,11 +91,13 @@ pub struct State {
     pub lock: Option<(u32, KeptFd)>,
     /// The service's turn, as far as this process knows.
     turn: Option<append::Turn>,
+    /// Writes that are no appends, told of by locks.
+    writes: u32,
     /// When the service refused to hold the file, nanoseconds; 0: it has not.
     refused: u64,
     file: Option<FileId>,
     /// What a service that holds the file has locked, and in which process it was opened.
-    owner: Option<(u32, KeptFd)>,
+    holder: Option<(u32, KeptFd)>,
 }
 
 impl State {
@@ -115,9 +117,10 @@ impl State {
             writer: None,
             lock: None,
             turn: None,
+            writes: 0,
             refused: 0,
             file: None,
-            owner: None,
+            holder: None,
         }
     }
 
@@ -131,7 +134,7 @@ impl State {
 
     /// Closes what this process locks.
     pub fn close_locks(&mut self) {
-        (self.lock, self.owner) = (None, None);
+        (self.lock, self.holder) = (None, None);
     }
 
     /// Forgets all that was read; directories of droppings stay, and the writer.
@@ -361,14 +364,14 @@ impl Container {
     /// Writes `bytes` at `offset`: how many.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
         let mut state = self.state.lock();
-        let count = self.write_in(&mut state, offset, bytes)?;
+        let count = self.write_in(&mut state, offset, bytes, self.setup.lazy)?;
         if let Some(service) = &self.setup.service {
             self.tell(service, &mut state, offset + count as u64)?;
         }
         Ok(count)
     }
 
-    fn write_in(&self, state: &mut State, offset: u64, bytes: &[u8]) -> Result<usize> {
+    fn write_in(&self, state: &mut State, offset: u64, bytes: &[u8], lazy: bool) -> Result<usize> {
         if bytes.is_empty() {
             return Ok(0);
         }
@@ -381,7 +384,9 @@ impl Container {
         if self.special.load(SeqCst) {
             self.clear_special()?;
         }
-        let record = self.writer(state)?.write(&self.setup, offset, bytes)?;
+        let record = self
+            .writer(state)?
+            .write(&self.setup, offset, bytes, lazy)?;
         self.record(state, &record)?;
         let now = self.setup.nanoseconds();
         if state
@@ -411,13 +416,15 @@ impl Container {
         // The index goes on with it, if nothing else has happened: else it is read.
         let own = |one: &Dropping| one.name == writer.index_name;
         let at = state.droppings.iter().position(own);
-        let Some(at) = at.filter(|_| state.loaded && state.stamp == before && !lazy) else {
+        let follows = state.loaded && (state.stamp == before || self.setup.at_sync) && !lazy;
+        let number = |at: usize| state.droppings[at].seen / Record::SIZE as u64;
+        let at = at.filter(|at| follows && writer.records == number(*at) + 1);
+        let Some(at) = at else {
+            // Who reads next sees it in any case.
+            state.checked = 0;
             return Ok(());
         };
-        let number = state.droppings[at].seen / Record::SIZE as u64;
-        if writer.records != number + 1 {
-            return Ok(());
-        }
+        let number = number(at);
         let chunk = self.chunk(state, at, record.id)?;
         let next = Numbered {
             record: *record,
@@ -477,6 +484,8 @@ impl Container {
 
     /// Takes back what lies behind `size` in all index droppings.
     fn cut(&self, state: &mut State, size: u64) -> Result<()> {
+        // Before, for whoever is killed while he cuts.
+        self.count_cut(state)?;
         let mut reach = 0;
         for at in 0..state.droppings.len() {
             let dropping = &state.droppings[at];
@@ -498,6 +507,9 @@ impl Container {
             // Nobody but us writes into it any more.
             let quiet = own.is_some() || host::lock(&file, true, false).is_ok();
             let left = cut::records(&file, size, quiet)?;
+            if self.setup.syncs {
+                culvert_sys::fs::waiting::fdatasync(&file)?;
+            }
             reach = reach.max(left.reach);
             match &mut own {
                 Some(writer) => writer.records = left.count,
@@ -514,6 +526,7 @@ impl Container {
         if let Some(writer) = &mut state.writer {
             writer.reach = writer.reach.min(size);
         }
+        self.count_cut(state)?;
         meta::cut(self.dir.fd(), size)?;
         // Strangers see by its time that it was cut. Who may not set it has cut it all the same.
         let _ = fs::utimensat(self.dir.fd(), Some(c"."), None, AtFlags::empty());
@@ -529,6 +542,9 @@ impl Container {
         let mut state = self.state.lock();
         let state = &mut *state;
         state.push()?;
+        // What others have synced before is seen from now on, those of other runs and hosts too: so
+        // MPI_File_sync has it.
+        state.checked = 0;
         self.refresh(state)?;
         for chunk in 0..state.chunks.len() {
             self.open_chunk(state, chunk)?;

@@ -26,8 +26,8 @@ pub struct Left {
 /// the beginning, then the rest is cut off, so that a process that is killed between the two leaves
 /// records twice, which says the same. Where somebody does, what must go becomes a copy of one that
 /// stays, in one write each: the dropping keeps its length, and who appends is not disturbed.
-/// Records without length take the place only where none stays, for PLFS 2.5 reads wrong bytes where
-/// they and others meet.
+/// Records without length take the place only where none stays, for PLFS 2.5 reads wrong bytes
+/// where they and others meet.
 pub fn records(file: impl AsFd, size: u64, quiet: bool) -> Result<Left> {
     match quiet {
         true => together(file, size),

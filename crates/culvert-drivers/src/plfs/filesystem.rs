@@ -125,7 +125,7 @@ impl PlfsFs {
     /// Opens the container of `object`; `flags`: as what open(2) is to judge by.
     pub fn container(&self, object: &Object, flags: Option<OpenFlags>) -> Result<Opened> {
         let proof = match flags {
-            Some(flags) => host::open(&object.place, ACCESS, flags.0 & linux::O_ACCMODE, 0)?,
+            Some(flags) => host::open_file(&object.place, ACCESS, flags.0 & linux::O_ACCMODE)?,
             // Who may look at a file need not be able to read it.
             None => host::open(&object.place, ACCESS, linux::O_PATH, 0)?,
         };
@@ -189,6 +189,7 @@ impl PathFileSystem for PlfsFs {
         Capabilities {
             read_only: self.setup.read_only,
             xattrs: true,
+            size_at_sync: self.setup.at_sync,
             // The kernel judges by the process's own rights.
             checks_permissions: true,
             ..Capabilities::default()
@@ -246,9 +247,12 @@ impl PathFileSystem for PlfsFs {
     fn open(&self, _: &Caller<'_>, path: &[u8], flags: OpenFlags) -> Result<Handle> {
         let object = self.object(path)?;
         if object.access.is_none() {
+            if object.kind()? != FileKind::Regular {
+                return Err(Errno::ESTALE.into());
+            }
             let keep = linux::O_ACCMODE | linux::O_TRUNC | linux::O_APPEND | linux::O_NOATIME;
             let (dir, name) = host::above(self.setup.root(object.at), path)?;
-            let opened = host::open(dir, name.bytes(), flags.0 & keep, 0)?;
+            let opened = host::open_file(dir, name.bytes(), flags.0 & keep)?;
             return Ok(Handle::Plain(self.setup.keeper.keep(opened)));
         }
         let opened = self.container(&object, Some(flags))?;
@@ -257,6 +261,10 @@ impl PathFileSystem for PlfsFs {
             opened.container.truncate(0)?;
         }
         Ok(Handle::Container(opened))
+    }
+
+    fn opens_files_only(&self) -> bool {
+        true
     }
 
     fn read(&self, handle: &Handle, offset: u64, out: &mut [u8]) -> Result<usize> {

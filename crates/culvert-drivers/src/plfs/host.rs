@@ -57,6 +57,11 @@ pub fn status(dir: impl AsFd, name: &[u8]) -> Result<statx> {
     kernel::status(dir, Some(&Name::new(name)?))
 }
 
+/// The same as the server of a network file system has it now.
+pub fn status_now(dir: impl AsFd, name: &[u8]) -> Result<statx> {
+    kernel::status_now(dir, Some(&Name::new(name)?))
+}
+
 /// Whether `status` is of a directory.
 pub fn is_directory(status: &statx) -> bool {
     FileKind::of_mode(u32::from(status.stx_mode)) == Some(FileKind::Directory)
@@ -83,7 +88,16 @@ pub fn open(dir: impl AsFd, name: &[u8], flags: u32, mode: u32) -> Result<OwnedF
     )
 }
 
-/// The same, kept.
+/// The same of what was a regular file: a FIFO that has its name by now is not waited for.
+pub fn open_file(dir: impl AsFd, name: &[u8], flags: u32) -> Result<OwnedFd> {
+    match open(&dir, name, flags | linux::O_NONBLOCK, 0) {
+        // Somebody has a lease on it (fcntl(2)), as only regular files have.
+        Err(error) if error.errno() == Errno::EAGAIN => open(&dir, name, flags, 0),
+        opened => opened,
+    }
+}
+
+/// What [`open`] opens, kept.
 pub fn open_kept(
     keeper: Keeper,
     dir: impl AsFd,

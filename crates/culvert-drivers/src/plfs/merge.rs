@@ -142,6 +142,11 @@ impl Container {
             return Ok(());
         }
         let (stamp, cuts) = (shared.changes(self.inode), shared.cuts(self.inode));
+        // Looked for at open and sync.
+        let waits = self.setup.at_sync && state.checked != 0;
+        if waits && state.loaded && cuts == state.cuts {
+            return Ok(());
+        }
         if cuts != state.cuts {
             state.forget(self.setup.extents);
         }
@@ -175,7 +180,7 @@ impl Container {
 
     /// Reads what is new; false where something has been taken away.
     pub fn extend(&self, state: &mut State, now: u64) -> Result<bool> {
-        let own = kernel::status(self.dir.fd(), None)?;
+        let own = kernel::status_now(self.dir.fd(), None)?;
         if host::changed(&own) != state.listed || state.listed == 0 {
             // It may have been cut, which a dropping that has grown since does not tell.
             if state.droppings.iter().any(|one| one.seen > 0) {
@@ -185,7 +190,7 @@ impl Container {
             state.listed = settled(host::changed(&own), now);
         }
         for at in 0..state.subdirs.len() {
-            let status = kernel::status(state.subdirs[at].fd.fd(), None)?;
+            let status = kernel::status_now(state.subdirs[at].fd.fd(), None)?;
             let changed = host::changed(&status);
             if changed != state.subdirs[at].listed || state.subdirs[at].listed == 0 {
                 self.list_droppings(state, at)?;
@@ -195,7 +200,7 @@ impl Container {
         for at in 0..state.droppings.len() {
             let dropping = &state.droppings[at];
             let dir = state.subdirs[dropping.subdir].fd.fd();
-            let (length, changed) = match host::status(dir, &dropping.name) {
+            let (length, changed) = match host::status_now(dir, &dropping.name) {
                 Ok(status) => (status.stx_size, host::changed(&status)),
                 Err(error) if error.errno() == Errno::ENOENT => return Ok(false),
                 Err(error) => return Err(error),

@@ -93,6 +93,18 @@ pub fn cut(container: impl AsFd, size: u64) -> Result<()> {
     Ok(())
 }
 
+/// How many write, or were killed when they did.
+pub fn writers(container: impl AsFd) -> Result<usize> {
+    let Some(found) = dir(&container)? else {
+        return Ok(0);
+    };
+    let names = host::names(&found)?;
+    Ok(names
+        .iter()
+        .filter(|(name, _)| name.starts_with(OPEN))
+        .count())
+}
+
 /// What the names say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {

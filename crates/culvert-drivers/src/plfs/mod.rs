@@ -15,13 +15,17 @@ mod cut;
 mod filesystem;
 mod forks;
 mod host;
+mod hosts;
 pub mod index;
 pub mod layout;
+mod locks;
 mod merge;
 mod meta;
 mod object;
 mod options;
+mod patience;
 pub mod plfsrc;
+mod reach;
 mod rename;
 mod service;
 mod setup;
@@ -40,7 +44,7 @@ use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 use culvert::path::PathAdapter;
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
 use culvert_sys::clock::Clock;
-use options::{CHECKSUM, COUNTERS, Options};
+use options::{CHECKSUM, COUNTERS, Options, Role, SYNCS};
 use plfsrc::Plfsrc;
 use setup::{Backend, Setup};
 use shared::Shared;
@@ -63,7 +67,8 @@ pub fn prepare(
         let read = read_plfsrc(&file)?;
         options.take(mount, &read, &mut warnings)?;
     }
-    for (path, _) in &mut options.backends {
+    let appends = options.lock_appends && !options.flat && !options.read_only;
+    for (path, role) in &mut options.backends {
         if !path.starts_with(b"/") {
             let here = files::current_directory()?;
             *path = [&here[..], b"/", path].concat();
@@ -72,7 +77,21 @@ pub fn prepare(
             path.pop();
         }
         let opened = kernel::open_root(path);
-        opened.map_err(|error| error.within(&format!("back end {}", printable(path))))?;
+        let opened =
+            opened.map_err(|error| error.within(&format!("back end {}", printable(path))))?;
+        let reach = reach::of(&opened)?;
+        options.syncs |= reach.syncs;
+        let Some(kind) = reach.alone.filter(|_| appends && *role != Role::Shadow) else {
+            continue;
+        };
+        let text = format!(
+            "back end {} is on {kind}: appends of several machines may overlap",
+            printable(path)
+        );
+        if options.sync.as_deref() == Some(options::HOSTS) {
+            return Err(Error::because(Errno::EOPNOTSUPP, text));
+        }
+        warnings.add(b"", text);
     }
     for (at, (path, _)) in options.backends.iter().enumerate() {
         if options.backends[..at]
@@ -100,6 +119,9 @@ pub fn prepare(
         },
     );
     put(CHECKSUM, host::decimal(options.sum().into()));
+    if options.syncs {
+        put(SYNCS, Vec::new());
+    }
     if let Some(run) = environment.run_directory {
         let path = [
             run,
@@ -168,6 +190,15 @@ fn new(mount: &Mount, environment: &Environment<'_>) -> Result<filesystem::PlfsF
             root: keeper.keep(root),
         })
     });
+    let service = match options.sync.as_deref() {
+        // Where all hosts look.
+        Some(options::HOSTS) => {
+            let first = &options.backends[canonical[0]].0;
+            Some(service::Service::of_hosts(first))
+        }
+        Some(path) => service::Service::at(path),
+        None => None,
+    };
     let setup = Setup {
         keeper,
         backends: backends.collect::<Result<_>>()?,
@@ -177,9 +208,11 @@ fn new(mount: &Mount, environment: &Environment<'_>) -> Result<filesystem::PlfsF
         host: options.host.unwrap_or_else(host::host_name),
         checksum: options.checksum,
         shared: Shared::open(options.counters.as_deref()),
-        service: options.sync.as_deref().and_then(service::Service::at),
+        service,
         lazy: options.lazy,
+        at_sync: options.at_sync,
         lock_appends: options.lock_appends,
+        syncs: options.syncs,
         extents: usize::try_from(options.memory * (1 << 20) / EXTENT).unwrap_or(usize::MAX),
         flat: options.flat,
         read_only: options.read_only,

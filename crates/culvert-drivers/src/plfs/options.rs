@@ -18,15 +18,16 @@ pub const DECLARED: Declared = Declared {
     access_times: AccessTimes::Own,
     may_be_bound: None,
     below_layers: None,
-    branch_node: None,
+    branch_nodes: None,
 };
 
 /// What `culvert drivers plfs` shows.
 pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "sync",
-        value: "no|auto|SOCKET",
-        summary: "appends find the end by locks (default), or by a synchronisation service: the user's own, or that at SOCKET",
+        value: "no|auto|hosts|SOCKET",
+        summary: "appends find the end by locks (default), or by a synchronisation service: the \
+            user's own, that of all hosts, or that at SOCKET",
     },
     OptionInfo {
         name: "plfsrc",
@@ -46,7 +47,8 @@ pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "index",
         value: "each|lazy",
-        summary: "write a record before each write is answered (default), or as PLFS, which loses some when killed",
+        summary: "write a record before each write is answered (default), or as PLFS, which loses \
+            some when killed",
     },
     OptionInfo {
         name: "index_memory",
@@ -56,7 +58,14 @@ pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "append",
         value: "lock|own",
-        summary: "appends of all processes of a host find the end (default), or each its own, as LDPLFS",
+        summary: "appends of all processes of a host find the end (default), or each its own, as \
+            LDPLFS",
+    },
+    OptionInfo {
+        name: "consistency",
+        value: "strict|close",
+        summary: "what other processes write is seen at once (default), or when both have synced, \
+            and by open",
     },
     OptionInfo {
         name: "host",
@@ -79,6 +88,11 @@ pub const OPTIONS: &[OptionInfo] = &[
 pub const COUNTERS: &str = "counters";
 /// The travelling option with the check sum of the back ends.
 pub const CHECKSUM: &str = "checksum";
+/// The travelling option that says: machines see each other's writes when they were synced.
+pub const SYNCS: &str = "syncs";
+
+/// The value of `sync` for the service of all hosts.
+pub const HOSTS: &[u8] = b"hosts";
 
 /// What a back end is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,9 +120,11 @@ pub struct Options {
     pub lazy: bool,
     /// `index_memory`, megabytes.
     pub memory: u64,
+    /// `consistency=close`.
+    pub at_sync: bool,
     /// `append=lock`.
     pub lock_appends: bool,
-    /// `sync`: the service's socket.
+    /// `sync`: the service's socket, or [`HOSTS`].
     pub sync: Option<Vec<u8>>,
     /// `host`.
     pub host: Option<Vec<u8>>,
@@ -118,6 +134,8 @@ pub struct Options {
     pub counters: Option<Vec<u8>>,
     /// [`CHECKSUM`].
     pub checksum: u32,
+    /// [`SYNCS`].
+    pub syncs: bool,
 }
 
 impl Options {
@@ -136,12 +154,14 @@ impl Options {
             hostdirs: layout::HOSTDIRS,
             lazy: false,
             memory: 64,
+            at_sync: false,
             lock_appends: true,
             sync: None,
             host: None,
             read_only: mount.read_only(),
             counters: None,
             checksum: 0,
+            syncs: false,
         };
         for (name, value) in &mount.options {
             options.set(name, value)?;
@@ -159,9 +179,12 @@ impl Options {
             ("sync", b"auto") => {
                 return wrong("only the command starts a service; name its socket");
             }
+            ("sync", HOSTS) => self.sync = Some(HOSTS.to_vec()),
             ("sync", path) if Service::at(path).is_some() => self.sync = Some(path.to_vec()),
             ("sync", _) => {
-                return wrong("no, auto or the absolute path of a socket is needed, of 107 bytes");
+                return wrong(
+                    "no, auto, hosts or the absolute path of a socket is needed, of 107 bytes",
+                );
             }
             ("plfsrc", b"") => return wrong("a file is needed"),
             ("plfsrc", file) => self.plfsrc = Some(file.to_vec()),
@@ -184,6 +207,9 @@ impl Options {
                 Some(number) if (1..=1 << 20).contains(&number) => self.memory = number,
                 _ => return wrong("megabytes, at least 1"),
             },
+            ("consistency", b"strict") => self.at_sync = false,
+            ("consistency", b"close") => self.at_sync = true,
+            ("consistency", _) => return wrong("strict or close is needed"),
             ("append", b"lock") => self.lock_appends = true,
             ("append", b"own") => self.lock_appends = false,
             ("append", _) => return wrong("lock or own is needed"),
@@ -195,6 +221,7 @@ impl Options {
                 self.host = Some(name.to_vec());
             }
             (COUNTERS, path) => self.counters = Some(path.to_vec()),
+            (SYNCS, _) => self.syncs = true,
             (CHECKSUM, text) => self.checksum = layout::number(text).unwrap_or(0) as u32,
             ("ro" | "rw", value) if !value.is_empty() => return wrong("it takes no value"),
             _ => {}
@@ -356,6 +383,7 @@ mod tests {
             (("num_hostdirs", "0"), "1 to 1024"),
             (("index", "never"), "each or lazy"),
             (("append", ""), "lock or own"),
+            (("consistency", "lax"), "strict or close"),
             (("host", "a/b"), "a name"),
             (("counters", "/x"), "no option"),
         ] {
@@ -367,7 +395,8 @@ mod tests {
     #[test]
     fn plfsrc_says_what_options_do_not() {
         let mut read = Plfsrc::default();
-        let text = "- global_params:\n  num_hostdirs: 7\n  threadpool_size: 3\n- mount_point: /m\n  \
+        let text = "- global_params:\n  num_hostdirs: 7\n  threadpool_size: 3\n- mount_point: \
+            /m\n  \
                     backends:\n  - location: /x\n  - location: hdfs://y\n";
         read.read(text).unwrap();
         let mut warnings = Warnings::default();

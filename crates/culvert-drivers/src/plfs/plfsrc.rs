@@ -163,10 +163,13 @@ mod tests {
     fn all_settings_are_read() {
         let mut read = Plfsrc::default();
         read.read(
-            "# a comment\n- global_params:\n  num_hostdirs: 16\n  mlog_defmask: \"WARN\" # here too\n\
-             - mount_point: /mnt/a b\n  workload: file_per_proc\n  backends:\n  - location: /b/1\n    \
+            "# a comment\n- global_params:\n  num_hostdirs: 16\n  mlog_defmask: \"WARN\" # here \
+            too\n\
+             - mount_point: /mnt/a b\n  workload: file_per_proc\n  backends:\n  - location: \
+             /b/1\n    \
              type: canonical\n  - location: \"/b/2\"\n\n  statfs: /b/1\n- include: /etc/more\n\
-             - mount_point: /mnt/2\n  backends:\n    - location: /c\n      type: shadow\n  max_writers: 4\n",
+             - mount_point: /mnt/2\n  backends:\n    - location: /c\n      type: shadow\n  \
+             max_writers: 4\n",
         )
         .unwrap();
         assert_eq!(read.parameter("num_hostdirs"), Some("16"));

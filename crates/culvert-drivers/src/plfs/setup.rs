@@ -1,6 +1,7 @@
 //! What all containers of a mount have in common.
 
 use super::host;
+use super::hosts::SYNC;
 use super::layout::{self, ACCESS};
 use super::service::Service;
 use super::shared::Shared;
@@ -35,7 +36,11 @@ pub struct Setup {
     /// Who says where appends go; none: locks do.
     pub service: Option<Service>,
     pub lazy: bool,
+    /// Changes of other processes are looked for at open and sync alone.
+    pub at_sync: bool,
     pub lock_appends: bool,
+    /// What is written reaches other machines when it is synced.
+    pub syncs: bool,
     /// Most extents of an index in memory.
     pub extents: usize,
     /// Files are plain ones of the back ends: workload `file_per_proc`.
@@ -96,7 +101,7 @@ pub const REMOVED: &[u8] = b".culvert-removed";
 
 /// Whether `path` is the driver's own, and not to be seen.
 pub fn is_reserved(path: &[u8]) -> bool {
-    let own = |part: &[u8]| part.starts_with(NEW) || part.starts_with(REMOVED);
+    let own = |part: &[u8]| part.starts_with(NEW) || part.starts_with(REMOVED) || part == SYNC;
     path.split(|&byte| byte == b'/').any(own)
 }
 

@@ -8,7 +8,7 @@
 use super::forks::forks;
 use super::layout::{self, Meta, Record};
 use super::setup::Setup;
-use super::{host, meta};
+use super::{host, locks, meta};
 use crate::KeptFd;
 use alloc::{format, vec::Vec};
 use culvert::{Errno, Result};
@@ -37,6 +37,8 @@ pub struct Writer {
     /// How far its records reach.
     pub reach: u64,
     bytes: u64,
+    /// How often the file had been cut when it began.
+    cuts: u64,
     /// When its last record ended: a later one is later, whatever the clock says.
     last: f64,
     when: (i64, u32),
@@ -113,6 +115,7 @@ impl Writer {
             records: 0,
             reach: 0,
             bytes: 0,
+            cuts: locks::cuts(container)?,
             last: 0.0,
             when: (0, 0),
             touched: 0,
@@ -123,8 +126,15 @@ impl Writer {
         })
     }
 
-    /// Writes `bytes`, which become those at `offset`; fewer where space ends.
-    pub fn write(&mut self, setup: &Setup, offset: u64, bytes: &[u8]) -> Result<Record> {
+    /// Writes `bytes`, which become those at `offset`; fewer where space ends. Whether the record
+    /// may wait is `lazy`.
+    pub fn write(
+        &mut self,
+        setup: &Setup,
+        offset: u64,
+        bytes: &[u8],
+        lazy: bool,
+    ) -> Result<Record> {
         let begin = setup.seconds();
         let length = self.append(bytes)?;
         let end = later(self.last, setup.seconds());
@@ -136,7 +146,7 @@ impl Writer {
             end,
             id: self.pid,
         };
-        self.done(setup, &record)?;
+        self.done(setup, &record, lazy)?;
         self.last = end;
         Ok(record)
     }
@@ -154,7 +164,7 @@ impl Writer {
             end: 0.0,
             id: self.pid,
         };
-        self.done(setup, &record)?;
+        self.done(setup, &record, false)?;
         Ok(record)
     }
 
@@ -175,8 +185,8 @@ impl Writer {
         Ok(count as u64)
     }
 
-    fn done(&mut self, setup: &Setup, record: &Record) -> Result<()> {
-        self.put(setup, record)?;
+    fn done(&mut self, setup: &Setup, record: &Record, lazy: bool) -> Result<()> {
+        self.put(setup, record, lazy)?;
         self.physical += record.length;
         self.records += 1;
         self.reach = self.reach.max(record.reach());
@@ -185,9 +195,9 @@ impl Writer {
         Ok(())
     }
 
-    /// The record goes to the index dropping, or waits.
-    fn put(&mut self, setup: &Setup, record: &Record) -> Result<()> {
-        if !setup.lazy {
+    /// The record goes to the index dropping behind those that wait, or waits.
+    fn put(&mut self, setup: &Setup, record: &Record, lazy: bool) -> Result<()> {
+        if !lazy && self.waiting.is_empty() {
             return self.add(&record.encode());
         }
         let now = setup.nanoseconds();
@@ -196,7 +206,7 @@ impl Writer {
         }
         self.waiting.extend_from_slice(&record.encode());
         let full = self.waiting.len() >= MOST_WAITING * Record::SIZE;
-        match full || now.wrapping_sub(self.waiting_since) > LONGEST_WAIT {
+        match !lazy || full || now.wrapping_sub(self.waiting_since) > LONGEST_WAIT {
             // A write that fails has no record.
             true => self.push().inspect_err(|_| {
                 let rest = self.waiting.len().saturating_sub(Record::SIZE);
@@ -223,6 +233,12 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// fdatasync(2) of the bytes, then of their records.
+    pub fn sync(&self) -> Result<()> {
+        fs::waiting::fdatasync(self.data.fd())?;
+        Ok(fs::waiting::fdatasync(self.index.fd())?)
     }
 
     /// Pushes records that wait.
@@ -273,8 +289,20 @@ impl Writer {
         };
         pushed?;
         meta::close(container, &name, self.pid, self.own, || {
-            self.reach_of_records()
+            match self.is_as_written(container)? {
+                true => Ok(self.reach),
+                false => self.reach_of_records(),
+            }
         })
+    }
+
+    /// Whether nobody has cut what it wrote. Culvert counts cuts behind the last record that goes,
+    /// and before it looks for names in `meta`; PLFS leaves another length.
+    fn is_as_written(&self, container: BorrowedFd<'_>) -> Result<bool> {
+        let found = fs::fstat(self.index.fd())?;
+        let length = self.records * Record::SIZE as u64;
+        let whole = found.st_nlink > 0 && found.st_size as u64 == length;
+        Ok(whole && locks::cuts(container)? == self.cuts)
     }
 
     /// How far what is in the index dropping reaches, for somebody may have cut it.

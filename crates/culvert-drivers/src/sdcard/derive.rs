@@ -182,7 +182,8 @@ mod tests {
         }
     }
 
-    /// Rows: what it is, view, -m, -w, path, mode in the source; then kind, user, owner, group, mode.
+    /// Rows: what it is, view, -m, -w, path, mode in the source; then kind, user, owner, group,
+    /// mode.
     #[test]
     #[rustfmt::skip]
     fn owners_and_modes_are_as_the_originals() {

@@ -16,7 +16,7 @@ use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use culvert::{
     Access, Attributes, Caller, Change, DirectorySink, Entry, Errno, Error, FileKind, FileLayer,
     FileSystem, Layer, LayeredFile, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory,
-    RenameFlags, Result, SetAttributes, StatFs, Touches, sync::Mutex,
+    RenameFlags, Result, SetAttributes, StatFs, Timespec, Touches, sync::Mutex,
 };
 
 /// What all users share.
@@ -347,6 +347,10 @@ impl Layer for GraftFs {
     fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes> {
         let found = self.inner().attributes(caller, self.below(node))?;
         Ok(Attributes { node, ..found })
+    }
+
+    fn birth_time(&self, caller: &Caller<'_>, node: Node) -> Result<Option<Timespec>> {
+        self.inner().birth_time(caller, self.below(node))
     }
 
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {

@@ -47,7 +47,7 @@ pub const DECLARED: Declared = Declared {
     access_times: AccessTimes::Source,
     may_be_bound: None,
     below_layers: None,
-    branch_node: None,
+    branch_nodes: None,
 };
 
 /// Checks the layer's options in the launcher.

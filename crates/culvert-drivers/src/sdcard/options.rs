@@ -15,7 +15,8 @@ pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "view",
         value: "default|read|write",
-        summary: "which of the three views: which group, and what it and others may (default: default)",
+        summary: "which of the three views: which group, and what it and others may (default: \
+            default)",
     },
     OptionInfo {
         name: "multiuser",
@@ -50,12 +51,14 @@ pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "derivegid",
         value: "",
-        summary: "groups of new files in the source tell apps and kinds of media apart, for quotas (sdcard -G)",
+        summary: "groups of new files in the source tell apps and kinds of media apart, for \
+            quotas (sdcard -G)",
     },
     OptionInfo {
         name: "ownobb",
         value: "",
-        summary: "with multiuser each user has an Android/obb of their own (sdcard -o), not one for all",
+        summary: "with multiuser each user has an Android/obb of their own (sdcard -o), not one \
+            for all",
     },
     OptionInfo {
         name: "packages",

@@ -11,7 +11,8 @@ use culvert_sys::{flags::OFlags, fs};
 pub struct Packages(BTreeMap<Vec<u8>, u32>);
 
 impl Packages {
-    /// Reads the list `text`. A line that is none is passed over; of two of one name the first counts.
+    /// Reads the list `text`. A line that is none is passed over; of two of one name the first
+    /// counts.
     pub fn parse(text: &[u8]) -> Self {
         let mut all = BTreeMap::new();
         for line in text.split(|&byte| byte == b'\n') {
@@ -52,7 +53,8 @@ impl PackageList {
         }
     }
 
-    /// What stands in it, read anew if it has changed. What cannot be read any more counts as it was.
+    /// What stands in it, read anew if it has changed. What cannot be read any more counts as it
+    /// was.
     pub fn now(&self) -> Arc<Packages> {
         let mut read = self.read.lock();
         let version = self.version();

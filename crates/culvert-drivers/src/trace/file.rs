@@ -42,6 +42,12 @@ impl FileLayer for TracedFile {
         self.inner.descriptor()
     }
 
+    /// It is to hear of each close.
+    fn reports_at_close(&self) -> bool {
+        self.called("reports_at_close");
+        true
+    }
+
     fn with_kernel_file(
         &self,
         range: (u64, u64),

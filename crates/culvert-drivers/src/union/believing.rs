@@ -1,12 +1,25 @@
 //! Which directories are [believed](super::beliefs) to be what they are known to be.
 
-use super::beliefs::{Belief, MOST, State, Watching, Who};
+use super::beliefs::{Belief, MOST, Watching};
+use super::searcher::Who;
 use super::state::{Core, Parts};
 use alloc::{sync::Arc, vec::Vec};
 use culvert::{Caller, Errno, Node};
 
 /// How deep a directory may lie.
 const DEEPEST: usize = 16;
+
+/// What came of a look at a directory.
+enum Looked {
+    /// It is believed from here on.
+    Believed,
+    /// It is not, this time.
+    Unknown,
+    /// Something is in the way.
+    Disturbed,
+    /// It is not worth to look for a while.
+    Never,
+}
 
 /// A directory on the way: what it is on each branch, the name of the next in it, and what that is.
 type Step = (Parts, Vec<u8>, Parts);
@@ -17,17 +30,30 @@ impl Core {
         if dir == super::ROOT {
             return true;
         }
-        // Nobody's calls are made by whoever makes them.
-        if self.elevates || caller.is_system() || self.keeper.table() != 0 {
+        if !self.believes(caller) {
             return false;
         }
         let mut state = self.beliefs.0.lock();
         match state.all.iter().position(|one| one.dir == dir) {
-            None => state.is_worth_it(dir) && self.believe(&mut state, caller, (dir, parts)),
+            None if state.is_worth_it(dir) => {
+                state.looking = true;
+                drop(state);
+                let found = self.believe(caller, (dir, parts));
+                let mut state = self.beliefs.0.lock();
+                state.looking = false;
+                match found {
+                    Looked::Believed => return true,
+                    Looked::Unknown => {}
+                    Looked::Disturbed => state.disturbed(),
+                    Looked::Never => state.rest(),
+                }
+                false
+            }
+            None => false,
             Some(at) => {
                 let one = &state.all[at];
                 let is_on = one.branches.as_ptr() == Arc::as_ptr(&self.branches);
-                if !is_on || one.parts != *parts || !one.who.is(caller) {
+                if !is_on || *one.parts != *parts || !one.who.is(caller) {
                     state.all.swap_remove(at);
                     return false;
                 }
@@ -40,48 +66,79 @@ impl Core {
         }
     }
 
+    /// Whether `caller` goes by what is believed. Nobody's calls are made by whoever makes them.
+    pub fn believes(&self, caller: &Caller<'_>) -> bool {
+        !self.elevates && !caller.is_system() && self.keeper.table() == 0
+    }
+
+    /// The directory that `is`, and what it is on all branches, should that be believed.
+    pub fn believed(
+        &self,
+        caller: &Caller<'_>,
+        is: impl Fn(&Belief) -> bool,
+    ) -> Option<(Node, Arc<Parts>)> {
+        if !self.believes(caller) {
+            return None;
+        }
+        let mut state = self.beliefs.0.lock();
+        let one = state.all.iter().find(|one| is(one))?;
+        let is_on = one.branches.as_ptr() == Arc::as_ptr(&self.branches);
+        if !is_on || !one.who.is(caller) {
+            return None;
+        }
+        let found = (one.dir, Arc::clone(&one.parts));
+        let is_quiet = state.is_quiet();
+        if is_quiet {
+            state.saved();
+        }
+        is_quiet.then_some(found)
+    }
+
+    /// What tells of changes that the branches see; none: nothing does, in this process. By who
+    /// looks.
+    pub fn watch(&self) -> Option<Arc<Watching>> {
+        let still = self.beliefs.0.lock().watching.clone();
+        let still = still.filter(|watching| !watching.is_full());
+        if still.is_none() {
+            // Its seat is free again.
+            self.beliefs.0.lock().stop();
+        }
+        let new = || Watching::new(&self.names, self.keeper).map(Arc::new);
+        let watching = still.or_else(new)?;
+        if !watching.hears_of(&self.branches) {
+            self.beliefs.0.lock().stop();
+            return None;
+        }
+        self.beliefs.0.lock().watching = Some(Arc::clone(&watching));
+        Some(watching)
+    }
+
     /// Looks whether the directory `dir` is `parts`, once that and those above are watched.
     #[cold]
-    fn believe(
-        &self,
-        state: &mut State,
-        caller: &Caller<'_>,
-        (dir, parts): (Node, &Parts),
-    ) -> bool {
-        // What does not answer is not asked: others wait here.
+    fn believe(&self, caller: &Caller<'_>, (dir, parts): (Node, &Parts)) -> Looked {
         if !self.branches.iter().all(|branch| branch.is_local) {
-            state.rest();
-            return false;
+            return Looked::Never;
         }
         // What a branch has that nobody has asked is known next time.
         if !self.directory(caller, dir).is_ok_and(|now| now == *parts) {
-            return false;
+            return Looked::Unknown;
         }
         let Some(way) = self.way_to(dir, parts) else {
-            return false;
+            return Looked::Unknown;
         };
-        if state.watching.as_ref().is_some_and(Watching::is_full) {
-            state.all.clear();
-            state.watching = None;
-        }
-        if state.watching.is_none() {
-            state.watching = Watching::new(&self.names, self.keeper);
-        }
-        let Some(watching) = &mut state.watching else {
-            state.rest();
-            return false;
+        let Some(watching) = self.watch() else {
+            return Looked::Never;
         };
         for (over, ..) in &way {
             for (index, part) in over.iter().enumerate() {
                 let watched = part.map_or(Ok(()), |part| watching.add(&self.branches[index], part));
                 if watched.is_err() {
-                    state.disturbed();
-                    return false;
+                    return Looked::Disturbed;
                 }
             }
         }
         // What has happened before does not matter.
-        state.is_quiet();
+        let happened = self.beliefs.0.lock().now();
         let leads = |(over, name, next): &Step| {
             let mut all = over.iter().zip(next).enumerate();
             all.all(|(index, both)| match both {
@@ -94,22 +151,23 @@ impl Core {
             })
         };
         if !way.iter().all(leads) {
-            state.disturbed();
-            return false;
+            return Looked::Disturbed;
         }
-        if !state.is_quiet() {
-            return false;
+        let mut state = self.beliefs.0.lock();
+        if !state.is_still(&watching, happened) {
+            return Looked::Unknown;
         }
         if state.all.len() == MOST {
             state.all.remove(0);
         }
         state.all.push(Belief {
             dir,
-            parts: parts.clone(),
+            path: path_of(&way),
+            parts: Arc::new(parts.clone()),
             branches: Arc::downgrade(&self.branches),
             who: Who::of(caller),
         });
-        true
+        Looked::Believed
     }
 
     /// The way from the root to the directory `dir`, which is `parts`; none where it is not known,
@@ -122,11 +180,17 @@ impl Core {
                 return None;
             }
             let (above, name) = self.known_directory(here).ok()?.1?;
-            let over = self.known_directory(above).ok()?.0;
+            let over = self.known_parts(above).ok()?;
             way.push((over.clone(), name, next));
             (here, next) = (above, over);
         }
         way.reverse();
         Some(way)
     }
+}
+
+/// The path to which `way` leads, from the root.
+fn path_of(way: &[Step]) -> Vec<u8> {
+    let names: Vec<_> = way.iter().map(|step| &step.1[..]).collect();
+    names.join(&b'/')
 }

@@ -19,8 +19,11 @@ const LOCAL: [u64; 7] = [
     0x9123_683e,
     0xf2f5_2010,
     0xca45_1a4e,
-    0x794c_7630,
+    OVERLAY,
 ];
+
+/// overlayfs.
+const OVERLAY: u64 = 0x794c_7630;
 
 /// What may happen on a branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +55,8 @@ impl How {
             b"RO" => Mode::ReadOnly,
             b"NC" => Mode::NoCreate,
             _ => {
-                let why = "not RW, RO or NC, perhaps with a size behind a comma (an = in the name of a branch is written \\=)";
+                let why = "not RW, RO or NC, perhaps with a size behind a comma (an = in the name \
+                    of a branch is written \\=)";
                 return Err(invalid_option("modes", text, why));
             }
         };
@@ -110,8 +114,8 @@ pub struct Tree {
     pub source: Vec<u8>,
     /// Whether it is a branch no more.
     pub left: AtomicBool,
-    /// Whether its root had a name when it was opened, as far as that is known: not all file systems
-    /// count links.
+    /// Whether its root had a name when it was opened, as far as that is known: not all file
+    /// systems count links.
     pub has_links: bool,
     /// Whether its root was removed: there is nothing any more, and nothing can be made.
     pub gone: AtomicBool,
@@ -123,6 +127,9 @@ pub struct Tree {
     pub glance: Option<Glance>,
     /// Whether its root is on a file system whose kernel tells of all that happens there.
     pub is_local: bool,
+    /// Whether that goes by modes and access lists alone: not overlayfs, which asks for its mounter,
+    /// too.
+    pub is_by_mode: bool,
     salt: u64,
 }
 
@@ -149,10 +156,13 @@ impl Tree {
         let root = fs.handed_down(fs.root()).map(BorrowedFd::number);
         let found = root.and_then(|root| fstat(root).ok());
         let glance = glances.then(|| Glance::of(mount, &*fs)).flatten();
+        let kind = root.filter(|_| glance.is_some()).and_then(type_of);
+        let is_local = kind.is_some_and(|kind| LOCAL.contains(&kind));
         Self {
             device: found.as_ref().map(|found| found.st_dev),
             has_links: found.is_none_or(|found| found.st_nlink > 0),
-            is_local: glance.is_some() && root.is_some_and(is_local),
+            is_local,
+            is_by_mode: is_local && kind != Some(OVERLAY),
             glance,
             salt: salt(mount),
             source: mount.source.clone(),
@@ -193,18 +203,18 @@ impl Branch {
             return None;
         }
         let found = self.fs.statfs().ok().filter(|found| !found.read_only)?;
-        let unit = u64::from(found.block_size);
-        Some(Space {
-            available: found.blocks_available.saturating_mul(unit),
-            used: (found.blocks.saturating_sub(found.blocks_free)).saturating_mul(unit),
-            total: found.blocks.saturating_mul(unit),
-        })
+        Some(Space::of(&found))
     }
 }
 
 /// Whether `file` is on a file system whose kernel tells of all that happens there.
 pub fn is_local(file: BorrowedFd<'_>) -> bool {
-    fstatfs(file).is_ok_and(|found| LOCAL.contains(&(found.f_type as u64)))
+    type_of(file).is_some_and(|kind| LOCAL.contains(&kind))
+}
+
+/// The type of the file system that `file` is on (statfs(2)).
+fn type_of(file: BorrowedFd<'_>) -> Option<u64> {
+    Some(fstatfs(file).ok()?.f_type as u64)
 }
 
 /// What tells the nodes of branch `mount` from those of others.

@@ -171,13 +171,27 @@ impl Opener {
         Tree::new(&wanted.mount, id, fs, !self.environment.alone)
     }
 
-    /// The branches that `list` names, patterns filled in, prepared.
-    fn named(&self, list: &[u8]) -> Result<Vec<Wanted>> {
+    /// The branches that `list` names, patterns filled in, prepared. One of those `there` is named
+    /// by its source, whatever type and layers it has, and keeps them.
+    fn named(&self, list: &[u8], there: &[Branch]) -> Result<Vec<Wanted>> {
         let mut all = Vec::new();
         for typed in Request::new(None, list, &self.target, Vec::new())?.branches()? {
             let how = How::parse(&typed.how)?;
+            if typed.mount.is_some() {
+                let shown = printable(&typed.source);
+                let why = format!(
+                    "branch {shown}: type, options and layers are given when the mount is made"
+                );
+                return Err(Error::because(Errno::EINVAL, why));
+            }
             for source in expanded(&typed.source) {
-                let mount = self.prepared(&source)?;
+                let of = |source: &[u8]| there.iter().find(|branch| branch.source == source);
+                let elsewhere = || of(&canonical(&source).ok()?);
+                let known = of(&source).or_else(elsewhere);
+                let mount = match known {
+                    Some(branch) => branch.mount.clone(),
+                    None => self.prepared(&source)?,
+                };
                 all.push(Wanted { mount, how });
             }
         }
@@ -222,8 +236,10 @@ impl Opener {
                 };
                 all.remove(at);
             }
-            [b'+', b'<', list @ ..] => drop(all.splice(..0, self.named(list)?)),
-            [b'+', b'>', list @ ..] | [b'+', list @ ..] => all.extend(self.named(list)?),
+            [b'+', b'<', list @ ..] => drop(all.splice(..0, self.named(list, branches)?)),
+            [b'+', b'>', list @ ..] | [b'+', list @ ..] => {
+                all.extend(self.named(list, branches)?);
+            }
             [b'-', list @ ..] => {
                 let patterns = Request::new(None, list, &self.target, Vec::new())?.branches()?;
                 all.retain(|one| {
@@ -232,14 +248,17 @@ impl Opener {
                         .any(|it| fits(&it.source, &one.mount.source))
                 });
             }
-            [b'=', list @ ..] | list => all = self.named(list)?,
+            [b'=', list @ ..] | list => all = self.named(list, branches)?,
         }
         if all.is_empty() {
             let why = "a union has one branch at least";
             return Err(Error::because(Errno::EINVAL, why));
         }
         for (at, one) in all.iter().enumerate() {
-            let is_it = |other: &Wanted| other.mount.source == one.mount.source;
+            let is_it = |other: &Wanted| {
+                let (one, other) = (&one.mount, &other.mount);
+                (&one.driver, &one.source) == (&other.driver, &other.source)
+            };
             if all[..at].iter().any(is_it) {
                 let source = printable(&one.mount.source);
                 let why = format!("branch {source} is given twice");

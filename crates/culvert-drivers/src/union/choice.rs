@@ -54,8 +54,8 @@ impl Core {
         }
     }
 
-    /// Directory `dir` on branch `index`, which `function` has chosen, made there if it is missing. By
-    /// who may not make it there: on the branch that would be chosen of those that have it.
+    /// Directory `dir` on branch `index`, which `function` has chosen, made there if it is missing.
+    /// By who may not make it there: on the branch that would be chosen of those that have it.
     pub fn settle(
         &self,
         caller: &Caller<'_>,
@@ -78,7 +78,9 @@ impl Core {
         }
         let chosen = policy.choose(&candidates).first().copied();
         let part = chosen.and_then(|index| Some((index, parts[index]?)));
-        part.ok_or(refused)
+        let (index, part) = part.ok_or(refused)?;
+        self.judge_change(caller, parts, &[index])?;
+        Ok((index, part))
     }
 
     /// Whether something is made by `policy` on a branch, where the directory is `part`.
@@ -181,8 +183,8 @@ impl Core {
         }
     }
 
-    /// What `node` is on the branch that knows it first, with a node of the branch's. `ESTALE`: nobody
-    /// keeps it, or it was known by its name, which is another's by now.
+    /// What `node` is on the branch that knows it first, with a node of the branch's. `ESTALE`:
+    /// nobody keeps it, or it was known by its name, which is another's by now.
     pub fn first(&self, node: Node) -> Result<(usize, Node)> {
         let known = self.nodes.with(node, |known| {
             // Who began before branches came or went asks those that there were.
@@ -238,7 +240,7 @@ impl Core {
             .with(node, |known| (known.kind, known.place.clone()));
         let (kind, place) = known.ok()?;
         let (dir, name) = place.filter(|_| kind != FileKind::Directory)?;
-        let (parts, _) = self.known_directory(dir).ok()?;
+        let parts = self.known_parts(dir).ok()?;
         let found = self.find_exactly(&Caller::SYSTEM, index, parts[index]?, &name);
         let is_it = found.is_ok_and(|found| found.node() == part);
         is_it.then_some((dir, name))

@@ -3,6 +3,7 @@
 use super::branch::Branch;
 use super::branches::{agrees, encoded};
 use super::control::BRANCHES;
+use super::listed::spelt;
 use super::state::Core;
 use crate::archive::warning::printable;
 use alloc::{format, string::String, vec::Vec};
@@ -22,8 +23,8 @@ impl Core {
     pub fn control_value(&self, name: &[u8]) -> Result<Vec<u8>> {
         let name = core::str::from_utf8(name).ok();
         let name = name.and_then(|name| name.strip_prefix(PREFIX));
-        let name = name.ok_or(Errno::ENODATA)?;
-        Ok(match name {
+        let name = spelt(name.ok_or(Errno::ENODATA)?);
+        Ok(match &*name {
             BRANCHES => {
                 let each = self.branches.iter().map(Branch::told);
                 each.collect::<Vec<_>>().join(&b':')
@@ -56,10 +57,10 @@ impl Core {
         caller.may(Access::WRITE, &self.control.attributes())?;
         let name = core::str::from_utf8(name).ok();
         let name = name.and_then(|name| name.strip_prefix(PREFIX));
-        let name = name.ok_or(Errno::ENODATA)?;
+        let name = spelt(name.ok_or(Errno::ENODATA)?);
         // setfattr(1) ends values by a NUL where people write one.
         let value = value.strip_suffix(b"\0").unwrap_or(value);
-        match name {
+        match &*name {
             BRANCHES | SOURCES => self.set_branches(value),
             "version" | "pid" => Err(Errno::EINVAL.into()),
             "cmd.gc" | "cmd.gc1" => {
@@ -76,8 +77,8 @@ impl Core {
         }
     }
 
-    /// Changes the branches by an instruction, for all processes of the mount. A branch that is new is
-    /// opened here first: who cannot open it changes nothing.
+    /// Changes the branches by an instruction, for all processes of the mount. A branch that is new
+    /// is opened here first: who cannot open it changes nothing.
     fn set_branches(&self, instruction: &[u8]) -> Result<()> {
         let changing = self.names.change();
         let now = Self::now(self.shared());
@@ -115,8 +116,8 @@ impl Core {
 /// `source` as it stands in a list.
 fn escaped(source: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::new();
-    for &byte in source {
-        if b":,=\\".contains(&byte) {
+    for (at, &byte) in source.iter().enumerate() {
+        if b":,=\\".contains(&byte) || (at, byte) == (0, b'(') {
             escaped.push(b'\\');
         }
         escaped.push(byte);

@@ -1,10 +1,11 @@
-//! Options and branches that change while the mount lives: the extended attributes of `/.mergerfs`, a
-//! file that is not listed.
+//! Options and branches that change while the mount lives: the extended attributes of `/.mergerfs`,
+//! a file that is not listed.
 //!
-//! What was changed stands in a file of the run directory, a line each, and how often in the word of
-//! [`crate::name_changes`]: each process reads the file again when the word is another. A call that has
-//! begun goes on with what there was. A server that may have a successor has nobody to tell: the file is
-//! for that one.
+//! What was changed stands in a file of the run directory, a line each, and how often in the word
+//! of
+//! [`crate::name_changes`]: each process reads the file again when the word is another. A call that
+//! has begun goes on with what there was. A server that may have a successor has nobody to tell:
+//! the file is for that one.
 
 use super::branch::Branch;
 use super::branches::{Opener, Wanted, decoded};
@@ -54,8 +55,8 @@ fn changes_file(number: u64, environment: &Environment<'_>) -> Option<CString> {
 }
 
 impl Control {
-    /// What is set of the mount with the `number`, which was made with `first`, and where something was
-    /// changed so often.
+    /// What is set of the mount with the `number`, which was made with `first`, and where something
+    /// was changed so often.
     pub fn new(
         (number, changes): (u64, u64),
         environment: &Environment<'_>,
@@ -87,20 +88,21 @@ impl Control {
         })
     }
 
-    /// Branches and options, where something was changed so often. The branches of `nodes` are these
-    /// from then on.
+    /// Branches and options, where something was changed so often. The branches of `nodes` are
+    /// these from then on.
     pub fn now(&self, changes: u64, nodes: &Nodes) -> (Arc<Vec<Branch>>, Arc<Settings>) {
         let mut current = self.current.lock();
-        // A child of vfork(2) would open branches for itself, and leave them to its parent. What it executes
-        // has them all.
+        // A child of vfork(2) would open branches for itself, and leave them to its parent. What it
+        // executes has them all.
         if changes != current.changes && !self.opener.borrows_memory() {
             self.renew(&mut current, changes, nodes);
         }
         (current.branches.clone(), current.settings.clone())
     }
 
-    /// Reads what was changed by now, so often. Where that cannot be had, for lack of descriptors or memory,
-    /// there is what there was, and the next call tries again; who may not read it keeps what there was.
+    /// Reads what was changed by now, so often. Where that cannot be had, for lack of descriptors
+    /// or memory, there is what there was, and the next call tries again; who may not read it keeps
+    /// what there was.
     fn renew(&self, current: &mut Current, changes: u64, nodes: &Nodes) {
         let (settings, wanted) = match read_all(self.path.as_deref(), &self.first) {
             Ok(read) => read,
@@ -152,8 +154,8 @@ impl Control {
         self.install(&mut self.current.lock(), branches, nodes);
     }
 
-    /// Tells all processes of the run, and those to come, that option `name` is `value`; false: there are no
-    /// others now.
+    /// Tells all processes of the run, and those to come, that option `name` is `value`; false:
+    /// there are no others now.
     pub fn tell(&self, changing: &Changing<'_>, name: &str, value: &[u8]) -> Result<bool> {
         let Some(path) = &self.path else {
             return Ok(false);

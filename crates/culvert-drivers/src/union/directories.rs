@@ -1,7 +1,7 @@
-//! Directories: what they are on each branch, also where others have made or moved them, and how they
-//! are made on one branch more.
+//! Directories: what they are on each branch, also where others have made or moved them, and how
+//! they are made on one branch more.
 
-use super::nodes::Member;
+use super::nodes::{Known, Member};
 use super::state::{Core, Parts};
 use super::transfer::{be_later, copy_metadata};
 use alloc::{sync::Arc, vec::Vec};
@@ -36,8 +36,8 @@ impl Core {
         Ok(self.complete(caller, next.1, lacking))
     }
 
-    /// Goes down from `over` through the directories `lacking` a part, the uppermost last, and looks
-    /// for these: what the lowest one is.
+    /// Goes down from `over` through the directories `lacking` a part, the uppermost last, and
+    /// looks for these: what the lowest one is.
     fn complete(
         &self,
         caller: &Caller<'_>,
@@ -67,7 +67,7 @@ impl Core {
             // Others have moved it.
             let moved = self.find_again(caller, dir, parts);
             let known = moved.and_then(|(above, new)| {
-                let (parts, _) = self.known_directory(above).ok()?;
+                let parts = self.known_parts(above).ok()?;
                 Some((parts, new))
             });
             let Some(known) = known else { return };
@@ -76,8 +76,8 @@ impl Core {
         self.fill_from(caller, dir, parts, (&over, &name), 0);
     }
 
-    /// Looks for what is missing of the `parts` of `dir`, which is `name` in `over`, on all branches but
-    /// the first ones.
+    /// Looks for what is missing of the `parts` of `dir`, which is `name` in `over`, on all
+    /// branches but the first ones.
     pub fn fill_from(
         &self,
         caller: &Caller<'_>,
@@ -113,6 +113,16 @@ impl Core {
 
     /// What is known of directory `dir`, and where it was seen last.
     pub fn known_directory(&self, dir: Node) -> Result<(Parts, Option<Place>)> {
+        self.known_as(dir, |known| known.place.clone())
+    }
+
+    /// What is known of directory `dir`.
+    pub fn known_parts(&self, dir: Node) -> Result<Parts> {
+        Ok(self.known_as(dir, |_| ())?.0)
+    }
+
+    /// What is known of directory `dir`, and what `more` makes of it.
+    fn known_as<T>(&self, dir: Node, more: impl FnOnce(&Known) -> T) -> Result<(Parts, T)> {
         let known = self.nodes.with(dir, |known| {
             let mut parts = alloc::vec![None; self.branches.len()];
             for member in &known.members {
@@ -121,7 +131,7 @@ impl Core {
                 }
             }
             let is_directory = known.kind == FileKind::Directory;
-            is_directory.then(|| (parts, known.place.clone()))
+            is_directory.then(|| (parts, more(known)))
         });
         known?.ok_or(Errno::ENOTDIR.into())
     }
@@ -150,8 +160,8 @@ impl Core {
         place.filter(|_| node == dir)
     }
 
-    /// Directory `dir` on branch `index`, made there as it is on others if it is missing, and so are
-    /// those above it.
+    /// Directory `dir` on branch `index`, made there as it is on others if it is missing, and so
+    /// are those above it.
     pub fn ensure(
         &self,
         caller: &Caller<'_>,
@@ -181,6 +191,9 @@ impl Core {
             }
             (here, parts) = (above, over);
         };
+        if !self.elevates && !missing.is_empty() {
+            self.judge_change(caller, &parts, &[index])?;
+        }
         for (dir, parts, name) in missing.into_iter().rev() {
             let mut all = parts.iter().enumerate();
             let model = all.find_map(|(from, part)| Some((from, (*part)?)));
@@ -196,8 +209,8 @@ impl Core {
         Ok(parent)
     }
 
-    /// Waits for the kernel's next tick (4 ms at most) where directory `parts` was made in this one:
-    /// the oldest of them names it, and what is made now is to be younger.
+    /// Waits for the kernel's next tick (4 ms at most) where directory `parts` was made in this
+    /// one: the oldest of them names it, and what is made now is to be younger.
     fn be_younger(&self, caller: &Caller<'_>, parts: &Parts) {
         let all = parts.iter().zip(self.branches.iter());
         let births =

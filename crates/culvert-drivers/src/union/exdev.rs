@@ -8,7 +8,8 @@ use super::state::{At, Core, Look, Parts};
 use super::transfer::temporary;
 use alloc::vec::Vec;
 use culvert::{
-    Attributes, Caller, Entry, Errno, Error, FileKind, Node, RenameFlags, Result, SetAttributes,
+    Attributes, Caller, Entry, Errno, Error, FileKind, FileSystem, Node, RenameFlags, Result,
+    SetAttributes,
 };
 
 /// Where files lie that were renamed so, on each branch.
@@ -81,11 +82,12 @@ impl Core {
         let owner = olds.first().map_or(0, |one| one.1.entry.attributes.uid);
         let olds = instances(olds);
         let mut acting = self.acting(caller, Function::Rename, &olds)?;
-        self.may_remove(caller, &old_parts, &acting, owner)?;
+        self.may_remove(caller, (&old_parts, from.1), &acting, owner)?;
         acting.sort_unstable_by(|left, right| right.cmp(left));
         let above = self.seen_path(from.0);
         // A file has both names until the link is there: whoever is killed meanwhile leaves the old
-        // or the new name. Of a directory the link comes first.
+        // or the new name. A directory changes its name for a link to it, at one moment, which the
+        // old name is until the new one is there.
         let mut places = Vec::new();
         for &index in &acting {
             let make = || self.kept(caller, index, &old_parts, &above);
@@ -98,21 +100,38 @@ impl Core {
         let name = self.free_name(caller, &places, from.1)?;
         let kept = joined(KEPT, &joined(&above, &name));
         let target = self.target_of(how, to.0, &kept);
+        let old_target = self.target_of(how, from.0, &kept);
         let mut linked = Vec::new();
-        if !is_directory {
-            for &(index, kept) in &places {
-                let branch = &self.branches[index].fs;
-                let old = olds.iter().find(|one| one.index == index);
-                let old = old.ok_or(Errno::ESTALE)?.node;
-                if let Ok(made) = branch.link(caller, old, kept, &name) {
-                    branch.forget(made.attributes.node, 1);
-                    linked.push(index);
+        for &(index, kept) in &places {
+            let branch = &self.branches[index].fs;
+            let old = olds.iter().find(|one| one.index == index);
+            let (node, old) = (old.map(|one| one.node), old_parts[index]);
+            let (node, old) = node.zip(old).ok_or(Errno::ESTALE)?;
+            let done = match is_directory {
+                true => {
+                    let places = ((old, from.1), (kept, &name[..]));
+                    exchange_for_link(caller, &**branch, places, &old_target)
                 }
+                false => branch.link(caller, node, kept, &name).map(|made| {
+                    branch.forget(made.attributes.node, 1);
+                }),
+            };
+            if done.is_ok() {
+                linked.push(index);
             }
         }
         let undo = || {
             for &(index, kept) in places.iter().filter(|one| linked.contains(&one.0)) {
-                let _ = self.branches[index].fs.unlink(caller, kept, &name);
+                let branch = &self.branches[index].fs;
+                let back = match old_parts[index].filter(|_| is_directory) {
+                    Some(old) => {
+                        let flags = RenameFlags(RenameFlags::EXCHANGE);
+                        branch.rename(caller, (kept, &name), (old, from.1), flags)
+                    }
+                    None => Ok(()),
+                };
+                // Where it does not go back, the link leads to it.
+                let _ = back.and_then(|()| branch.unlink(caller, kept, &name));
             }
         };
         let (index, part) = self
@@ -163,8 +182,8 @@ impl Core {
 }
 
 impl Core {
-    /// What `name` is called in each of `places`: itself, unless an earlier rename has left something
-    /// there, which somebody may see by a link.
+    /// What `name` is called in each of `places`: itself, unless an earlier rename has left
+    /// something there, which somebody may see by a link.
     fn free_name(
         &self,
         caller: &Caller<'_>,
@@ -187,8 +206,8 @@ impl Core {
         Ok(name.to_vec())
     }
 
-    /// The directory of branch `index` where what was in `above` is kept, made as that is. `EXDEV` where
-    /// others could take away what is put there.
+    /// The directory of branch `index` where what was in `above` is kept, made as that is. `EXDEV`
+    /// where others could take away what is put there.
     fn kept(
         &self,
         caller: &Caller<'_>,
@@ -239,8 +258,25 @@ impl Core {
     }
 }
 
-/// `EXDEV` unless the directory `found` belongs to who `caller` trusts, and nobody else may change names in
-/// it who may not in `wanted`.
+/// Puts a link that says `target` in the place of the directory `old`, and that in the place `kept`,
+/// which is free, at one moment.
+fn exchange_for_link(
+    caller: &Caller<'_>,
+    branch: &dyn FileSystem,
+    (old, kept): (At<'_>, At<'_>),
+    target: &[u8],
+) -> Result<()> {
+    let made = branch.symlink(caller, kept.0, kept.1, target)?;
+    branch.forget(made.attributes.node, 1);
+    let flags = RenameFlags(RenameFlags::EXCHANGE);
+    let exchanged = branch.rename(caller, old, kept, flags);
+    exchanged.inspect_err(|_| {
+        let _ = branch.unlink(caller, kept.0, kept.1);
+    })
+}
+
+/// `EXDEV` unless the directory `found` belongs to who `caller` trusts, and nobody else may change
+/// names in it who may not in `wanted`.
 fn is_trusted(caller: &Caller<'_>, wanted: &Attributes, found: &Attributes) -> Result<()> {
     const STICKY: u32 = 0o1000;
     let owned = [0, caller.uid, wanted.uid].contains(&found.uid);

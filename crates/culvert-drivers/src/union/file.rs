@@ -1,8 +1,9 @@
-//! An open file of a branch, with the union's numbers; and which goes on with the file where that is
-//! moved to another branch.
+//! An open file of a branch, with the union's numbers; and which goes on with the file where that
+//! is moved to another branch.
 
 use super::branch::Tree;
 use super::state::{Core, Shared};
+use super::table::Key;
 use alloc::{boxed::Box, sync::Arc};
 use culvert::{
     Attributes, Caller, Errno, Error, File, FileLayer, LayeredFile, Node, OpenFlags, Operation,
@@ -14,6 +15,8 @@ use culvert_sys::sync::OnceCell;
 pub struct UnionFile {
     shared: Arc<Shared>,
     node: Node,
+    /// What keeps it.
+    pinned: Key,
     flags: OpenFlags,
     /// Whether it is moved where there is no room (option `moveonenospc` when it was opened).
     moves: bool,
@@ -54,10 +57,11 @@ impl UnionFile {
         flags: OpenFlags,
         inner: Box<dyn File>,
     ) -> Result<Box<dyn File>> {
-        core.nodes.pin(node)?;
+        let pinned = core.nodes.pin_open(node)?;
         Ok(Box::new(LayeredFile(Self {
             shared: Arc::clone(core.shared()),
             node,
+            pinned,
             flags,
             moves: core.settings().moves.is_some(),
             first: Place::new(Arc::clone(tree), part, inner, false),
@@ -210,7 +214,7 @@ impl Drop for UnionFile {
             }
             here = place.next.get().map(|next| &**next);
         }
-        self.shared.nodes.unpin(self.node).give_back();
+        self.shared.nodes.unpin_open(self.pinned).give_back();
     }
 }
 
@@ -225,7 +229,12 @@ impl FileLayer for UnionFile {
         Core::now(&self.shared).shown(self.node, &self.place().tree, attributes)
     }
 
-    fn around<T>(&self, _: Operation, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    fn around<T>(
+        &self,
+        _: Operation,
+        _: Option<&Caller<'_>>,
+        mut work: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
         if self.moves {
             self.catch_up()?;
         }
@@ -254,7 +263,7 @@ impl FileLayer for UnionFile {
 
     fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
         loop {
-            let done = self.around(Operation::Allocate, || {
+            let done = self.around(Operation::Allocate, None, || {
                 self.inner().allocate(mode, offset, length)
             });
             match done {
@@ -268,6 +277,11 @@ impl FileLayer for UnionFile {
     fn touches_data(&self) -> bool {
         // Unless a write is to be made again.
         self.moves
+    }
+
+    fn reports_at_close(&self) -> bool {
+        // What was moved meanwhile is closed elsewhere.
+        self.moves || self.inner().reports_at_close()
     }
 
     fn may_be_passed(&self) -> bool {

@@ -1,112 +1,36 @@
-//! The file system: what is asked. What is changed is in `changes`.
+//! The file system, a call at a time.
 
-use super::beliefs::Beliefs;
 use super::branch::Branch;
-use super::branches::{Drivers, Opener, Wanted};
-use super::control::{Control, NAME, NODE};
-use super::listing::{OpenDirectory, list};
-use super::looks::Looks;
-use super::moves::Moves;
-use super::nodes::Nodes;
-use super::options::{Exdev, Function, Settings, modes};
+use super::control::{NAME, NODE};
+use super::listing::OpenDirectory;
+use super::options::{Exdev, Function};
 use super::state::{Core, Shared};
-use super::{ROOT, making};
-use crate::Environment;
-use crate::name_changes::NameChanges;
-use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
+use super::{ROOT, making, unfinished};
+use crate::sorted_names::list;
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{
-    Access, Attributes, Caller, Capabilities, DirectorySink, Entry, Errno, Error, FileKind,
-    FileSystem, Node, OpenFlags, Opened, OpenedDirectory, Reached, RenameFlags, Result,
-    SetAttributes, StatFs, Validity, mount::Mount,
+    Access, Attributes, Caller, Capabilities, DirectorySink, Entry, Errno, FileKind, FileSystem,
+    Node, OpenFlags, Opened, OpenedDirectory, Reached, RenameFlags, Result, SetAttributes, StatFs,
+    Validity,
 };
-use culvert_sys::process;
 
 /// Several file systems as one.
-pub struct UnionFs(Arc<Shared>);
-
-/// The right to change names of the mount with the `number`.
-fn names(number: u64, environment: &Environment<'_>) -> NameChanges {
-    let directory = environment.run_directory.filter(|_| !environment.alone);
-    let path = directory.map(|run| [run, format!("/union-{number:x}.lock").as_bytes()].concat());
-    NameChanges::new(path.as_deref(), environment.keeper)
-}
+pub struct UnionFs(pub(super) Arc<Shared>);
 
 impl UnionFs {
-    /// The union that `mount` is.
-    pub fn new(
-        mount: &Mount,
-        environment: &Environment<'_>,
-        drivers: &'static Drivers,
-    ) -> Result<Self> {
-        let settings = Settings::parse(mount)?;
-        let each = mount.branches.iter().zip(modes(mount)?);
-        let wanted: Vec<_> = each
-            .map(|(mount, how)| Wanted {
-                mount: mount.clone(),
-                how,
-            })
-            .collect();
-        // Whatever becomes of its branches.
-        let root = |branch: &Mount| super::number(branch, Node(1)).0;
-        let salts = mount.branches.iter();
-        let salts = salts.fold(0, |sum, branch| super::branch::mix(sum ^ root(branch)));
-        let number = salts ^ super::parts::hash(&mount.target);
-        let names = names(number, environment);
-        let opener = Opener::new(mount, environment, drivers);
-        let changes = names.count();
-        let first = (settings, wanted);
-        let control = Control::new((number, changes), environment, opener, first)?;
-        let branches = control.branches();
-        let capabilities = capabilities(&branches, mount.read_only(), environment.alone)?;
-        let nodes = Nodes::new(ROOT, &branches, environment.keeper, !environment.alone);
-        Ok(Self(Arc::new(Shared {
-            nodes,
-            control,
-            capabilities,
-            target: mount.target.clone(),
-            names,
-            looks: Looks::default(),
-            beliefs: Beliefs::new(),
-            moves: Moves::new(number, environment),
-            at_once: environment.at_once,
-            keeper: environment.keeper,
-            elevates: environment.alone && process::geteuid() == 0,
-        })))
-    }
-
     fn core(&self) -> Core {
-        Core::now(&self.0)
+        let core = Core::now(&self.0);
+        if self.0.names.somebody_was_killed() {
+            core.finish_renames();
+        }
+        core
     }
-}
 
-/// What the union of `branches` can do.
-fn capabilities(branches: &[Branch], read_only: bool, alone: bool) -> Result<Capabilities> {
-    let can = |each: fn(Capabilities) -> bool| {
-        let mut all = branches.iter().map(|branch| each(branch.fs.capabilities()));
-        (all.clone().all(|can| can), all.any(|can| can))
-    };
-    // What only reads needs no more than to be asked.
-    let checks =
-        can(|can| can.checks_permissions || can.read_only).0 && can(|can| can.checks_permissions).1;
-    if alone && !checks && can(|can| can.checks_permissions).1 && process::geteuid() == 0 {
-        // What others make on a directory would be the superuser's.
-        return Err(Error::because(
-            Errno::EINVAL,
-            "a kernel mount of root's cannot write to directories and to file systems in memory at once",
-        ));
+    /// Whether each branch judges by itself the right to search, and to make something.
+    fn all_judge(core: &Core) -> bool {
+        let checks = |branch: &Branch| branch.fs.capabilities().checks_permissions;
+        core.branches.iter().all(checks)
     }
-    Ok(Capabilities {
-        read_only: read_only || can(|can| can.read_only).0,
-        case_insensitive: can(|can| can.case_insensitive).1,
-        immutable: false,
-        xattrs: can(|can| can.xattrs).1,
-        hard_links: can(|can| can.hard_links).1,
-        checks_permissions: checks,
-        transient_nodes: true,
-        access_time_lags: can(|can| can.access_time_lags).1,
-        locks: can(|can| can.locks).0,
-        polls: can(|can| can.polls).1,
-    })
 }
 
 impl FileSystem for UnionFs {
@@ -125,15 +49,65 @@ impl FileSystem for UnionFs {
 
     fn reach(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
         let core = self.core();
-        // Each branch judges the right to search.
-        let checks = |branch: &Branch| branch.fs.capabilities().checks_permissions;
-        match core.branches.iter().all(checks) {
+        match Self::all_judge(&core) {
             true => {
                 let follow = core.settings().follow;
                 core.reach(caller, from, path, follow)
             }
             false => None,
         }
+    }
+
+    fn reach_new(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
+        let core = self.core();
+        let reached = match Self::all_judge(&core) {
+            true => core.reach_new(caller, from, path),
+            false => None,
+        };
+        reached.map(Ok).or_else(|| self.reach(caller, from, path))
+    }
+
+    fn attributes_at(
+        &self,
+        caller: &Caller<'_>,
+        from: Node,
+        path: &[u8],
+        access: Option<Access>,
+    ) -> Option<Result<Attributes>> {
+        let core = self.core();
+        match Self::all_judge(&core) {
+            true => core.attributes_at(caller, from, path, access),
+            false => None,
+        }
+    }
+
+    fn change_at(
+        &self,
+        caller: &Caller<'_>,
+        from: Node,
+        path: &[u8],
+        changes: &SetAttributes,
+    ) -> Option<Result<()>> {
+        self.core().change_at(caller, from, path, changes)
+    }
+
+    fn unlink_at(
+        &self,
+        caller: &Caller<'_>,
+        from: Node,
+        path: &[u8],
+    ) -> Option<Result<(Node, Node)>> {
+        self.core().unlink_at(caller, from, path)
+    }
+
+    fn rename_at(
+        &self,
+        caller: &Caller<'_>,
+        from: Node,
+        old: &[u8],
+        new: &[u8],
+    ) -> Option<Result<(Node, Node)>> {
+        self.core().rename_at(caller, from, old, new)
     }
 
     fn parent(&self, dir: Node) -> Result<Node> {
@@ -188,8 +162,8 @@ impl FileSystem for UnionFs {
                 Err(error) => gone = error,
             }
         }
-        // It may have lost the name that the branch knows it by, and have another: a rename makes one where
-        // a branch before would hide the new name.
+        // It may have lost the name that the branch knows it by, and have another: a rename makes
+        // one where a branch before would hide the new name.
         if gone.errno() == Errno::ENOENT
             && let Some((dir, name)) = core.place_of(node, at)
         {
@@ -264,6 +238,7 @@ impl FileSystem for UnionFs {
         };
         let tree = &core.branches[at.0].tree;
         core.may_open(caller, (&*tree.fs, at.1), flags)?;
+        core.judge_open(caller, node, at, flags)?;
         core.break_own_link(caller, node, at, flags)?;
         let opened = tree.fs.open(caller, at.1, flags)?;
         core.opened(node, (tree, at.1), flags, opened)
@@ -297,10 +272,7 @@ impl FileSystem for UnionFs {
     ) -> Result<OpenedDirectory> {
         let core = self.core();
         let opened = OpenDirectory::new(&self.0, dir)?;
-        for part in core.instances(caller, dir)? {
-            let branch = &core.branches[part.index].fs;
-            core.guard(caller, (&**branch, part.node), Access::READ)?;
-        }
+        core.judge_listing(caller, dir)?;
         Ok(OpenedDirectory::Driven(Box::new(opened)))
     }
 
@@ -312,6 +284,9 @@ impl FileSystem for UnionFs {
         sink: &mut DirectorySink<'_>,
     ) -> Result<()> {
         let core = self.core();
+        if !Self::all_judge(&core) {
+            core.judge_listing(caller, dir)?;
+        }
         let names = core.listing(caller, dir)?;
         list(&names, from, sink);
         Ok(())
@@ -338,7 +313,8 @@ impl FileSystem for UnionFs {
 
     fn validity(&self) -> Validity {
         let core = self.core();
-        // Who is told of a link or of a move, and gets a symbolic one, is not to believe it for long.
+        // Who is told of a link or of a move, and gets a symbolic one, is not to believe it for
+        // long.
         let settings = core.settings();
         if (settings.link_exdev, settings.rename_exdev) != (Exdev::Error, Exdev::Error) {
             return Validity::NONE;
@@ -375,7 +351,8 @@ impl FileSystem for UnionFs {
             return tree.fs.list_xattr(caller, part);
         }
         let (index, part) = core.one(caller, node, Function::Listxattr)?;
-        core.branches[index].fs.list_xattr(caller, part)
+        let names = core.branches[index].fs.list_xattr(caller, part)?;
+        Ok(unfinished::others(names))
     }
 
     fn set_xattr(
@@ -390,6 +367,7 @@ impl FileSystem for UnionFs {
         if node == NODE {
             return core.set_option(caller, name, value);
         }
+        unfinished::may_change(caller, name)?;
         core.on_each(caller, node, Function::SetXattr, &mut |branch, part| {
             branch.set_xattr(caller, part, name, value, flags)
         })
@@ -397,6 +375,7 @@ impl FileSystem for UnionFs {
 
     fn remove_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
         let core = self.core();
+        unfinished::may_change(caller, name)?;
         core.on_each(caller, node, Function::RemoveXattr, &mut |branch, part| {
             branch.remove_xattr(caller, part, name)
         })
@@ -594,7 +573,8 @@ impl FileSystem for UnionFs {
     }
 
     fn forked(&self, shared_descriptors: bool) {
-        let core = self.core();
+        // A turn of the parent's is not to be waited for.
+        let core = Core::now(&self.0);
         core.names.forked();
         core.beliefs.forked();
         for branch in core.branches.iter() {

@@ -1,8 +1,8 @@
-//! Links that are shown as what they lead to (option `follow-symlinks`), and files that are shown as
-//! links (option `symlinkify`).
+//! Links that are shown as what they lead to (option `follow-symlinks`), and files that are shown
+//! as links (option `symlinkify`).
 //!
-//! A link is followed in the union, by names of the union: so nobody who changes one leads outside. One
-//! that leads outside stays a link, which the program follows by itself.
+//! A link is followed in the union, by names of the union: so nobody who changes one leads outside.
+//! One that leads outside stays a link, which the program follows by itself.
 
 use super::branch::{Tree, mix};
 use super::options::{Follow, Function};
@@ -49,7 +49,8 @@ impl Core {
         Ok(Some((entry, parts)))
     }
 
-    /// Where the link `node` in the directory `dir` ends, which is no link; none: outside, or nowhere.
+    /// Where the link `node` in the directory `dir` ends, which is no link; none: outside, or
+    /// nowhere.
     fn end_of(&self, caller: &Caller<'_>, dir: Node, node: Node) -> Result<Option<Entry>> {
         let mut here = names(&self.seen_path(dir));
         let mut left = VecDeque::new();
@@ -132,7 +133,8 @@ impl Core {
         Ok(true)
     }
 
-    /// `path`, an absolute one, below the root of the union: by the mount's own path or by a branch's.
+    /// `path`, an absolute one, below the root of the union: by the mount's own path or by a
+    /// branch's.
     fn inside<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
         let below = |base: &[u8]| {
             let rest = path.strip_prefix(base)?;
@@ -156,8 +158,8 @@ impl Core {
         }
     }
 
-    /// Whether the file with `attributes` is shown as a link to where it lies: nobody may write it, and
-    /// it has not changed for a while.
+    /// Whether the file with `attributes` is shown as a link to where it lies: nobody may write it,
+    /// and it has not changed for a while.
     pub fn is_shown_as_link(&self, attributes: &Attributes) -> bool {
         let settings = self.settings();
         if !settings.symlinkify {

@@ -22,8 +22,8 @@ pub enum Lease<'a> {
     Reference,
     /// A directory that the union has references on: one pin on that.
     Pin(&'a Core, Node),
-    /// Nothing. It is known by its name alone, which was asked for after this moment of the table of
-    /// nodes.
+    /// Nothing. It is known by its name alone, which was asked for after this moment of the table
+    /// of nodes.
     Name(u64),
 }
 
@@ -37,8 +37,8 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// The file that `attributes` describe, of which nothing but its name is known. It is none to be
-    /// entered as a node.
+    /// The file that `attributes` describe, of which nothing but its name is known. It is none to
+    /// be entered as a node.
     pub const fn seen(branch: &'a Branch, attributes: Attributes) -> Self {
         Self {
             branch,

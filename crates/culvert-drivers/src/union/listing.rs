@@ -1,21 +1,13 @@
 //! Listings: the names of all branches, each once.
 
 use super::options::InodeCalc;
-use super::parts::hash;
 use super::state::{Core, Parts, Shared};
+use super::table::Key;
 use crate::AtOnce;
+use crate::sorted_names::{Name, hash, list, sorted};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use culvert::sync::Mutex;
-use culvert::{Caller, Directory, DirectoryEntry, DirectorySink, Errno, FileKind, Node, Result};
-
-/// One name of a directory.
-pub struct Name {
-    /// Where the listing goes on after it.
-    next: u64,
-    inode: u64,
-    kind: FileKind,
-    name: Vec<u8>,
-}
+use culvert::{Caller, Directory, DirectorySink, Errno, FileKind, Node, Result};
 
 impl Core {
     /// All names in `dir`, in the order in which they are listed: that of their hashes, so that a
@@ -83,34 +75,15 @@ impl Core {
                     if let Ok(found) = &found {
                         self.nodes.forget(found.node, 1).give_back();
                     }
-                    return Name {
-                        next: 0,
-                        inode: found.as_ref().map_or(listed.inode, |found| found.inode),
-                        kind: found.map_or(listed.kind, |found| found.kind),
-                        name,
-                    };
+                    let inode = found.as_ref().map_or(listed.inode, |found| found.inode);
+                    return Name::new(inode, found.map_or(listed.kind, |found| found.kind), name);
                 }
                 InodeCalc::Passthrough => listed.inode,
                 InodeCalc::Hybrid | InodeCalc::DevIno => branch.inode(listed.inode),
             };
-            Name {
-                next: 0,
-                inode: self.width(inode),
-                kind: listed.kind,
-                name,
-            }
+            Name::new(self.width(inode), listed.kind, name)
         };
-        let mut names: Vec<Name> = names.into_iter().map(of).collect();
-        for name in &mut names {
-            name.next = (hash(&name.name) >> 2) + 1;
-        }
-        names.sort_by_key(|name| name.next);
-        let mut last = 0;
-        for name in &mut names {
-            name.next = name.next.max(last + 1);
-            last = name.next;
-        }
-        Ok(names)
+        Ok(sorted(names.into_iter().map(of).collect()))
     }
 }
 
@@ -179,32 +152,12 @@ impl Core {
     }
 }
 
-/// Offers `names` from position `from` on.
-pub fn list(names: &[Name], from: u64, sink: &mut DirectorySink<'_>) {
-    let start = names.partition_point(|name| name.next <= from);
-    for Name {
-        next,
-        inode,
-        kind,
-        name,
-    } in &names[start..]
-    {
-        let entry = DirectoryEntry {
-            inode: *inode,
-            next: *next,
-            kind: *kind,
-            name,
-        };
-        if !sink(entry) {
-            return;
-        }
-    }
-}
-
 /// An open directory, which is read anew from the start alone.
 pub struct OpenDirectory {
     shared: Arc<Shared>,
     dir: Node,
+    /// What keeps it.
+    pinned: Key,
     names: Mutex<Option<Arc<Vec<Name>>>>,
 }
 
@@ -215,8 +168,8 @@ impl OpenDirectory {
         if kind != FileKind::Directory {
             return Err(Errno::ENOTDIR.into());
         }
-        shared.nodes.pin(dir)?;
         Ok(Self {
+            pinned: shared.nodes.pin_open(dir)?,
             shared: Arc::clone(shared),
             dir,
             names: Mutex::new(None),
@@ -226,7 +179,7 @@ impl OpenDirectory {
 
 impl Drop for OpenDirectory {
     fn drop(&mut self) {
-        self.shared.nodes.unpin(self.dir).give_back();
+        self.shared.nodes.unpin_open(self.pinned).give_back();
     }
 }
 

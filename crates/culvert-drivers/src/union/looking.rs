@@ -1,5 +1,5 @@
-//! What a change goes by: the look of the call's lookup where that is as good as another, and the rest of
-//! the branches ([`super::looks`]).
+//! What a change goes by: the look of the call's lookup where that is as good as another, and the
+//! rest of the branches ([`super::looks`]).
 
 use super::found::{All, Found};
 use super::looks::Look;
@@ -12,8 +12,14 @@ use culvert::{Attributes, Caller, Errno, FileKind, Node, Result};
 const DEEPEST: usize = 64;
 
 impl Core {
-    /// Notes what was found at `place` after `stamp` on so many branches, and whether the directory is
-    /// [whole](Core::is_whole).
+    /// Notes that nobody has looked at `place` after `stamp`: branch `index` alone may have it.
+    pub fn not_looked(&self, place: At<'_>, stamp: Stamp, index: usize) {
+        let look = Look::none_but(place, &self.branches, stamp, index);
+        self.looks.note(look);
+    }
+
+    /// Notes what was found at `place` after `stamp` on so many branches, and whether the directory
+    /// is [whole](Core::is_whole).
     pub fn looked(
         &self,
         place: At<'_>,
@@ -49,7 +55,7 @@ impl Core {
             return self.directory(caller, dir);
         };
         if look.whole {
-            return Ok(self.known_directory(dir)?.0);
+            return self.known_parts(dir);
         }
         // From the top down, which all branches have.
         let (mut way, mut here) = (Vec::new(), dir);
@@ -103,7 +109,8 @@ impl Core {
         Ok(all)
     }
 
-    /// What has the name of `look`, a file that is `node`, on branches behind those that it has looked at.
+    /// What has the name of `look`, a file that is `node`, on branches behind those that it has
+    /// looked at.
     pub fn others_after(
         &self,
         caller: &Caller<'_>,

@@ -3,8 +3,9 @@
 use super::branch::Tree;
 use super::control::NAME;
 use super::found::{All, Found};
+use super::looks::Look;
 use super::options::Function;
-use super::state::{At, Core, Look, Parts};
+use super::state::{At, Core, Look as How, Parts};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::{
@@ -47,7 +48,9 @@ impl Core {
         let first = self.first(node)?.0;
         let (mut done, mut refused) = (false, None);
         for one in all.iter().filter(|one| acting.contains(&one.index)) {
-            match work(&*self.branches[one.index].fs, one.node) {
+            let at = (one.index, one.node);
+            let judged = self.judge_attributes(caller, first, at, function);
+            match judged.and_then(|()| work(&*self.branches[one.index].fs, one.node)) {
                 Ok(()) => done = true,
                 Err(error) if one.index == first => return Err(error),
                 Err(error) => refused = Some(error),
@@ -77,11 +80,18 @@ impl Core {
         let changing = self.names.change_of([Some(name), None]);
         let look = self.look_before((dir, name), &changing);
         // What has the name is looked at again: it is opened.
-        let look = look.filter(|look| look.found.is_none());
+        let is_good = |look: &Look| match look.unseen {
+            Some(_) => flags.exclusive(),
+            None => look.is_of_nothing(),
+        };
+        let look = look.filter(is_good);
         let parts = self.directory_after(caller, dir, look.as_ref())?;
+        if let Some(index) = look.as_ref().and_then(|look| look.unseen) {
+            return self.create_unseen(caller, (dir, name), (&parts, index), flags, mode);
+        }
         let mut found = match look {
             Some(_) => All::new(),
-            None => self.seek(caller, &parts, name, Look::Glance)?,
+            None => self.seek(caller, &parts, name, How::Glance)?,
         };
         let (index, entry, opened) = match found.first() {
             Some(_) if flags.exclusive() => return Err(Errno::EEXIST.into()),
@@ -109,14 +119,53 @@ impl Core {
                     (None, None) => return Err(Errno::ESTALE.into()),
                 }
             }
-            None => self.in_place(caller, dir, &parts, &mut |branch, part| {
-                branch.create(caller, part, name, flags, mode)
-            })?,
+            None => {
+                let made = self.in_place(caller, dir, (&parts, None), &mut |branch, part| {
+                    branch.create(caller, part, name, flags, mode)
+                })?;
+                self.made_in(dir, &parts, made.0);
+                made
+            }
         };
+        self.entered((dir, name), (index, entry), flags, opened)
+    }
+
+    /// Makes a file at a place at which nobody has looked, which branch `index` alone may have:
+    /// that says whether there is one, before anything else.
+    fn create_unseen(
+        &self,
+        caller: &Caller<'_>,
+        (dir, name): At<'_>,
+        (parts, index): (&Parts, usize),
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Entry, Opened)> {
+        let unseen = Some((index, name));
+        let made = self.in_place(caller, dir, (parts, unseen), &mut |branch, part| {
+            branch.create(caller, part, name, flags, mode)
+        });
+        let (index, entry, opened) = match made {
+            Err(error) if error.errno() != Errno::EEXIST => {
+                self.absent(caller, parts, name)?;
+                return Err(error);
+            }
+            made => made?,
+        };
+        self.entered((dir, name), (index, entry), flags, opened)
+    }
+
+    /// What was made at `place` on branch `index`, and opened there.
+    fn entered(
+        &self,
+        place: At<'_>,
+        (index, entry): (usize, Entry),
+        flags: OpenFlags,
+        opened: Opened,
+    ) -> Result<(Entry, Opened)> {
         let branch = &self.branches[index];
         let part = entry.attributes.node;
         let found = Vec::from([(index, Found::new(branch, entry))]);
-        let entry = self.enter(Some((dir, name)), found)?;
+        let entry = self.enter(Some(place), found)?;
         self.with_opened(entry, (index, part), flags, opened)
     }
 
@@ -138,17 +187,21 @@ impl Core {
         }
     }
 
-    /// Makes a file by `work` in what `dir` is on the branch where it is to be.
+    /// Makes a file by `work` in what `dir` is on the branch where it is to be. `unseen`: the
+    /// branch that alone may have the name, and the name, at which nobody has looked.
     fn in_place(
         &self,
         caller: &Caller<'_>,
         dir: Node,
-        parts: &Parts,
+        (parts, unseen): (&Parts, Option<(usize, &[u8])>),
         work: MakeFile<'_>,
     ) -> Result<(usize, Entry, Opened)> {
         loop {
             let places = self.places(caller, dir, parts, Function::Create)?;
             let index = places.first().copied().ok_or(Errno::ENOSPC)?;
+            if let Some((_, name)) = unseen.filter(|(only, _)| *only != index) {
+                self.absent(caller, parts, name)?;
+            }
             self.may_change(caller, parts, &[index])?;
             let settled = self.settle(caller, dir, parts, (index, Function::Create));
             let made = settled.and_then(|(index, part)| {
@@ -188,7 +241,7 @@ impl Core {
         // A directory may be made for it.
         let _changing = self.names.change_of([None, None]);
         let parts = self.directory(caller, dir)?;
-        let made = self.in_place(caller, dir, &parts, &mut |branch, part| {
+        let made = self.in_place(caller, dir, (&parts, None), &mut |branch, part| {
             branch.tmpfile(caller, part, flags, mode)
         });
         let (index, entry, opened) = made?;
@@ -215,7 +268,7 @@ impl Core {
         }
         let look = self.look_before((dir, name), &changing);
         let parts = self.directory_after(caller, dir, look.as_ref())?;
-        if look.is_none_or(|look| look.found.is_some()) {
+        if !look.is_some_and(|look| look.is_of_nothing()) {
             self.absent(caller, &parts, name)?;
         }
         let (mut made, refused) = loop {
@@ -271,7 +324,7 @@ impl Core {
         let changing = self.names.change_of([Some(name), None]);
         let look = self.look_before((dir, name), &changing);
         let parts = self.directory_after(caller, dir, look.as_ref())?;
-        if look.is_none_or(|look| look.found.is_some()) {
+        if !look.is_some_and(|look| look.is_of_nothing()) {
             self.absent(caller, &parts, name)?;
         }
         let all = self.instances(caller, node)?;

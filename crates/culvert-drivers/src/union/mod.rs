@@ -6,6 +6,9 @@
 //! calls:    node -> its parts on branches (nodes) -> which of them (policy) -> the branch's call
 //! ```
 
+mod absences;
+mod at_once;
+mod beginning;
 mod beliefs;
 mod believing;
 mod branch;
@@ -20,7 +23,10 @@ mod filesystem;
 mod follow;
 mod found;
 mod identity;
+mod judging;
 mod lazily;
+mod learning;
+mod listed;
 mod listing;
 mod looking;
 mod looks;
@@ -34,17 +40,22 @@ mod parts;
 mod policy;
 mod removing;
 mod rights;
+mod searcher;
 mod space;
 mod state;
 mod table;
 mod transfer;
+mod unfinished;
 
 pub use branches::{Drivers, expanded};
-pub use options::{DECLARED, OPTIONS};
+pub use listed::OPTIONS;
+pub use options::DECLARED;
 
-use crate::{Environment, Prepared, Progress, Warnings, archive::warning::printable};
-use alloc::{boxed::Box, format};
+use crate::archive::{host::terminated, warning::printable};
+use crate::{Environment, Prepared, Progress, Warnings};
+use alloc::{boxed::Box, ffi::CString, format};
 use culvert::{Errno, Error, FileSystem, Node, Result, mount::Mount};
+use culvert_sys::fs::getxattr;
 use options::Settings;
 
 /// The root's number.
@@ -80,6 +91,21 @@ pub fn prepare(
         summary: format!("{} branches", mount.branches.len()),
         index: None,
     })
+}
+
+/// Finishes renames of directories that were begun by processes of runs that are over. What cannot
+/// be opened here says so when it is opened.
+pub fn finish(mount: &Mount, environment: &Environment<'_>, drivers: &'static Drivers) {
+    let tells = |branch: &Mount| {
+        let has = |path: CString| getxattr(&path, unfinished::ATTRIBUTE, &mut []).is_ok();
+        branch.source.first() == Some(&b'/') && terminated(&branch.source).is_ok_and(has)
+    };
+    if !mount.read_only()
+        && mount.branches.iter().any(tells)
+        && let Ok(union) = filesystem::UnionFs::new(mount, environment, drivers)
+    {
+        state::Core::now(&union.0).finish_renames();
+    }
 }
 
 /// The union of the branches of `mount`, or of those that there are by now, which `drivers` serve.

@@ -1,5 +1,5 @@
-//! Which files were moved to another branch while they were open: for those of other processes of the
-//! run that have them open, too.
+//! Which files were moved to another branch while they were open: for those of other processes of
+//! the run that have them open, too.
 
 use crate::{Environment, archive::host::terminated};
 use alloc::{ffi::CString, format, vec::Vec};
@@ -51,7 +51,8 @@ impl Moves {
         match fs::open(path, flags, 0o600).and_then(|file| fs::write(&file, &bytes)) {
             Ok(SIZE) => {}
             _ => culvert_sys::log!(
-                "a file was moved to another branch, and other processes that have it open cannot be told"
+                "a file was moved to another branch, and other processes that have it open cannot \
+                be told"
             ),
         }
     }

@@ -8,7 +8,9 @@ use super::options::Function;
 use super::state::{At, Core, Look, Parts};
 use super::transfer::temporary;
 use alloc::vec::Vec;
-use culvert::{Caller, Errno, Error, FileKind, FileSystem, Node, RenameFlags, Result};
+use culvert::{
+    Caller, Errno, Error, FileKind, FileSystem, Node, RenameFlags, Result, SetAttributes,
+};
 
 impl Core {
     pub fn move_name(
@@ -62,7 +64,8 @@ impl Core {
         if flagged_below(self, &news, from.0) {
             return Err(Errno::ENOTEMPTY.into());
         }
-        if let Ok(replaced) = kind(&news) {
+        let mut replaced = Ok(());
+        if let Ok(kind) = kind(&news) {
             // Two names of one file.
             let same = |old: &(usize, Found<'_>), new: &(usize, Found<'_>)| {
                 (old.0, old.1.node()) == (new.0, new.1.node())
@@ -70,22 +73,35 @@ impl Core {
             if same(&olds[0], &news[0]) {
                 return Ok(());
             }
-            match (is_directory, replaced == FileKind::Directory) {
-                (true, false) => return Err(Errno::ENOTDIR.into()),
-                (false, true) => return Err(Errno::EISDIR.into()),
-                (true, true) => self.empty(caller, &news)?,
-                (false, false) => {}
-            }
+            replaced = match (is_directory, kind == FileKind::Directory) {
+                (true, false) => Err(Errno::ENOTDIR.into()),
+                (false, true) => Err(Errno::EISDIR.into()),
+                (true, true) => self.empty(caller, &news),
+                (false, false) => Ok(()),
+            };
         }
         let owner_of = olds.first().map(|one| one.1.entry.attributes.uid);
         let olds: All<'_> = olds.into_iter().filter(is_kind).collect();
         let node = self.node_of(&olds);
         let olds = instances(olds);
-        let acting = self.acting(caller, Function::Rename, &olds)?;
         let owner = |all: &All<'_>| all.first().map(|one| one.1.entry.attributes.uid);
-        self.may_remove(caller, &old_parts, &acting, owner_of.unwrap_or(0))?;
+        let old_names = (&old_parts, from.1);
+        let acting = self.acting(caller, Function::Rename, &olds);
+        if let Err(wrong) = replaced {
+            let acting = acting.unwrap_or_default();
+            self.may_take(caller, old_names, &acting, owner_of.unwrap_or(0))?;
+            self.may_take(
+                caller,
+                (&new_parts, to.1),
+                &acting,
+                owner(&news).unwrap_or(0),
+            )?;
+            return Err(wrong);
+        }
+        let acting = acting?;
+        self.may_remove(caller, old_names, &acting, owner_of.unwrap_or(0))?;
         match owner(&news) {
-            Some(owner) => self.may_remove(caller, &new_parts, &acting, owner)?,
+            Some(owner) => self.may_remove(caller, (&new_parts, to.1), &acting, owner)?,
             None => self.may_change(caller, &new_parts, &acting)?,
         }
         let keeps = self.settings().keeps_paths();
@@ -113,22 +129,69 @@ impl Core {
             .into_iter()
             .filter(|at| *at > shown && !moving.contains(at) && self.branches[*at].changes())
             .collect();
+        for gone in [&hiding, &behind] {
+            self.judge_removal(caller, (&new_parts, to.1), gone)?;
+        }
         let replaces = news.iter().any(|new| new.0 == shown);
+        let mut descending: Vec<usize> = moving.iter().copied().filter(|&at| at != shown).collect();
+        descending.sort_unstable_by(|left, right| right.cmp(left));
+        let _written = match is_directory {
+            false => None,
+            true => {
+                let node_of = |index: usize| olds.iter().find(|one| one.index == index);
+                let moves = descending.iter().copied().chain([shown]);
+                let moves = moves.filter_map(|at| Some((at, node_of(at)?.node, true)));
+                let goes = |at: usize| hiding.contains(&at) || behind.contains(&at);
+                let goes = news.iter().filter(|new| goes(new.0));
+                let goes = goes.map(|new| (new.0, new.1.node(), false));
+                let steps: Vec<_> = moves.chain(goes).collect();
+                self.write_down(caller, (from, to), (&old_parts, &new_parts), &steps)
+            }
+        };
+        let takes = news.iter().map(|new| (new.0, new.1.entry.attributes));
+        let takes: Vec<_> = takes.map(|(at, found)| (at, found.permissions)).collect();
         drop(news);
         let remove = |branch: &dyn FileSystem, part: Node, name: &[u8]| match is_directory {
             true => branch.rmdir(caller, part, name),
             false => branch.unlink(caller, part, name),
         };
-        let mut descending: Vec<usize> = moving.iter().copied().filter(|&at| at != shown).collect();
-        descending.sort_unstable_by(|left, right| right.cmp(left));
+        let mut done = Vec::new();
+        let back = |done: &[(usize, Node, Node)]| {
+            for &(index, old, part) in done.iter().rev() {
+                let took = takes.iter().find(|one| one.0 == index).map(|one| one.1);
+                if took.is_some() && !is_directory {
+                    // What was replaced does not come back.
+                    continue;
+                }
+                let branch = &*self.branches[index].fs;
+                let undo = |flags: u32| {
+                    let flags = RenameFlags(flags);
+                    branch.rename(caller, (part, to.1), (old, from.1), flags)
+                };
+                let undone = match undo(RenameFlags::NO_REPLACE) {
+                    // A file system without it (NFS): a directory replaces an empty one at most.
+                    Err(error) if error.errno() == Errno::EINVAL && is_directory => undo(0),
+                    undone => undone,
+                };
+                if let (Some(mode), Ok(())) = (took, undone) {
+                    let _ = make_empty(caller, branch, (part, to.1), mode);
+                }
+            }
+        };
         for index in descending {
             let branch = &self.branches[index].fs;
-            let part = self.ensure(caller, to.0, &new_parts, index)?;
-            let old = old_parts[index].ok_or(Errno::ESTALE)?;
-            branch.rename(caller, (old, from.1), (part, to.1), flags)?;
+            let mut step = || {
+                let part = self.ensure(caller, to.0, &new_parts, index)?;
+                let old = old_parts[index].ok_or(Errno::ESTALE)?;
+                branch.rename(caller, (old, from.1), (part, to.1), flags)?;
+                done.push((index, old, part));
+                Ok::<_, Error>(())
+            };
+            step().inspect_err(|_| back(&done))?;
         }
         let branch = &*self.branches[shown].fs;
-        let part = self.ensure(caller, to.0, &new_parts, shown)?;
+        let part = self.ensure(caller, to.0, &new_parts, shown);
+        let part = part.inspect_err(|_| back(&done))?;
         let old = old_parts[shown].ok_or(Errno::ESTALE)?;
         let source = olds.iter().find(|one| one.index == shown);
         let by_link = match (source, hiding.is_empty() || is_directory) {
@@ -139,7 +202,8 @@ impl Core {
             _ => false,
         };
         if !by_link {
-            branch.rename(caller, (old, from.1), (part, to.1), flags)?;
+            let renamed = branch.rename(caller, (old, from.1), (part, to.1), flags);
+            renamed.inspect_err(|_| back(&done))?;
         }
         self.remove_from(&new_parts, &hiding, |branch, part| {
             remove(branch, part, to.1)
@@ -216,6 +280,8 @@ impl Core {
         if !self.branches[old.0].changes() {
             return Err(Errno::EROFS.into());
         }
+        self.judge_removal(caller, (old_parts, from.1), &[old.0])?;
+        self.judge_removal(caller, (new_parts, to.1), &[old.0])?;
         let nodes = (self.node_of(olds), self.node_of(news));
         let flags = RenameFlags(RenameFlags::EXCHANGE);
         let branch = &self.branches[old.0].fs;
@@ -244,6 +310,23 @@ impl Core {
             false => Ok(()),
         }
     }
+}
+
+/// Makes an empty directory with this `mode` again.
+fn make_empty(
+    caller: &Caller<'_>,
+    branch: &dyn FileSystem,
+    (dir, name): At<'_>,
+    mode: u32,
+) -> Result<()> {
+    let made = branch.mkdir(caller, dir, name, mode)?.attributes;
+    let changes = SetAttributes {
+        permissions: Some(mode),
+        ..SetAttributes::default()
+    };
+    let changed = branch.change_attributes(caller, made.node, &changes);
+    branch.forget(made.node, 1);
+    changed
 }
 
 /// Whether the directory `dir` is what `all` are, or lies below it.

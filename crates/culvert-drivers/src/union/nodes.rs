@@ -5,9 +5,9 @@
 //! stays when a directory is renamed, or made on one branch more: that one is younger. What is
 //! known of it is this process's own, and is filled by lookups.
 //!
-//! Of a file on a directory tree of the kernel's no more may be known than its name (`count` 0): what
-//! is done to it looks it up there, and is `ESTALE` should the name be another's by then, whereupon
-//! front ends look for it again. Directories stay known for a while after they were used.
+//! Of a file on a directory tree of the kernel's no more may be known than its name (`count` 0):
+//! what is done to it looks it up there, and is `ESTALE` should the name be another's by then,
+//! whereupon front ends look for it again. Directories stay known for a while after they were used.
 //!
 //! A child of vfork(2) shares this memory, but not the descriptors of branches: what it looks up is
 //! entered for its own table of descriptors, and it finds what its parent knows.
@@ -135,7 +135,8 @@ impl Nodes {
         Some(key.1)
     }
 
-    /// Whether one lookup knows `node`, and nothing keeps it: what is done to it is of the same call.
+    /// Whether one lookup knows `node`, and nothing keeps it: what is done to it is of the same
+    /// call.
     pub fn is_looked_up_once(&self, node: Node) -> bool {
         let once = self.with(node, |known| (known.references, known.pins) == (1, 0));
         once.unwrap_or(false)
@@ -177,8 +178,8 @@ impl Nodes {
         }
     }
 
-    /// Directory `node` is `member`, too, which has one reference. What was found on a branch that has gone
-    /// meanwhile is nothing.
+    /// Directory `node` is `member`, too, which has one reference. What was found on a branch that
+    /// has gone meanwhile is nothing.
     pub fn extend(&self, node: Node, member: Member) -> Returned {
         let mut table = self.table.lock();
         let table = &mut *table;
@@ -220,7 +221,8 @@ impl Nodes {
         Returned(table.drain_unkept())
     }
 
-    /// From now on there are `branches`. What lies on others is there no more, but for what is open.
+    /// From now on there are `branches`. What lies on others is there no more, but for what is
+    /// open.
     pub fn reshape(&self, root: Node, branches: &[Branch]) -> Returned {
         let mut table = self.table.lock();
         let mut returned = Vec::new();
@@ -283,6 +285,28 @@ impl Nodes {
         self.drop_count(node, |known| known.pins = known.pins.saturating_sub(1))
     }
 
+    /// The same as [`Self::pin`]; by what comes of it [`Self::unpin_open`] ends it, whoever calls
+    /// that: what a child of vfork(2) has opened its parent drops.
+    pub fn pin_open(&self, node: Node) -> Result<Key> {
+        let mut table = self.table.lock();
+        let key = table.key(self.keeper.table(), node);
+        let known = table.known.get_mut(&key).ok_or(Errno::ESTALE)?;
+        known.pins += 1;
+        Ok(key)
+    }
+
+    /// An open file keeps `key` no more.
+    pub fn unpin_open(&self, key: Key) -> Returned {
+        let returned = self.drop_count_at(key, |known| {
+            known.pins = known.pins.saturating_sub(1);
+        });
+        match key.0 == self.keeper.table() {
+            true => returned,
+            // Branches count by who calls, and would take it from what is the caller's.
+            false => Returned(Vec::new()),
+        }
+    }
+
     /// The front end drops `count` references.
     pub fn forget(&self, node: Node, count: u64) -> Returned {
         self.drop_count(node, |known| {
@@ -318,14 +342,18 @@ impl Nodes {
         (held, returned)
     }
 
+    /// In a child of vfork only what is its own: the parent's counts stay the parent's.
     fn drop_count(&self, node: Node, count: impl FnOnce(&mut Known)) -> Returned {
+        self.drop_count_at((self.keeper.table(), node), count)
+    }
+
+    fn drop_count_at(&self, key: Key, count: impl FnOnce(&mut Known)) -> Returned {
         let mut table = self.table.lock();
         let mut returned = Vec::new();
-        // In a child of vfork only what is its own: the parent's counts stay the parent's.
-        let key = (self.keeper.table(), node);
         if let Some(known) = table.known.get_mut(&key) {
             count(known);
-            // What was open on what is a branch no more: of what is no directory there is one member.
+            // What was open on what is a branch no more: of what is no directory there is one
+            // member.
             let is_open = known.kind == FileKind::Directory || known.pins > 0;
             let left = |member: &mut Member| !is_open && member.tree.left.load(Relaxed);
             returned.extend(known.members.pop_if(left));

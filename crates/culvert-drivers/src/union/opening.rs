@@ -20,8 +20,8 @@ impl Core {
         Ok(Opened::Driven(file))
     }
 
-    /// Gives what is opened for writing with `flags`, and has several names, an inode of its own, and
-    /// has the front end look for it again: `ESTALE`.
+    /// Gives what is opened for writing with `flags`, and has several names, an inode of its own,
+    /// and has the front end look for it again: `ESTALE`.
     pub fn break_own_link(
         &self,
         caller: &Caller<'_>,
@@ -40,6 +40,7 @@ impl Core {
             Some((dir, name)) => {
                 // Only who may write it.
                 branch.fs.access(caller, part, Access::WRITE)?;
+                self.judge_change(caller, &self.known_parts(dir)?, &[index])?;
                 let at = (index, part);
                 self.break_link(caller, (dir, &name), at)?;
                 Err(Errno::ESTALE.into())

@@ -1,13 +1,16 @@
-//! The options of a union.
+//! What the options of a union mean.
 
 use super::branch::{How, bytes};
+use super::listed::{OPTIONS, spelt};
 use super::policy::Policy;
 use crate::{
-    AccessTimes, Declared, OptionInfo, OtherUser, Source, check_names, invalid_option,
-    words::alternatives,
+    AccessTimes, Declared, OtherUser, Source, check_names_of, invalid_option, words::alternatives,
 };
 use alloc::{format, string::String, vec::Vec};
-use culvert::{Result, mount::Mount};
+use culvert::{
+    Result,
+    mount::{Mount, Options},
+};
 
 /// What the driver declares.
 pub const DECLARED: Declared = Declared {
@@ -17,7 +20,7 @@ pub const DECLARED: Declared = Declared {
     access_times: AccessTimes::Source,
     may_be_bound: None,
     below_layers: None,
-    branch_node: Some(super::number),
+    branch_nodes: Some(|branch, node, _| Ok([super::number(branch, node)].into())),
 };
 
 /// What is done by a policy.
@@ -184,136 +187,12 @@ pub struct Settings {
     pub copies_links: bool,
 }
 
-const POLICY: &str = "POLICY";
-
-const fn option(name: &'static str, value: &'static str, summary: &'static str) -> OptionInfo {
-    OptionInfo {
-        name,
-        value,
-        summary,
-    }
-}
-
-/// What `culvert drivers union` shows.
-pub const OPTIONS: &[OptionInfo] = &[
-    option(
-        "category.action",
-        POLICY,
-        "which branches changes are made on (default: epall)",
-    ),
-    option(
-        "category.create",
-        POLICY,
-        "which branch something new is made on (default: pfrd)",
-    ),
-    option(
-        "category.search",
-        POLICY,
-        "which branch is asked (default: ff)",
-    ),
-    option(
-        "func.access",
-        POLICY,
-        "of access(2) alone; the same of others below",
-    ),
-    option("func.chmod", POLICY, "of chmod(2)"),
-    option("func.chown", POLICY, "of chown(2)"),
-    option("func.create", POLICY, "of open(2) with O_CREAT"),
-    option("func.getattr", POLICY, "of stat(2), and of what a name is"),
-    option("func.getxattr", POLICY, "of getxattr(2)"),
-    option("func.link", POLICY, "of link(2)"),
-    option("func.listxattr", POLICY, "of listxattr(2)"),
-    option("func.mkdir", POLICY, "of mkdir(2)"),
-    option("func.mknod", POLICY, "of mknod(2)"),
-    option("func.open", POLICY, "of open(2)"),
-    option(
-        "func.readdir",
-        "seq|cosr|cor[:COUNT]",
-        "whether branches are listed one after the other (default) or at once, that many of them, on kernel mounts",
-    ),
-    option("func.readlink", POLICY, "of readlink(2)"),
-    option("func.removexattr", POLICY, "of removexattr(2)"),
-    option("func.rename", POLICY, "of rename(2)"),
-    option("func.rmdir", POLICY, "of rmdir(2)"),
-    option("func.setxattr", POLICY, "of setxattr(2)"),
-    option("func.symlink", POLICY, "of symlink(2)"),
-    option("func.truncate", POLICY, "of truncate(2)"),
-    option("func.unlink", POLICY, "of unlink(2)"),
-    option("func.utimens", POLICY, "of utimensat(2)"),
-    option(
-        "minfreespace",
-        "BYTES",
-        "where less space is left, nothing is created, with K, M, G or T for powers of 1024 (default: 4G)",
-    ),
-    option(
-        "inodecalc",
-        "NAME",
-        "what st_ino is made of: hybrid-hash (default), devino-hash, path-hash or passthrough; of the first three also with 32 at the end",
-    ),
-    option(
-        "statfs-ignore",
-        "none|ro|nc",
-        "branches whose free space is not told: with ro those with RO or NC, with nc those with NC (default: none)",
-    ),
-    option(
-        "ignorepponrename",
-        "true|false",
-        "a rename makes the new directory where it is missing, whatever func.create says (default: false)",
-    ),
-    option(
-        "moveonenospc",
-        "true|false|POLICY",
-        "a file that is written to without room is moved to another branch, by a policy (true: mfs; default: false)",
-    ),
-    option(
-        "link-exdev",
-        "NAME",
-        "what a hard link becomes that paths keep from its branch: passthrough (EXDEV, default), rel-symlink, abs-base-symlink, abs-pool-symlink",
-    ),
-    option(
-        "rename-exdev",
-        "NAME",
-        "what a rename becomes that paths keep from its branch: passthrough (EXDEV, default), rel-symlink, abs-symlink; the file then lies in .mergerfs_rename_exdev",
-    ),
-    option(
-        "follow-symlinks",
-        "NAME",
-        "which links are shown as what they lead to in the union: never (default), directory, regular, all",
-    ),
-    option(
-        "symlinkify",
-        "true|false",
-        "files that nobody may write are shown as links to where they lie (default: false)",
-    ),
-    option(
-        "symlinkify_timeout",
-        "SECONDS",
-        "how long they have not changed (default: 3600)",
-    ),
-    option(
-        "link_cow",
-        "true|false",
-        "a file with several names is copied when it is opened for writing (default: false)",
-    ),
-    option(
-        "statfs",
-        "base|full",
-        "what statfs(2) sums up: all branches (default), or those that have the path",
-    ),
-    option(
-        "modes",
-        "MODE:MODE...",
-        "RW, RO or NC of each branch, with or without a comma and its minfreespace; better: SOURCE=MODE",
-    ),
-    option("ro", "", "read-only"),
-    option("rw", "", "writable (default)"),
-];
-
 /// The function that has no policy.
 const LISTING: &str = "func.readdir";
 
-/// How many branches are listed at once: `seq`, or `cosr` (opened at once) or `cor` (read, too), which here
-/// are the same, with a number of threads, where 0 and none are as many as there are branches.
+/// How many branches are listed at once: `seq`, or `cosr` (opened at once) or `cor` (read, too),
+/// which here are the same, with a number of threads, where 0 and none are as many as there are
+/// branches.
 fn at_once(value: &[u8]) -> Result<usize> {
     let mut words = value.splitn(2, |&byte| byte == b':');
     let (way, count) = (words.next().unwrap_or_default(), words.next());
@@ -336,8 +215,8 @@ fn at_once(value: &[u8]) -> Result<usize> {
 /// Option `name`: yes or no.
 fn flag(name: &str, value: &[u8]) -> Result<bool> {
     match value {
-        b"" | b"true" | b"1" => Ok(true),
-        b"false" | b"0" => Ok(false),
+        b"" | b"true" | b"t" | b"1" | b"on" | b"yes" => Ok(true),
+        b"false" | b"f" | b"0" | b"off" | b"no" => Ok(false),
         _ => Err(invalid_option(name, value, "neither true nor false")),
     }
 }
@@ -345,7 +224,11 @@ fn flag(name: &str, value: &[u8]) -> Result<bool> {
 impl Settings {
     /// Those of `mount`; `EINVAL` with what is wrong and what there is.
     pub fn parse(mount: &Mount) -> Result<Self> {
-        check_names(OPTIONS, mount)?;
+        let given = mount.options.iter();
+        let options: Options = given
+            .map(|(name, value)| (spelt(name), value.clone()))
+            .collect();
+        check_names_of(&format!("driver {}", mount.driver), OPTIONS, &options)?;
         let default = |at: usize| {
             let category = CATEGORIES.iter().find(|(_, range, _)| range.contains(&at));
             let name = category.map_or("ff", |category| category.2);
@@ -368,13 +251,13 @@ impl Settings {
             symlinkify_timeout: 3600,
             copies_links: false,
         };
-        for (name, value) in &mount.options {
+        for (name, value) in &options {
             settings.set(name, value)?;
         }
         Ok(settings)
     }
 
-    /// Sets option `name`, which there is.
+    /// Sets option `name`, which there is, as `spelt` says.
     pub fn set(&mut self, name: &str, value: &[u8]) -> Result<()> {
         if let Some(category) = name.strip_prefix("category.") {
             let policy = policy(name, value)?;
@@ -412,10 +295,10 @@ impl Settings {
                 }
             }
             "moveonenospc" => {
-                self.moves = match value {
-                    b"false" | b"0" => None,
-                    b"" | b"true" | b"1" => Policy::named(b"mfs"),
-                    _ => Some(policy(name, value)?),
+                self.moves = match flag(name, value) {
+                    Ok(true) => Policy::named(b"pfrd"),
+                    Ok(false) => None,
+                    Err(_) => Some(policy(name, value)?),
                 }
             }
             "link-exdev" => {
@@ -445,14 +328,14 @@ impl Settings {
                 }
             }
             "symlinkify" => self.symlinkify = flag(name, value)?,
-            "symlinkify_timeout" => {
+            "symlinkify-timeout" => {
                 let number = core::str::from_utf8(value).ok();
                 let number = number.and_then(|number| number.parse().ok());
                 let why = "not a number of seconds";
                 let wrong = || invalid_option(name, value, why);
                 self.symlinkify_timeout = number.ok_or_else(wrong)?;
             }
-            "link_cow" => self.copies_links = flag(name, value)?,
+            "link-cow" => self.copies_links = flag(name, value)?,
             "statfs" => {
                 self.statfs_of_path = match value {
                     b"base" => false,
@@ -466,7 +349,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The value of option `name`, where it can be changed while the mount lives.
+    /// The value of option `name`, as `spelt` says, where it can be changed while the mount lives.
     pub fn told(&self, name: &str) -> Option<String> {
         if let Some(category) = name.strip_prefix("category.") {
             let (_, range, _) = CATEGORIES.iter().find(|one| one.0 == category)?;
@@ -516,8 +399,8 @@ impl Settings {
             }
             .into(),
             "symlinkify" => format!("{}", self.symlinkify),
-            "symlinkify_timeout" => format!("{}", self.symlinkify_timeout),
-            "link_cow" => format!("{}", self.copies_links),
+            "symlinkify-timeout" => format!("{}", self.symlinkify_timeout),
+            "link-cow" => format!("{}", self.copies_links),
             "ignorepponrename" => format!("{}", self.renames_by_path == Some(false)),
             _ => return None,
         })
@@ -603,6 +486,28 @@ mod tests {
     }
 
     #[test]
+    fn the_words_of_mergerfs_are_options() {
+        for (options, name, want) in [
+            ("minfreespace=1", "moveonenospc", "false"),
+            ("moveonenospc", "moveonenospc", "pfrd"),
+            ("moveonenospc=true", "moveonenospc", "pfrd"),
+            ("moveonenospc=off", "moveonenospc", "false"),
+            ("moveonenospc=mfs", "moveonenospc", "mfs"),
+            ("link_cow=true", "link-cow", "true"),
+            ("link-cow=yes", "link-cow", "true"),
+            ("link_cow=true,link-cow=no", "link-cow", "false"),
+            ("symlinkify_timeout=7", "symlinkify-timeout", "7"),
+            ("symlinkify-timeout=7", "symlinkify-timeout", "7"),
+            ("follow_symlinks=all", "follow-symlinks", "all"),
+            ("link_exdev=rel-symlink", "link-exdev", "rel-symlink"),
+            ("statfs_ignore=nc", "statfs-ignore", "nc"),
+        ] {
+            let found = settings(options).unwrap();
+            assert_eq!(found.told(name).unwrap(), want, "{options}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         for (options, want) in [
             (
@@ -613,6 +518,8 @@ mod tests {
             ("inodecalc=x", "there is no such way"),
             ("func.creat=ff", "did you mean func.create?"),
             ("ignorepponrename=maybe", "neither true nor false"),
+            ("moveonenospc=some", "there is no such policy"),
+            ("symlink_cow=true", "has no option"),
             ("func.readdir=par", "none of seq, cosr and cor"),
             ("func.readdir=cor:x", "none of seq, cosr and cor"),
             ("statfs=some", "neither base nor full"),

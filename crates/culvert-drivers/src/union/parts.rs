@@ -1,6 +1,6 @@
 //! What nodes are on the branches: lookups, and what they show.
 
-use super::branch::{Tree, mix};
+use super::branch::Tree;
 use super::choice::candidate;
 use super::control::{NAME, NODE};
 use super::follow::as_link;
@@ -8,13 +8,14 @@ use super::found::{All, Found, Lease};
 use super::nodes::{Member, Seen};
 use super::options::{Follow, Function, InodeCalc};
 use super::state::{Core, Look, Parts};
+use crate::sorted_names::hash;
 use alloc::{sync::Arc, vec::Vec};
-use culvert::{Attributes, Caller, Entry, Errno, FileKind, Node, Reached, Result};
+use culvert::{Access, Attributes, Caller, Entry, Errno, FileKind, Node, Reached, Result};
 
 impl Core {
-    /// Everything that is called `name` in the directory `parts`; with `first`, no more than the first
-    /// unless that is a directory. Empty: `ENOENT`. What a branch does not show the caller could be
-    /// what hides the rest: its error is the answer.
+    /// Everything that is called `name` in the directory `parts`; with `first`, no more than the
+    /// first unless that is a directory. Empty: `ENOENT`. What a branch does not show the caller
+    /// could be what hides the rest: its error is the answer.
     pub fn all(
         &self,
         caller: &Caller<'_>,
@@ -26,6 +27,7 @@ impl Core {
         let mut all = All::new();
         for (index, part) in parts.iter().enumerate() {
             let Some(part) = *part else { continue };
+            self.judge(caller, parts, index, Access::EXECUTE)?;
             let found = match look {
                 Look::Glance => self.find(caller, index, part, name),
                 Look::Exact => self.find_exactly(caller, index, part, name),
@@ -87,8 +89,8 @@ impl Core {
             .ok_or(Errno::ENOENT.into())
     }
 
-    /// `name` in `dir`, which is `parts`, with one reference, and what it is on each branch should it be
-    /// a directory; none where there is nothing.
+    /// `name` in `dir`, which is `parts`, with one reference, and what it is on each branch should
+    /// it be a directory; none where there is nothing.
     fn lookup_in(
         &self,
         caller: &Caller<'_>,
@@ -330,8 +332,8 @@ impl Core {
         Ok(self.shown(node, &self.branches[index], found))
     }
 
-    /// The same where a change of the file `node` on a branch, whose file system lies there, has told what it
-    /// is now.
+    /// The same where a change of the file `node` on a branch, whose file system lies there, has
+    /// told what it is now.
     pub fn attributes_after(
         &self,
         caller: &Caller<'_>,
@@ -351,7 +353,8 @@ impl Core {
         }
     }
 
-    /// Where `node` is, a file that is open and lies on what is a branch no more: no policy is asked of it.
+    /// Where `node` is, a file that is open and lies on what is a branch no more: no policy is
+    /// asked of it.
     pub fn elsewhere(&self, node: Node) -> Option<(Arc<Tree>, Node)> {
         let first = self.nodes.with(node, |known| match known.kind {
             FileKind::Directory => None,
@@ -424,11 +427,4 @@ fn together(shown: Attributes, other: &Attributes) -> Attributes {
         ctime: shown.ctime.max(other.ctime),
         ..shown
     }
-}
-
-/// A number for `bytes`.
-pub fn hash(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0x5eed, |sum, &byte| mix(sum ^ u64::from(byte)))
 }

@@ -1,5 +1,5 @@
-//! What is removed. Where several branches have a name, the last ones are changed first, so that what
-//! the first one shows changes once, at the end.
+//! What is removed. Where several branches have a name, the last ones are changed first, so that
+//! what the first one shows changes once, at the end.
 
 use super::choice::{instances, kind};
 use super::found::All;
@@ -14,13 +14,16 @@ impl Core {
         let look = self.look_before((dir, name), &changing);
         let parts = self.directory_after(caller, dir, look.as_ref())?;
         let mut all = self.all_after(caller, &parts, name, look.as_ref())?;
-        match kind(&all)? {
-            FileKind::Directory => return Err(Errno::EISDIR.into()),
-            _ => all.retain(|one| one.1.entry.attributes.kind != FileKind::Directory),
-        }
+        let is_directory = kind(&all)? == FileKind::Directory;
+        all.retain(|one| (one.1.entry.attributes.kind == FileKind::Directory) == is_directory);
         let owner = all.first().map_or(0, |one| one.1.entry.attributes.uid);
-        let acting = self.acting(caller, Function::Unlink, &instances(all))?;
-        self.may_remove(caller, &parts, &acting, owner)?;
+        let acting = self.acting(caller, Function::Unlink, &instances(all));
+        if is_directory {
+            self.may_take(caller, (&parts, name), &acting.unwrap_or_default(), owner)?;
+            return Err(Errno::EISDIR.into());
+        }
+        let acting = acting?;
+        self.may_remove(caller, (&parts, name), &acting, owner)?;
         self.remove_from(&parts, &acting, |branch, part| {
             branch.unlink(caller, part, name)
         })
@@ -31,16 +34,20 @@ impl Core {
         let _changing = self.names.change();
         let parts = self.directory(caller, dir)?;
         let mut all = self.all(caller, &parts, name, false, Look::Glance)?;
-        match kind(&all)? {
-            FileKind::Directory => {
-                all.retain(|one| one.1.entry.attributes.kind == FileKind::Directory);
-            }
-            _ => return Err(Errno::ENOTDIR.into()),
-        }
-        self.empty(caller, &all)?;
+        let is_directory = kind(&all)? == FileKind::Directory;
+        all.retain(|one| (one.1.entry.attributes.kind == FileKind::Directory) == is_directory);
         let owner = all.first().map_or(0, |one| one.1.entry.attributes.uid);
-        let acting = self.acting(caller, Function::Rmdir, &instances(all))?;
-        self.may_remove(caller, &parts, &acting, owner)?;
+        let empty = match is_directory {
+            true => self.empty(caller, &all),
+            false => Err(Errno::ENOTDIR.into()),
+        };
+        let acting = self.acting(caller, Function::Rmdir, &instances(all));
+        if let Err(wrong) = empty {
+            self.may_take(caller, (&parts, name), &acting.unwrap_or_default(), owner)?;
+            return Err(wrong);
+        }
+        let acting = acting?;
+        self.may_remove(caller, (&parts, name), &acting, owner)?;
         self.remove_from(&parts, &acting, |branch, part| {
             branch.rmdir(caller, part, name)
         })

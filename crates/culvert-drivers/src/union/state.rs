@@ -12,6 +12,7 @@ use crate::{AtOnce, Keeper};
 use alloc::{sync::Arc, vec::Vec};
 use core::ops::Deref;
 use culvert::{Capabilities, Errno, Node, Result};
+use culvert_sys::sync::OnceCell;
 
 /// What stays as long as the mount lives.
 pub struct Shared {
@@ -29,6 +30,8 @@ pub struct Shared {
     pub looks: Looks,
     /// Which directories are believed to be what they are known to be.
     pub beliefs: Beliefs,
+    /// Whether an owner's rights are in a file's mode, and nowhere else; asked once.
+    pub modes_decide: OnceCell<bool>,
     /// Files that were moved.
     pub moves: Moves,
     /// Does several things at once.
@@ -39,8 +42,8 @@ pub struct Shared {
     pub elevates: bool,
 }
 
-/// The union for one call: branches and options are what they were when it began, whoever changes them
-/// meanwhile.
+/// The union for one call: branches and options are what they were when it began, whoever changes
+/// them meanwhile.
 pub struct Core {
     shared: Arc<Shared>,
     /// In the order in which they are asked.

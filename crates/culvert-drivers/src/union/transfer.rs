@@ -78,10 +78,10 @@ impl Core {
         }
     }
 
-    /// A copy of a regular file, `from` a branch, as a name in a directory of the branch `to`: bytes,
-    /// holes, extended attributes, owner, mode and times. Nobody sees it before it is whole; whoever
-    /// is killed meanwhile leaves nothing, or, where the target has no files without names or the name is
-    /// replaced, a temporary name (`.culvert-...`). One reference of the branch's.
+    /// A copy of a regular file, `from` a branch, as a name in a directory of the branch `to`:
+    /// bytes, holes, extended attributes, owner, mode and times. Nobody sees it before it is whole;
+    /// whoever is killed meanwhile leaves nothing, or, where the target has no files without names
+    /// or the name is replaced, a temporary name (`.culvert-...`). One reference of the branch's.
     pub fn copy(
         &self,
         caller: &Caller<'_>,
@@ -150,11 +150,11 @@ impl Core {
         }
     }
 
-    /// Moves the file `node`, which is `part` on branch `index` and open as `file`, to a branch with
-    /// room for `more` bytes (option `moveonenospc`): where it is now, and open there with `flags`.
-    /// None: it stays, since there is no such branch, it has lost its name or has several, others have
-    /// it open for writing, whose bytes would go into a file that nobody sees, or it was changed
-    /// meanwhile.
+    /// Moves the file `node`, which is `part` on branch `index` and open as `file`, to a branch
+    /// with room for `more` bytes (option `moveonenospc`): where it is now, and open there with
+    /// `flags`. None: it stays, since there is no such branch, it has lost its name or has several,
+    /// others have it open for writing, whose bytes would go into a file that nobody sees, or it
+    /// was changed meanwhile.
     pub fn make_room(
         &self,
         node: Node,
@@ -247,7 +247,7 @@ impl Core {
     }
 
     /// Gives the file `name` in the directory `dir`, which is `part` of branch `index` and has more
-    /// names, an inode of its own (option `link_cow`).
+    /// names, an inode of its own (option `link-cow`).
     pub fn break_link(
         &self,
         caller: &Caller<'_>,
@@ -310,8 +310,8 @@ fn copy_bytes(read: &dyn File, write: &dyn File) -> Result<()> {
     Ok(())
 }
 
-/// What `wanted` says of `model`, and its extended attributes, for `made`. Unless it is to be `exact`,
-/// as far as the caller may: who may not give it away has it.
+/// What `wanted` says of `model`, and its extended attributes, for `made`. Unless it is to be
+/// `exact`, as far as the caller may: who may not give it away has it.
 pub fn copy_metadata(
     caller: &Caller<'_>,
     (source, model, wanted): (&dyn FileSystem, Node, &Attributes),
@@ -352,8 +352,8 @@ pub fn copy_metadata(
     }
 }
 
-/// Waits for the kernel's next tick where `time` was in this one: what changes from now on has a later
-/// time.
+/// Waits for the kernel's next tick where `time` was in this one: what changes from now on has a
+/// later time.
 pub fn be_later(time: Timespec) {
     for _ in 0..MOST_TICKS {
         let now = process::clock_gettime(CLOCK_REALTIME_COARSE);
@@ -365,8 +365,9 @@ pub fn be_later(time: Timespec) {
     }
 }
 
-/// Whether no other description has the file open for writing: the kernel grants a lease then (fcntl(2),
-/// `F_SETLEASE`), which is given back at once. Whose break would be told by a signal that is ignored.
+/// Whether no other description has the file open for writing: the kernel grants a lease then
+/// (fcntl(2), `F_SETLEASE`), which is given back at once. Whose break would be told by a signal
+/// that is ignored.
 fn is_the_only_writer(file: &dyn File) -> bool {
     let Some(descriptor) = file.descriptor().map(BorrowedFd::number) else {
         return false;

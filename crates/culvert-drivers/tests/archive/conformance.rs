@@ -8,7 +8,9 @@ fn conforms(make: &str, archive: &str) {
     let scratch = Scratch::new();
     sh(
         &scratch.0,
-        "mkdir -p tree/a/b/c tree/empty; cd tree; echo hello > a/hello; : > a/nothing; seq 1 50000 > a/b/numbers; truncate -s 1M sparse; printf x >> sparse; ln -s ../hello a/b/soft; chmod 4711 a/hello; i=0; while [ $i -lt 300 ]; do echo $i > a/b/c/$i; i=$((i+1)); done",
+        "mkdir -p tree/a/b/c tree/empty; cd tree; echo hello > a/hello; : > a/nothing; seq 1 \
+        50000 > a/b/numbers; truncate -s 1M sparse; printf x >> sparse; ln -s ../hello a/b/soft; \
+        chmod 4711 a/hello; i=0; while [ $i -lt 300 ]; do echo $i > a/b/c/$i; i=$((i+1)); done",
     );
     sh(&scratch.0, make);
     let (fs, _) = open(&scratch.path(archive), &[("subdir", "tree")]).unwrap();

@@ -120,8 +120,10 @@ fn names_stay_inside() {
 #[test]
 fn hard_links_to_nothing_and_in_circles() {
     let (paths, warnings) = left(
-        "write(raw('a', type=L, linkname='b'), raw('b', type=L, linkname='a'), raw('c', type=L, linkname='c'), raw('f', b'f'), raw('f', type=L, linkname='f'), \
-         raw('d', type=D), raw('e', type=L, linkname='d'), raw('g', type=L, linkname='../f'), raw('h', type=L, linkname='/f'))",
+        "write(raw('a', type=L, linkname='b'), raw('b', type=L, linkname='a'), raw('c', type=L, \
+        linkname='c'), raw('f', b'f'), raw('f', type=L, linkname='f'), \
+         raw('d', type=D), raw('e', type=L, linkname='d'), raw('g', type=L, linkname='../f'), \
+         raw('h', type=L, linkname='/f'))",
     );
     assert_eq!(paths, ["d/", "f", "h"]);
     assert_eq!(warnings, 5);
@@ -159,13 +161,15 @@ fn sparse_maps_that_make_no_sense() {
         "18446744073709551615,2",
     ] {
         let (paths, warnings) = left(&format!(
-            "write(pax(GNU__sparse__size=100, GNU__sparse__map='{map}'), raw('s', b'x'), raw('ok', b'ok'))"
+            "write(pax(GNU__sparse__size=100, GNU__sparse__map='{map}'), raw('s', b'x'), \
+            raw('ok', b'ok'))"
         ));
         assert_eq!((paths, warnings), (vec!["ok".to_string()], 1), "{map}");
     }
     for lines in ["9999999999999\\n", "1\\n-5\\n1\\n", "5\\n1\\n", "\\n", "a"] {
         let script = format!(
-            "write(pax(GNU__sparse__major=1, GNU__sparse__minor=0, GNU__sparse__realsize=100), raw('s', b'{lines}'), raw('ok', b'ok'))"
+            "write(pax(GNU__sparse__major=1, GNU__sparse__minor=0, GNU__sparse__realsize=100), \
+            raw('s', b'{lines}'), raw('ok', b'ok'))"
         );
         let (paths, warnings) = left(&script);
         assert_eq!((paths, warnings), (vec!["ok".to_string()], 1), "{lines}");
@@ -241,7 +245,8 @@ fn truncated_archives_are_named_and_can_be_used_all_the_same() {
     let scratch = Scratch::new();
     sh(
         &scratch.0,
-        "seq 1 100000 > n; echo first > a; tar -cf whole.tar a n; head -c 300000 whole.tar > t.tar; gzip -c t.tar > t.tar.gz; gzip -c whole.tar | head -c 100000 > cut.tar.gz",
+        "seq 1 100000 > n; echo first > a; tar -cf whole.tar a n; head -c 300000 whole.tar > \
+        t.tar; gzip -c t.tar > t.tar.gz; gzip -c whole.tar | head -c 100000 > cut.tar.gz",
     );
     for name in ["t.tar", "t.tar.gz"] {
         let error = prepare(&scratch.path(name), &[]).unwrap_err();
@@ -286,7 +291,9 @@ fn what_is_no_archive_is_told() {
     let scratch = Scratch::new();
     sh(
         &scratch.0,
-        "echo text > text; : > empty; echo text | gzip > text.gz; printf '7z\\274\\257\\047\\034xxxx' > seven; head -c 5000 /dev/zero | tr '\\0' x > x; mkfifo fifo; mkdir dir; head -c 500 /dev/zero > zeroes",
+        "echo text > text; : > empty; echo text | gzip > text.gz; printf \
+        '7z\\274\\257\\047\\034xxxx' > seven; head -c 5000 /dev/zero | tr '\\0' x > x; mkfifo \
+        fifo; mkdir dir; head -c 500 /dev/zero > zeroes",
     );
     let table = [
         ("text", Errno::EINVAL, "not an archive"),

@@ -7,6 +7,7 @@ mod hostile;
 mod iso;
 mod mount;
 mod mutate;
+mod packages;
 mod serial;
 mod tar;
 mod tools;

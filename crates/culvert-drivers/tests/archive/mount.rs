@@ -14,7 +14,8 @@ fn scratch() -> Scratch {
     let scratch = Scratch::new();
     sh(
         &scratch.0,
-        "mkdir -p d/e; seq 1 20000 > d/n; echo e > d/e/f; ln -s n d/l; chmod 777 d/n; tar --owner=7 --group=8 -cf t.tar d",
+        "mkdir -p d/e; seq 1 20000 > d/n; echo e > d/e/f; ln -s n d/l; chmod 777 d/n; tar \
+        --owner=7 --group=8 -cf t.tar d",
     );
     scratch
 }
@@ -307,11 +308,13 @@ fn bad_options_say_what_there_is() {
     let table = [
         (
             ("indx", "x"),
-            "driver archive has no option \"indx\"; did you mean index? There are: index, subdir, uid, gid, umask, damaged, ro",
+            "driver archive has no option \"indx\"; did you mean index? There are: index, subdir, \
+            uid, gid, umask, damaged, ro",
         ),
         (
             ("ow", ""),
-            "driver archive has no option \"ow\"; there are: index, subdir, uid, gid, umask, damaged, ro",
+            "driver archive has no option \"ow\"; there are: index, subdir, uid, gid, umask, \
+            damaged, ro",
         ),
         (
             ("uid", "root"),
@@ -419,7 +422,8 @@ fn a_walk_needs_the_right_to_search() {
     let scratch = Scratch::new();
     sh(
         &scratch.0,
-        "mkdir -p open/closed; echo x > open/closed/f; chmod 711 open; chmod 700 open/closed; tar --owner=7 --group=8 -cf t.tar open",
+        "mkdir -p open/closed; echo x > open/closed/f; chmod 711 open; chmod 700 open/closed; tar \
+        --owner=7 --group=8 -cf t.tar open",
     );
     let (fs, _) = open(
         &scratch.path("t.tar"),

@@ -2,6 +2,7 @@
 //! crash. Seeded, so that a failure comes again.
 
 use crate::explore::{explore, index};
+use crate::packages;
 use crate::tools::{Scratch, python, sh};
 use culvert_drivers::archive::Bytes;
 use std::fs;
@@ -94,10 +95,15 @@ tar --format=gnu --sparse -cf 0 t; tar --format=posix --sparse -cf 1 t; tar --fo
 tar --format=posix --sparse --sparse-version=0.1 -cf 3 t; gzip -k1 1; mv 1.gz 4
 rm t/s; zip -qyr 5.zip t; zip -qyr0 6.zip t; zip -qyr -fz 7.zip t; mv 5.zip 5; mv 6.zip 6; mv 7.zip 7
 find t | cpio -o -H newc --quiet -F 8; find t | cpio -o -H odc --quiet -F 9; find t | cpio -o -H bin --quiet -F 10
-ar rc 11 t/f t/nnnnn*; genisoimage -quiet -R -o 12 t
+ar rc 11 t/f t/nnnnn*; genisoimage -quiet -R -o 12 t; lzip -k1 1; mv 1.lz 13
 "#,
     );
-    (0..13)
+    packages::make(&scratch);
+    sh(
+        &scratch.0,
+        "mv p.xz.deb 14; mv p.none.deb 15; mv p.gzip.rpm 16; mv p.none.rpm 17",
+    );
+    (0..18)
         .map(|name| fs::read(scratch.path(&name.to_string())).unwrap())
         .collect()
 }

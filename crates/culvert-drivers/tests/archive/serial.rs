@@ -51,7 +51,7 @@ fn compressed_as_a_whole() {
     sh(
         &scratch.0,
         "find tree -print0 | sort -z | cpio -0 -o -H newc --quiet -F t.cpio
-         gzip -k t.cpio; zstd -q -k t.cpio; xz -k t.cpio; bzip2 -k t.cpio
+         gzip -k t.cpio; zstd -q -k t.cpio; xz -k t.cpio; bzip2 -k t.cpio; lzip -k t.cpio
          ar rcD t.a tree/a/hello tree/a/odd; gzip -k t.a; printf short | gzip > short.gz",
     );
     for (end, name) in [
@@ -59,6 +59,7 @@ fn compressed_as_a_whole() {
         ("zst", "zstd"),
         ("xz", "xz"),
         ("bz2", "bzip2"),
+        ("lz", "lzip"),
     ] {
         is_the_tree(&scratch, &format!("t.cpio.{end}"), &format!("cpio, {name}"));
     }
@@ -78,7 +79,8 @@ fn the_data_of_links_come_with_the_last_name() {
     let scratch = Scratch::new();
     sh(
         &scratch.0,
-        "printf linked > a; ln a b; ln a c; printf '%s\\n' a b c | cpio -o -H newc --quiet -F t.cpio",
+        "printf linked > a; ln a b; ln a c; printf '%s\\n' a b c | cpio -o -H newc --quiet -F \
+        t.cpio",
     );
     let (fs, _) = open(&scratch.path("t.cpio"), &[]).unwrap();
     let found: Vec<_> = [b"a", b"b", b"c"]
@@ -112,7 +114,8 @@ fn what_is_cut_off_is_an_error_and_a_warning_where_damage_is_allowed() {
     let scratch = Scratch::new();
     sh(
         &scratch.0,
-        "seq 1 3000 > one; seq 1 3000 > two; printf '%s\\n' one two | cpio -o -H newc --quiet -F whole
+        "seq 1 3000 > one; seq 1 3000 > two; printf '%s\\n' one two | cpio -o -H newc --quiet -F \
+        whole
          ar rc t.a one two; head -c 20000 whole > t.cpio; head -c 20000 t.a > cut.a
          head -c $((8 + 60 + $(stat -c %s one) + $(stat -c %s one) % 2 + 30)) t.a > header.a",
     );
@@ -129,7 +132,7 @@ fn what_is_cut_off_is_an_error_and_a_warning_where_damage_is_allowed() {
 }
 
 #[test]
-fn libraries_packages_and_the_names_of_ar() {
+fn libraries_and_the_names_of_ar() {
     let scratch = Scratch::new();
     sh(
         &scratch.0,
@@ -137,9 +140,6 @@ fn libraries_packages_and_the_names_of_ar() {
 long=a_name_that_is_longer_than_sixteen_bytes.o
 echo 'int f(void) { return 1; }' > f.c; cc -c f.c -o short.o; cp short.o $long; printf odd > odd
 ar rc lib.a short.o $long odd
-mkdir -p p/DEBIAN p/usr/share; echo data > p/usr/share/file
-printf 'Package: p\nVersion: 1\nArchitecture: all\nMaintainer: m <m@example.org>\nDescription: d\n' > p/DEBIAN/control
-dpkg-deb -b p p.deb > p.log
 "#,
     );
     let (fs, prepared) = open(&scratch.path("lib.a"), &[]).unwrap();
@@ -151,10 +151,6 @@ dpkg-deb -b p p.deb > p.log
         let content = fs::read(scratch.path(name)).unwrap();
         assert!(read(&*fs, member, 4096).unwrap() == content, "{name}");
     }
-    let (fs, _) = open(&scratch.path("p.deb"), &[]).unwrap();
-    let version = node(&*fs, b"debian-binary").unwrap();
-    assert_eq!(read(&*fs, version, 100).unwrap(), b"2.0\n");
-    assert!(paths(&*fs).iter().any(|path| path.starts_with("data.tar")));
 }
 
 #[test]

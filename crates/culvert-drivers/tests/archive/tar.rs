@@ -298,7 +298,9 @@ fn concatenated_archives_and_no_end_mark() {
     let scratch = Scratch::new();
     sh(
         &scratch.0,
-        "echo a > a; echo b > b; tar -cf a.tar a; tar -cf b.tar b; cat a.tar b.tar > ab.tar; head -c 1024 a.tar > cut.tar; tar -cf none.tar -T /dev/null; (cat a.tar; echo rests of a tape) > junk.tar; tar -b1 -cf one.tar a; head -c 1536 one.tar > onezero.tar",
+        "echo a > a; echo b > b; tar -cf a.tar a; tar -cf b.tar b; cat a.tar b.tar > ab.tar; head \
+        -c 1024 a.tar > cut.tar; tar -cf none.tar -T /dev/null; (cat a.tar; echo rests of a tape) \
+        > junk.tar; tar -b1 -cf one.tar a; head -c 1536 one.tar > onezero.tar",
     );
     for (name, expected) in [
         ("ab.tar", &["a", "b"][..]),

@@ -68,7 +68,9 @@ fn junk_in_front_comment_behind() {
     let scratch = Scratch::new();
     sh(
         &scratch.0,
-        "echo a > a; zip -q t.zip a; (head -c 5000 /dev/urandom; cat t.zip) > sfx; cp t.zip c.zip; echo comment | zip -q -z c.zip; (cat t.zip; printf junk) > behind.zip; zip -q -fz z.zip a; (echo '#!/bin/sh'; cat z.zip) > sfx64",
+        "echo a > a; zip -q t.zip a; (head -c 5000 /dev/urandom; cat t.zip) > sfx; cp t.zip \
+        c.zip; echo comment | zip -q -z c.zip; (cat t.zip; printf junk) > behind.zip; zip -q -fz \
+        z.zip a; (echo '#!/bin/sh'; cat z.zip) > sfx64",
     );
     for name in ["sfx", "c.zip", "behind.zip", "sfx64"] {
         let (fs, _) = open(&scratch.path(name), &[]).unwrap();
@@ -150,7 +152,8 @@ fn volumes_and_truncation_are_refused() {
     let scratch = Scratch::new();
     sh(
         &scratch.0,
-        "head -c 300000 /dev/urandom > r; zip -q -s 100k t.zip r; zip -q whole.zip r; head -c 250000 whole.zip > cut.zip; tail -c +1000 whole.zip > tail.zip",
+        "head -c 300000 /dev/urandom > r; zip -q -s 100k t.zip r; zip -q whole.zip r; head -c \
+        250000 whole.zip > cut.zip; tail -c +1000 whole.zip > tail.zip",
     );
     let cause = |name: &str| {
         let error = prepare(&scratch.path(name), &[]).unwrap_err();

@@ -45,7 +45,8 @@ fn changes_are_as_the_contract_says() {
                 if !root() && driver != "memory" || shows(options) {
                     continue;
                 }
-                // A run has one user, by whose rights a directory is used where what is shown decides.
+                // A run has one user, by whose rights a directory is used where what is shown
+                // decides.
                 if driver != "memory" && !alone && judges(options) {
                     continue;
                 }

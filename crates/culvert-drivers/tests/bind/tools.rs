@@ -34,8 +34,8 @@ impl Scratch {
         })
     }
 
-    /// A mount of `driver` with `options`, those of the layer without its name before them; `alone`:
-    /// as a kernel mount's server has it.
+    /// A mount of `driver` with `options`, those of the layer without its name before them;
+    /// `alone`: as a kernel mount's server has it.
     pub fn open(&self, driver: &str, options: &[&str], alone: bool) -> Result<Box<dyn FileSystem>> {
         let source = match driver {
             "memory" => b"memory".to_vec(),

@@ -5,7 +5,7 @@ use culvert::{Caller, Errno, FileSystem, OpenFlags, Opened, testing::caller};
 use std::process::Command;
 
 /// Fills the file system with files, then tries everything that needs room.
-fn fill_and_empty(fs: &dyn FileSystem) {
+pub fn fill_and_empty(fs: &dyn FileSystem) {
     let me = caller();
     let root = fs.root();
     let bytes = vec![9; 70_000];

@@ -8,5 +8,6 @@ mod mapped;
 mod paths;
 mod processes;
 mod random;
+mod spill;
 mod tools;
 mod worker;

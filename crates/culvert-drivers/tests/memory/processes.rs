@@ -6,7 +6,8 @@ use crate::{
     worker,
 };
 use culvert::{
-    Caller, File, FileSystem, OpenFlags, Opened, RenameFlags, SetAttributes, testing::caller,
+    Caller, File, FileSystem, OpenFlags, Opened, RenameFlags, SetAttributes, mount::Mount,
+    testing::caller,
 };
 
 fn driven(opened: Opened) -> Box<dyn File> {
@@ -160,12 +161,17 @@ fn killed_processes_leave_a_consistent_file_system() {
         );
     }
     let run = Run::new();
-    let (mount, _fs) = run.fresh(&[("size", "16m")]);
+    let made = run.fresh(&[("size", "16m")]);
+    killed_ones(&run, made, 60);
+}
+
+/// Kills workers that change what was `made`, so often.
+pub fn killed_ones(run: &Run, (mount, _fs): (Mount, Box<dyn FileSystem>), rounds: u64) {
     let name = "processes::killed_processes_leave_a_consistent_file_system";
     let start = |number| worker::start(name, &mount, number);
     let mut random = Random(99);
     let mut workers: Vec<_> = (1..4).map(start).collect();
-    for round in 0..60 {
+    for round in 0..rounds {
         std::thread::sleep(std::time::Duration::from_micros(500 + random.below(20_000)));
         let at = random.below(3) as usize;
         workers[at].kill().unwrap();

@@ -5,6 +5,7 @@ use crate::tools::{Mapped, Run};
 use culvert::{
     Attributes, Caller, Errno, File, FileKind, FileSystem, Node, OpenFlags, Opened, RenameFlags,
     Result, SetAttributes, Whence,
+    mount::Mount,
     testing::{Memory, caller},
 };
 
@@ -329,9 +330,14 @@ fn io(Pair(mine, other): &Pair<Box<dyn File>>, random: &mut Random) {
 
 #[test]
 fn random_operations_do_as_the_reference_does() {
-    for seed in 1..13u64 {
+    as_the_reference(12, |run| run.fresh(&[]));
+}
+
+/// Random operations from as many seeds on what `made` gives.
+pub fn as_the_reference(seeds: u64, made: impl Fn(&Run) -> (Mount, Box<dyn FileSystem>)) {
+    for seed in 1..=seeds {
         let run = Run::new();
-        let (mount, mine) = run.fresh(&[]);
+        let (mount, mine) = made(&run);
         let other = Memory::new();
         let mut world = World {
             fs: Pair(&*mine, &other),

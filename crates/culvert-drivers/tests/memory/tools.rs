@@ -26,6 +26,14 @@ impl Run {
         self.0.join("run")
     }
 
+    /// A directory on a disk, removed with the run.
+    pub fn spill(&self) -> String {
+        let name = self.0.file_name().unwrap().to_str().unwrap();
+        let spill = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&spill).unwrap();
+        spill.to_str().unwrap().into()
+    }
+
     fn environment<R>(&self, run: impl FnOnce(&Environment<'_>) -> R) -> R {
         use std::os::unix::ffi::OsStrExt;
         let directory = self.directory();
@@ -117,5 +125,7 @@ impl Drop for Mapped {
 impl Drop for Run {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+        let spill = std::env::temp_dir().join(self.0.file_name().unwrap());
+        let _ = std::fs::remove_dir_all(spill);
     }
 }

@@ -242,8 +242,10 @@ operations! {
     "directory-grows" false many directories |fs, b|
         { one_more(fs, b, 0) } { one_more(fs, b, 1) } { one_more(fs, b, 2) } { one_more(fs, b, 3) }
     "write-over" true usual opened |_fs, b| { b.files[0].write_at(4090, &mut &[0u8; 20][..]).unwrap(); }
-    "write-behind-the-end" true usual opened |_fs, b| { b.files[1].write_at(13, &mut &b" and more"[..]).unwrap(); }
-    "write-new-block" true usual opened |_fs, b| { b.files[1].write_at(4096, &mut &b"next block"[..]).unwrap(); }
+    "write-behind-the-end" true usual opened |_fs, b| { b.files[1].write_at(13, &mut &b" and \
+        more"[..]).unwrap(); }
+    "write-new-block" true usual opened |_fs, b| { b.files[1].write_at(4096, &mut &b"next \
+        block"[..]).unwrap(); }
     "write-into-hole" true usual opened |_fs, b| { b.files[2].write_at(12_000, &mut &b"middle"[..]).unwrap(); }
     "append" true usual opened |_fs, b| { b.files[1].append(&mut &b" appended"[..]).unwrap(); }
     "truncate-down" true usual opened |_fs, b| { b.files[0].set_attributes(&Caller::SYSTEM, &size(5000)).unwrap(); }
@@ -268,9 +270,11 @@ operations! {
     "map-large" false large opened |_fs, b| { map(&*b.files[0], false) }
     "allocate-what-was-given-back" true given_back opened |_fs, b| { b.files[3].write_at(0, &mut &[7u8; 9000][..]).unwrap(); }
     "mapped-write-over" true moved opened |_fs, b| { b.files[0].write_at(4090, &mut &[0u8; 20][..]).unwrap(); }
-    "mapped-write-behind-the-end" true moved opened |_fs, b| { b.files[1].write_at(5000, &mut &b" and more"[..]).unwrap(); }
+    "mapped-write-behind-the-end" true moved opened |_fs, b| { b.files[1].write_at(5000, &mut &b" \
+        and more"[..]).unwrap(); }
     "mapped-write-into-hole" true moved opened |_fs, b| { b.files[2].write_at(12_000, &mut &b"middle"[..]).unwrap(); }
-    "mapped-append" true moved opened |_fs, b| { b.files[1].append(&mut &b" appended"[..]).unwrap(); }
+    "mapped-append" true moved opened |_fs, b| { b.files[1].append(&mut &b" \
+        appended"[..]).unwrap(); }
     "mapped-truncate-down" true moved opened |_fs, b| { b.files[0].set_attributes(&Caller::SYSTEM, &size(5000)).unwrap(); }
     "mapped-truncate-up" true moved opened |_fs, b| { b.files[1].set_attributes(&Caller::SYSTEM, &size(50_000)).unwrap(); }
     "mapped-allocate" true moved opened |_fs, b| { b.files[2].allocate(0, 8192, 40_000).unwrap() }

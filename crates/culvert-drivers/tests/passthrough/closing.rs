@@ -48,7 +48,8 @@ fn both_ways(test: fn(&Scratch, &dyn FileSystem, bool)) {
                     give_up_handles();
                 }
                 scratch.sh(
-                    "for d in a a/b a/b/c d; do mkdir $d; for i in $(seq 20); do echo $d.$i > $d/$i; done; done",
+                    "for d in a a/b a/b/c d; do mkdir $d; for i in $(seq 20); do echo $d.$i > \
+                    $d/$i; done; done",
                 );
                 test(scratch, &*few(scratch), by_names);
             };

@@ -12,7 +12,8 @@ fn a_tree_reads_as_it_is() {
         let scratch = Scratch::new(place);
         scratch.sh(
             "mkdir -p a/b/c empty; echo hello > a/hello; : > a/nothing; seq 1 50000 > a/b/numbers
-             truncate -s 1M sparse; printf x >> sparse; ln -s ../hello a/b/soft; ln a/hello same; chmod 4711 a/hello
+             truncate -s 1M sparse; printf x >> sparse; ln -s ../hello a/b/soft; ln a/hello same; \
+             chmod 4711 a/hello
              i=0; while [ $i -lt 300 ]; do echo $i > a/b/c/$i; i=$((i+1)); done",
         );
         let tree = Tree::of_directory(&scratch.0).unwrap();

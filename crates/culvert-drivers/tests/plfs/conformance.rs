@@ -1,7 +1,7 @@
 //! The conformance kit of the driver API.
 
 use crate::tools::Scratch;
-use culvert::testing::{Tree, fill, reading, writing};
+use culvert::testing::{Tree, fill, reading, sharing, writing};
 use std::sync::Mutex;
 
 fn changes(backends: usize, options: &[&str]) {
@@ -33,6 +33,22 @@ fn changes_keep_the_contract_on_three_back_ends() {
 #[test]
 fn changes_keep_the_contract_of_plain_files() {
     changes(1, &["workload=file_per_proc"]);
+}
+
+#[test]
+fn changes_keep_the_contract_with_sizes_at_sync() {
+    changes(1, &["consistency=close"]);
+}
+
+#[test]
+fn processes_see_each_others_changes_in_time() {
+    for (option, late) in [("consistency=strict", false), ("consistency=close", true)] {
+        let scratch = Scratch::new(2);
+        let mount = scratch.prepared(&[option]);
+        let pair = [0, 1].map(|_| crate::tools::open(&mount));
+        assert_eq!(pair[0].capabilities().size_at_sync, late);
+        sharing([&*pair[0], &*pair[1]]).assert_ok();
+    }
 }
 
 #[test]

@@ -2,9 +2,12 @@
 //! memory. `fuzz/fuzz_targets/plfs.rs` looks for more.
 
 use crate::tools::{Scratch, open_file, read_all};
-use culvert::Errno;
+use culvert::{Errno, OpenFlags, testing::caller};
 use culvert_drivers::plfs::layout::Record;
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::CString,
+    path::{Path, PathBuf},
+};
 
 const NAME: &str = "1700000000.000001.host.7";
 
@@ -133,4 +136,22 @@ fn damage_anywhere_is_survived() {
         }
     }
     assert!(Path::new(&scratch.root).exists());
+}
+
+/// Nobody waits for the other end of a FIFO, whatever holds the tree meanwhile.
+#[test]
+fn what_is_no_file_by_now_is_not_opened() {
+    let scratch = Scratch::new(1);
+    let path = scratch.backends[0].join("f");
+    std::fs::write(&path, "").unwrap();
+    let fs = scratch.open(&[]);
+    let node = fs.lookup(&caller(), fs.root(), b"f").unwrap();
+    let node = node.attributes.node;
+    std::fs::remove_file(&path).unwrap();
+    let fifo = CString::new(path.into_os_string().into_encoded_bytes()).unwrap();
+    culvert_sys::fs::mknod(&fifo, 0o010_600, 0).unwrap();
+    for flags in [OpenFlags::READ, OpenFlags::WRITE, OpenFlags::READ_WRITE] {
+        let failed = fs.open(&caller(), node, flags).map(drop);
+        assert_eq!(failed.unwrap_err().errno(), Errno::ESTALE);
+    }
 }

@@ -1,10 +1,12 @@
 //! Appends by the synchronisation service, with runs, services and writers that come and go.
 
-use crate::tools::{Scratch, create_file, open_file, open_for, read_all, write_at};
+use crate::tools::{Scratch, create_file, open, open_file, open_for, read_all, write_at};
 use culvert::{FileSystem, OpenFlags, SetAttributes, testing::caller};
+use culvert_sync::lease::{self, Lease};
 use culvert_sync::{Listener, Service, Settings, Stopper};
 use culvert_sync_wire::{ANSWER, Answer, Ask, FileId, Request};
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType};
+use std::net::TcpListener;
 use std::os::unix::{ffi::OsStrExt, fs::MetadataExt};
 use std::path::PathBuf;
 use std::thread;
@@ -18,7 +20,10 @@ struct Running {
 impl Running {
     fn new(socket: &std::path::Path) -> Self {
         let listener = Listener::new(socket).unwrap();
-        let service = Service::new(listener, Settings::default()).unwrap();
+        Self::serving(Service::new(listener, Settings::default()).unwrap())
+    }
+
+    fn serving(service: Service) -> Self {
         let stopper = service.stopper();
         let serve = move || service.run(|| true).unwrap();
         Self {
@@ -26,6 +31,23 @@ impl Running {
             thread: Some(thread::spawn(serve)),
         }
     }
+}
+
+/// One of all hosts that share the first back end, and its lease.
+fn of_hosts(scratch: &Scratch, name: &str) -> (Running, Lease) {
+    let (backend, hosts) = (&scratch.backends[0], "127.0.0.1:0");
+    let listener = TcpListener::bind(hosts).unwrap();
+    let (secret, address) = (
+        lease::secret(backend).unwrap(),
+        listener.local_addr().unwrap(),
+    );
+    let lease = Lease::wait(backend, address).unwrap();
+    let socket = Listener::new(&scratch.root.join(name)).unwrap();
+    let mut service = Service::new(socket, Settings::default()).unwrap();
+    service
+        .serve_hosts(listener, secret, lease.epoch())
+        .unwrap();
+    (Running::serving(service), lease)
 }
 
 impl Drop for Running {
@@ -114,6 +136,37 @@ fn appends_by_the_service_are_behind_all_that_was_written() {
     one_after_the_other(&runs(&scratch, 3, 0), 600, true, |_| ());
 }
 
+/// Records of appends do not wait: who appends next looks for the end by them, another process of
+/// the run among them.
+#[test]
+fn appends_with_lazy_records_are_behind_each_other() {
+    for with in [false, true] {
+        let scratch = Scratch::new(1);
+        let _service = with.then(|| Running::new(&socket(&scratch)));
+        let sync = match with {
+            true => format!("sync={}", socket(&scratch).display()),
+            false => String::from("sync=no"),
+        };
+        let mount = scratch.prepared(&["index=lazy", &sync]);
+        let all = [open(&mount), open(&mount)];
+        drop(create_file(&*all[0], "f"));
+        let files = all
+            .each_ref()
+            .map(|fs| open_for(&**fs, "f", OpenFlags::WRITE).unwrap());
+        for step in 0..20 {
+            if with {
+                // Each in a turn of its own.
+                thread::sleep(std::time::Duration::from_millis(60));
+            }
+            let done = files[step % 2].append(&mut &b"12345"[..]).unwrap();
+            assert_eq!(done, (step as u64 * 5, 5), "with a service: {with}");
+        }
+        drop(files);
+        let file = open_file(&*all[0], "f").unwrap();
+        assert_eq!(read_all(&*file).unwrap(), b"12345".repeat(20));
+    }
+}
+
 #[test]
 fn appends_with_and_without_the_service_are_behind_each_other() {
     let scratch = Scratch::new(1);
@@ -137,6 +190,41 @@ fn services_and_forks_that_come_and_go_change_nothing() {
             service = None;
         }
     });
+}
+
+/// Runs of other hosts ask by TCP, beside those of the service's own host, and its successors.
+#[test]
+fn hosts_append_by_the_service_that_has_the_lease() {
+    let scratch = Scratch::new(2);
+    let local = format!("sync={}", scratch.root.join("0").display());
+    let all: Vec<_> = [&local[..], "sync=hosts", "sync=hosts"]
+        .iter()
+        .map(|option| scratch.open(&[*option]))
+        .collect();
+    let mut service = Some(of_hosts(&scratch, "0"));
+    one_after_the_other(&all, 300, true, |step| {
+        if step % 100 == 99 {
+            service = None;
+            service = Some(of_hosts(&scratch, "0"));
+        }
+    });
+    assert_eq!(service.map(|(_, lease)| lease.epoch()), Some(4));
+}
+
+/// A back end whose secret others can read has no service for its mounts, and they append by locks.
+#[test]
+fn a_secret_that_others_can_read_is_not_used() {
+    let scratch = Scratch::new(1);
+    let service = of_hosts(&scratch, "0");
+    let secret = scratch.backends[0].join(".culvert-sync/secret");
+    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let fs = scratch.open(&["sync=hosts"]);
+    let file = create_file(&*fs, "f");
+    assert_eq!(file.append(&mut &b"first"[..]).unwrap(), (0, 5));
+    // Nobody holds the file: a service would for a moment.
+    let meta = std::fs::File::open(scratch.backends[0].join("f/meta")).unwrap();
+    assert!(meta.try_lock().is_ok());
+    drop(service);
 }
 
 /// Table II of the paper, with four writers that know nothing of each other: the file has all that
@@ -209,7 +297,7 @@ fn a_position_that_was_never_written_is_no_data() {
     assert_eq!(file.append(&mut &b"first"[..]).unwrap(), (0, 5));
     let container = scratch.backends[0].join("f").canonicalize().unwrap();
     let dead = Hand::new(&scratch, "f");
-    let Answer::Held(turn) = dead.ask(Ask::Hold(container.as_os_str().as_bytes())) else {
+    let Answer::Held(turn, _) = dead.ask(Ask::Hold(container.as_os_str().as_bytes())) else {
         panic!("not held");
     };
     let (count, size) = (100, 5);

@@ -2,6 +2,7 @@
 
 use crate::tools::{Scratch, create_file, open_file, open_for, read_all, write_at};
 use culvert::{OpenFlags, SetAttributes, testing::caller};
+use std::os::unix::fs::MetadataExt;
 use std::thread;
 
 /// The bytes of the pattern: `writers` write `count` records of `size` in turn.
@@ -206,6 +207,55 @@ fn a_full_index_fails_no_write() {
     let all = read_all(&*file).unwrap();
     assert_eq!(all.len(), 29_999);
     assert!((0..15_000).all(|at| all[at * 2] == at as u8));
+}
+
+/// Bytes that this thread has read.
+fn bytes_read() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("rchar: "));
+    line.unwrap().parse().unwrap()
+}
+
+/// Close costs the same however many records a process has written.
+#[test]
+fn a_writer_reads_no_records_at_its_close() {
+    let scratch = Scratch::new(1);
+    let fs = scratch.open(&[]);
+    let file = create_file(&*fs, "f");
+    for at in 0..10_000u64 {
+        write_at(&*file, at, b"x");
+    }
+    let before = bytes_read();
+    drop(file);
+    let read = bytes_read() - before;
+    assert!(
+        read < 100_000,
+        "{read} bytes of 480,000 that the records have"
+    );
+    let entry = fs.lookup(&caller(), fs.root(), b"f").unwrap();
+    assert_eq!(entry.attributes.size, 10_000);
+}
+
+/// The files that appends lock, which whoever may write the file may open, and nobody else.
+#[test]
+fn locks_are_for_those_who_may_write() {
+    let scratch = Scratch::new(1);
+    let fs = scratch.open(&[]);
+    let file = create_file(&*fs, "f");
+    file.append(&mut &b"one"[..]).unwrap();
+    let appends = scratch.backends[0].join("f/.culvert-appends");
+    let mode = || std::fs::metadata(&appends).unwrap().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    for (permissions, want) in [(0o664, 0o660), (0o606, 0o606), (0o444, 0o600)] {
+        let changes = SetAttributes {
+            permissions: Some(permissions),
+            ..SetAttributes::default()
+        };
+        file.set_attributes(&caller(), &changes).unwrap();
+        assert_eq!(mode(), want, "{permissions:o}");
+    }
+    file.append(&mut &b"two"[..]).unwrap();
+    assert_eq!(read_all(&*file).unwrap(), b"onetwo");
 }
 
 /// What another run has cut counts at the close of a writer that did not see it.

@@ -105,8 +105,11 @@ impl Stack {
                 Base::Union(branches)
             }
         };
-        let most = if depth == 0 { 4 } else { 2 };
-        let layers = (0..random.below(most + 1)).map(|_| {
+        let count = match depth {
+            0 => 1 + random.below(4),
+            _ => random.below(3),
+        };
+        let layers = (0..count).map(|_| {
             let (name, options) = random.one(LAYERS);
             (*name, *random.one(options))
         });

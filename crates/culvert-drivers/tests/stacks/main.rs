@@ -60,7 +60,8 @@ const BROKEN: &[(Which, &[&str], &str)] = &[
     (
         Stack::mixes,
         &["ownership", "privileges-dropped"],
-        "files on directories are whose the process is; the kit's caller is only said to be another",
+        "files on directories are whose the process is; the kit's caller is only said to be \
+        another",
     ),
 ];
 

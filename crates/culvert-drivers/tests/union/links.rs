@@ -53,7 +53,8 @@ fn links_are_followed_in_the_union_and_not_outside() {
     let outside = scratch.0.join("outside");
     scratch.sh(&format!(
         "ln -s ../e/g a/d/over; ln -s e b/dir; ln -s {0} a/out; ln -s ../../outside/f a/d/up; \
-         ln -s nothing a/dangling; ln -s loop a/loop; ln -s dir/../d/f a/long; ln -s {1}/b/e a/based",
+         ln -s nothing a/dangling; ln -s loop a/loop; ln -s dir/../d/f a/long; ln -s {1}/b/e \
+         a/based",
         outside.display(),
         scratch.0.display()
     ));
@@ -244,6 +245,12 @@ fn options_are_changed_for_all_processes() {
     assert_eq!(get("moveonenospc").unwrap(), "false");
     set("category.create", "erofs").unwrap();
     set("minfreespace", "4K").unwrap();
+    for (set_as, told_as) in [("link_cow", "link-cow"), ("link-cow", "link_cow")] {
+        set(set_as, "true").unwrap();
+        assert_eq!(get(told_as).unwrap(), "true");
+        set(told_as, "false").unwrap();
+        assert_eq!(get(set_as).unwrap(), "false");
+    }
     set("func.getattr", "newest").unwrap();
     assert_eq!(get("category.create").unwrap(), "erofs");
     assert_eq!(get("minfreespace").unwrap(), "4096");

@@ -2,7 +2,8 @@
 
 use crate::tools::{Scratch, me, root};
 use culvert::{
-    Attributes, Errno, FileSystem, Node, OpenFlags, Opened, RenameFlags, Result, SetAttributes,
+    Attributes, Caller, Errno, FileSystem, Node, OpenFlags, Opened, RenameFlags, Result,
+    SetAttributes,
 };
 use culvert_drivers::Environment;
 use std::fs;
@@ -117,7 +118,10 @@ fn modes_and_space_say_where_nothing_is_made() {
 #[test]
 fn paths_that_are_missing_are_made_as_they_are_elsewhere() {
     let scratch = Scratch::new();
-    scratch.sh("mkdir -p a b/one/two c; chmod 750 b/one; chmod 2711 b/one/two; touch -d 2001-01-01 b/one/two");
+    scratch.sh(
+        "mkdir -p a b/one/two c; chmod 750 b/one; chmod 2711 b/one/two; touch -d \
+        2001-01-01 b/one/two",
+    );
     let union = scratch.open(THREE, &["category.create=ff"]);
     let before = find(&*union, "one/two").unwrap();
     let (dir, name) = at(&*union, "one/two/link");
@@ -358,6 +362,66 @@ fn root_serves_no_mixture_to_others() {
         assert_eq!(culvert_drivers::open(&mount, &environment).is_ok(), works);
         assert!(!scratch.open_again(&mount).capabilities().read_only);
     }
+}
+
+/// What shows other owners judges nothing by itself. The front end judges by what a directory shows,
+/// the first part; the others are judged by what they show.
+#[test]
+fn what_is_not_shown_is_judged_too() {
+    if !root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    scratch.sh("mkdir -p bind1/d bind2/d; echo s > bind2/d/f; echo x > bind2/f; echo y > bind2/g");
+    scratch.sh("chmod 777 bind1; chmod 755 bind2 bind1/d; chmod 700 bind2/d; chown 1234 bind1/d");
+    let union = scratch.open(&["bind1=NC", "bind2"], &["category.create=ff"]);
+    let other = Caller {
+        uid: 1234,
+        gid: 1234,
+        groups: &[],
+        pid: u32::MAX,
+        umask: 0,
+        rights: None,
+    };
+    let (root, flags) = (union.root(), OpenFlags::WRITE);
+    let dir = find(&*union, "d").unwrap().node;
+    let made = union.create(&other, root, b"x", flags, 0o644).map(drop);
+    refused(made, Errno::EACCES);
+    refused(union.mkdir(&other, root, b"x", 0o755), Errno::EACCES);
+    refused(union.symlink(&other, root, b"x", b"y"), Errno::EACCES);
+    refused(union.unlink(&other, root, b"f"), Errno::EACCES);
+    refused(union.rmdir(&other, root, b"d"), Errno::EACCES);
+    for flags in [0, RenameFlags::EXCHANGE] {
+        let moved = union.rename(&other, (root, b"f"), (root, b"g"), RenameFlags(flags));
+        refused(moved, Errno::EACCES);
+    }
+    refused(union.lookup(&other, dir, b"f"), Errno::EACCES);
+    let listed = union.open_directory(&other, dir, OpenFlags::READ).map(drop);
+    refused(listed, Errno::EACCES);
+    let changes = SetAttributes {
+        permissions: Some(0o777),
+        ..SetAttributes::default()
+    };
+    // Of the part that is shown the front end judges.
+    union.change_attributes(&other, dir, &changes).unwrap();
+    let modes = "stat -c %a bind1/d bind2/d; ls bind2";
+    assert_eq!(scratch.sh(modes), "777\n700\nd\nf\ng\n");
+    scratch.sh("chmod 1777 bind2");
+    refused(union.unlink(&other, root, b"f"), Errno::EPERM);
+    union.create(&other, root, b"x", flags, 0o644).unwrap();
+    create(&*union, "y").unwrap();
+    assert_eq!(bytes(&*union, "d/f"), "s\n");
+    assert_eq!(scratch.on(&["bind1", "bind2"], "x"), [1]);
+}
+
+/// What the union writes down of a rename nobody else writes, nor sees in a list.
+#[test]
+fn the_unions_own_attribute_is_nobody_elses() {
+    let scratch = Scratch::new();
+    let union = scratch.open(&["a", "b"], &[]);
+    let (root, name) = (union.root(), b"user.culvert.rename");
+    refused(union.set_xattr(&me(), root, name, b"1", 0), Errno::EPERM);
+    refused(union.remove_xattr(&me(), root, name), Errno::EPERM);
 }
 
 #[test]

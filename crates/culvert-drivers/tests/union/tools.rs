@@ -36,6 +36,7 @@ impl Scratch {
     }
 
     /// A branch as it is asked for: `memory`, or a directory, made if it is missing, or an archive.
+    /// Directories whose names begin with `bind` are shown as the superuser's.
     fn branch(&self, source: &str) -> Mount {
         let path = self.0.join(source);
         let (driver, source) = match source {
@@ -43,14 +44,22 @@ impl Scratch {
             _ if source.ends_with(".tar") => ("archive", path.as_os_str().as_bytes().to_vec()),
             _ => {
                 fs::create_dir_all(&path).unwrap();
-                ("passthrough", path.as_os_str().as_bytes().to_vec())
+                let driver = match source.starts_with("bind") {
+                    true => "bind",
+                    false => "passthrough",
+                };
+                (driver, path.as_os_str().as_bytes().to_vec())
             }
+        };
+        let options = match driver {
+            "bind" => vec![("force-user".to_owned(), b"0".to_vec())],
+            _ => Vec::new(),
         };
         Mount {
             driver: driver.into(),
             source,
             target: b"/mnt".to_vec(),
-            options: Vec::new(),
+            options,
             branches: Vec::new(),
         }
     }

@@ -212,8 +212,8 @@ impl Tree {
                 && writes
                     .iter()
                     .all(|node| lock(node) == 0 && !reads.contains(node));
-            // What is renamed into itself no file system has to be asked for, but the kernel has not
-            // let it come so far either.
+            // What is renamed into itself no file system has to be asked for, but the kernel has
+            // not let it come so far either.
             let own = writes.iter().any(|node| reads.contains(node));
             if free || own {
                 let mut made = ways.into_iter().zip(wanted).map(|((above, child), one)| {

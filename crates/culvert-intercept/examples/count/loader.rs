@@ -26,7 +26,8 @@ impl Program {
     pub fn start(&self) -> ! {
         // SAFETY: the state that the ABI prescribes for a new process: rsp at argc, rdx 0.
         unsafe {
-            core::arch::asm!("mov rsp, {}", "xor edx, edx", "xor ebp, ebp", "jmp {}", in(reg) self.stack, in(reg) self.entry, options(noreturn))
+            core::arch::asm!("mov rsp, {}", "xor edx, edx", "xor ebp, ebp", "jmp \
+                {}", in(reg) self.stack, in(reg) self.entry, options(noreturn))
         }
     }
 }

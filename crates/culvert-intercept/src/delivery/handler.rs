@@ -46,7 +46,16 @@ culvert_signal:
     mov r11, rax
     xor eax, eax
     jmp r11
-2:  ret
+    # Not by the program's own restorer, which is libc's: where that lies in an image that was cut,
+    # nobody could go back to a hook whose stack this is not. The shadow stack, where there is one,
+    # has the restorer's address, too.
+2:  rdsspq rax
+    test rax, rax
+    jz 3f
+    mov eax, 1
+    incsspq rax
+3:  add rsp, 8
+    jmp culvert_signal_return
     .size culvert_signal, . - culvert_signal
 
     # For signals whose frame is not the program's: where a handler returns to.
@@ -69,7 +78,12 @@ extern "C" fn on_signal(
     context: &mut Context,
 ) -> usize {
     let fault = bit(signal) & NEEDED != 0 && information.is_fault();
-    if fault && fix_up(signal, information, context) {
+    // First, as a copy of the engine's may read an image.
+    let is_mended = fault
+        && signal == SIGBUS
+        && images::may_mend(information.address())
+        && mend(information.address(), context);
+    if is_mended || fault && fix_up(signal, information, context) {
         return 0;
     }
     let block = interrupted(context);
@@ -104,7 +118,7 @@ extern "C" fn on_signal(
 }
 
 /// A fault that is the engine's own business: in a user copy, at a `ud2` site, at a GS base that is
-/// not ours, in an image that was cut.
+/// not ours.
 fn fix_up(signal: usize, information: &Information, context: &mut Context) -> bool {
     if signal == SIGILL {
         // A site too short for a jump: go where its stub would have gone.
@@ -129,14 +143,15 @@ fn fix_up(signal: usize, information: &Information, context: &mut Context) -> bo
         context.rip = labels::foreign();
         return true;
     }
-    signal == SIGBUS
-        && images::may_mend(information.address())
-        && mend(information.address(), context)
+    false
 }
 
 /// Makes an image again that was cut, as a hook does it: forks wait for it, and no signal comes
 /// meanwhile, neither for the program nor with a frame on this one's. It has the hook stack, as an
 /// alternate one may be too small. Not in a thread whose block is not at hand.
+///
+/// All signals stay blocked when that is done, until this frame is gone (rt_sigreturn(2)): the way
+/// there is the engine's own.
 fn mend(address: usize, context: &Context) -> bool {
     const RED_ZONE: usize = 128;
     let Some(block) = thread::own() else {
@@ -145,25 +160,31 @@ fn mend(address: usize, context: &Context) -> bool {
     let frame = &block.frame;
     let mask = set_mask(!0);
     let state = frame.state.load(Relaxed);
-    let top = match state {
-        // The hook goes on above.
-        INSIDE if block.has_room_below(context.rsp) => Some(context.rsp - RED_ZONE),
-        INSIDE => None,
+    // Where a fault in a hook has its frame: on the hook stack, where there is no alternate one.
+    let here = core::ptr::from_ref(&mask) as usize;
+    let is_here = block.is_on_hook_stack(here);
+    let lowest = match state {
+        _ if is_here => here,
+        _ if block.is_on_hook_stack(context.rsp) => context.rsp - RED_ZONE,
+        // Nobody knows where that hook goes on.
+        INSIDE => 0,
         // Nothing is on it, at the boundary either.
-        _ => Some(frame.stack.get()),
+        _ => frame.stack.get(),
     };
-    let is_mended = top.is_some_and(|top| {
+    let is_mended = block.has_room_below(lowest) && {
         frame.state.store(INSIDE, Relaxed);
         compiler_fence(SeqCst);
         if state != INSIDE && quiesce::is_forking() {
             quiesce::wait(block);
         }
-        // SAFETY: the thread's own hook stack, which nobody uses below.
-        let is_mended = unsafe { mend_on(top & !15, address) };
+        let is_mended = match is_here {
+            true => images::mend(address),
+            // SAFETY: the thread's own hook stack, which nobody uses below.
+            false => unsafe { mend_on(lowest & !15, address) },
+        };
         frame.state.store(state, Release);
         is_mended
-    });
-    // Else rt_sigreturn restores it, when this frame is gone.
+    };
     if !is_mended {
         set_mask(mask);
     }

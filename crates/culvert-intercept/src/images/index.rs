@@ -9,6 +9,7 @@
 //! user's own says here is believed, as no other can write it.
 
 use super::layout::{Key, Layout};
+use super::worn;
 use crate::user;
 use alloc::ffi::CString;
 use alloc::vec::Vec;
@@ -150,41 +151,68 @@ impl Entry {
 
 /// Some entries of a store's index, for processes that need no others. They stay right as long as
 /// the store is there, as no entry changes.
+///
+/// Each is a word, half of the hash of its key above a bit for each word of the entry that is not
+/// zero, and these words: most of what an entry has room for is not used.
 pub struct Excerpt<'a> {
     /// The name of the store.
     store: &'a [u8],
-    entries: &'a [u8],
+    words: &'a [[u8; WORD]],
+}
+
+const WORD: usize = size_of::<u64>();
+const WORDS: usize = size_of::<Entry>() / WORD;
+const _: () = assert!(WORDS == u32::BITS as usize);
+
+/// How a packed entry of `key` begins, but for the bits of its words.
+fn mark_in_excerpt(key: &Key) -> u64 {
+    key.hash() & !u64::from(u32::MAX)
 }
 
 impl<'a> Excerpt<'a> {
-    /// The first entries are of what was asked for first: ld.so, libc, shells. More of them take
-    /// another page.
-    const MOST: usize = 16;
+    /// Words of all entries: what is read when a process joins its run. The first are of what was
+    /// asked for first: ld.so, libc, shells. Some forty fit, in about a page.
+    const MOST: usize = 496;
     const STORE: usize = 16;
 
     /// That of the store `store` in the directory of stores that lies at `directory` below `place`;
     /// as it can be handed on. Empty where there is none that is to be believed.
     pub fn take(place: impl AsFd, directory: &str, store: &str) -> Vec<u8> {
+        /// Entries that are read at once.
+        const AT_ONCE: usize = 16;
         let path = CString::new(alloc::format!("{directory}/{store}/index")).unwrap_or_default();
-        let mut entries = [0; Self::MOST * size_of::<Entry>()];
-        let read = open_at(place, &path, OFlags::RDONLY)
-            .and_then(|file| fs::pread(&file, &mut entries, PAGE as u64));
-        let (whole, _) = entries.as_chunks::<{ size_of::<Entry>() }>();
-        let used = whole
-            .iter()
-            .take_while(|entry| entry.iter().any(|byte| *byte != 0));
-        match read == Ok(entries.len()) && store.len() == Self::STORE {
-            true => used.fold(Vec::from(store.as_bytes()), |all, entry| {
-                [&all[..], entry].concat()
-            }),
-            false => Vec::new(),
+        let Ok(file) = open_at(place, &path, OFlags::RDONLY) else {
+            return Vec::new();
+        };
+        if store.len() != Self::STORE {
+            return Vec::new();
         }
+        let mut all = Vec::from(store.as_bytes());
+        let mut entries = [0; AT_ONCE * size_of::<Entry>()];
+        for at in (PAGE..SIZE).step_by(entries.len()) {
+            if fs::pread(&file, &mut entries, at as u64) != Ok(entries.len()) {
+                return all;
+            }
+            let (whole, _) = entries.as_chunks::<{ size_of::<Entry>() }>();
+            for bytes in whole {
+                let mut entry = Entry::zeroed();
+                entry.bytes_mut().copy_from_slice(bytes);
+                let packed = entry.packed();
+                let is_full = all.len() + packed.len() > Self::STORE + Self::MOST * WORD;
+                if entry.kind == 0 || is_full {
+                    return all;
+                }
+                all.extend(packed);
+            }
+        }
+        all
     }
 
     /// What was taken, of whatever store.
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let (store, entries) = bytes.split_at_checked(Self::STORE)?;
-        Some(Self { store, entries })
+        let (words, _) = entries.as_chunks();
+        Some(Self { store, words })
     }
 
     /// Whether it is of this store.
@@ -193,17 +221,50 @@ impl<'a> Excerpt<'a> {
     }
 
     pub(super) fn find(&self, key: &Key) -> Option<Known> {
-        /// Where the key begins in an entry.
-        const AT: usize = core::mem::offset_of!(Entry, key);
-        let (entries, _) = self.entries.as_chunks::<{ size_of::<Entry>() }>();
-        let is_of = |entry: &&[u8; size_of::<Entry>()]| {
-            entry.get(AT..AT + size_of::<Key>()) == Some(key.bytes())
-        };
-        let mut entry = Entry::zeroed();
+        let mark = mark_in_excerpt(key);
+        let mut rest = self.words;
+        while let Some((first, behind)) = rest.split_first() {
+            let first = u64::from_le_bytes(*first);
+            let bits = first as u32;
+            let (words, behind) = behind.split_at_checked(bits.count_ones() as usize)?;
+            if first & !u64::from(u32::MAX) == mark
+                && let Some(known) = Entry::unpacked(bits, words).of(key)
+            {
+                return Some(known);
+            }
+            rest = behind;
+        }
+        None
+    }
+}
+
+impl Entry {
+    /// As an [`Excerpt`] has it.
+    fn packed(&self) -> Vec<u8> {
+        let (words, _) = self.bytes().as_chunks::<WORD>();
+        let is_used = |word: &&[u8; WORD]| **word != [0; WORD];
+        let mut bits = 0_u64;
+        for (place, word) in words.iter().enumerate() {
+            bits |= u64::from(is_used(&word)) << place;
+        }
+        let first = (mark_in_excerpt(&self.key) | bits).to_le_bytes();
+        let used = words.iter().filter(is_used);
+        [&first]
+            .into_iter()
+            .chain(used)
+            .flatten()
+            .copied()
+            .collect()
+    }
+
+    /// The way back.
+    fn unpacked(bits: u32, words: &[[u8; WORD]]) -> Self {
+        let mut entry = Self::zeroed();
+        let (places, _) = entry.bytes_mut().as_chunks_mut::<WORD>();
+        let places = places.iter_mut().enumerate();
+        let used = places.filter(|(place, _)| bits >> place & 1 != 0);
+        used.zip(words).for_each(|((_, to), from)| *to = *from);
         entry
-            .bytes_mut()
-            .copy_from_slice(entries.iter().find(is_of)?);
-        entry.of(key)
     }
 }
 
@@ -306,6 +367,11 @@ impl Writer {
         }
     }
 
+    /// Whether this index was removed meanwhile: another one is there, or will be.
+    pub fn is_removed(&self) -> bool {
+        fs::fstat(&self.file).is_ok_and(|found| found.st_nlink == 0)
+    }
+
     /// Where the stubs of all images here find their process's slots.
     pub fn slots(&self) -> u64 {
         self.counts.slots
@@ -378,12 +444,15 @@ impl Writer {
     }
 }
 
-/// Whether the store in `directory` takes no more images.
-pub fn is_full(directory: &[u8]) -> bool {
+/// Whether the store in `directory` is to begin anew: it takes no more images, or is worn.
+pub fn is_spent(directory: &[u8]) -> bool {
     let mut counts = Counts::zeroed();
-    let read =
-        open(directory, OFlags::RDONLY).and_then(|file| fs::pread(&file, counts.bytes_mut(), 0));
-    read.is_ok() && (counts.used >= FULL || counts.bytes >= MOST_BYTES / 4 * 3)
+    let Ok(file) = open(directory, OFlags::RDONLY) else {
+        return false;
+    };
+    let read = fs::pread(&file, counts.bytes_mut(), 0);
+    let is_full = counts.used >= FULL || counts.bytes >= MOST_BYTES / 4 * 3;
+    read.is_ok() && (is_full || worn::is_worn(&file, SIZE))
 }
 
 /// Makes an empty index.
@@ -412,8 +481,8 @@ pub fn unnamed(directory: &[u8], mode: u32) -> Result<OwnedFd, Errno> {
     fs::openat(CWD, &path, flags, mode)
 }
 
-/// Gives a file that is whole the name `name` in `directory`, and these rights. EEXIST when there is
-/// one.
+/// Gives a file that is whole the name `name` in `directory`, and these rights. EEXIST when there
+/// is one.
 pub fn publish(file: &OwnedFd, directory: &[u8], name: &[u8], mode: u32) -> Result<(), Errno> {
     // Whatever the program's umask says.
     fs::fchmod(file, mode)?;
@@ -423,4 +492,60 @@ pub fn publish(file: &OwnedFd, directory: &[u8], name: &[u8], mode: u32) -> Resu
     let from = CStr::from_bytes_with_nul(own.as_bytes()).map_err(|_| Errno::EINVAL)?;
     let to = CString::new([directory, b"/", name].concat()).map_err(|_| Errno::EINVAL)?;
     fs::linkat(CWD, from, CWD, &to, AtFlags::SYMLINK_FOLLOW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(inode: u64) -> Key {
+        let mut key = Key::zeroed();
+        key.bytes_mut()[8..16].copy_from_slice(inode.bytes());
+        key
+    }
+
+    fn entry(inode: u64, name: &[u8]) -> Entry {
+        let mut entry = Entry {
+            kind: Kind::Image as u64,
+            key: key(inode),
+            first: inode % 3,
+            ..Entry::zeroed()
+        };
+        entry.name[..name.len()].copy_from_slice(name);
+        entry.sum = entry.sum_of();
+        entry
+    }
+
+    #[test]
+    fn an_excerpt_holds_whole_entries_and_nothing_else() {
+        let entries = [entry(1, b"a"), entry(2, &[b'x'; NAME - 1]), entry(3, b"")];
+        let packed: Vec<Vec<u8>> = entries.iter().map(Entry::packed).collect();
+        assert!(packed[0].len() < 80 && packed[1].len() > NAME);
+        let mut bytes = Vec::from(&b"0123456789abcdef"[..]);
+        bytes.extend(packed.concat());
+        let excerpt = Excerpt::of(&bytes).unwrap();
+        assert!(excerpt.is_of("0123456789abcdef") && !excerpt.is_of("0123456789abcdee"));
+        for entry in &entries {
+            let known = excerpt.find(&entry.key).unwrap();
+            assert_eq!((known.kind, known.first), (Kind::Image, entry.first));
+            assert_eq!(known.name, entry.name);
+        }
+        assert!(excerpt.find(&key(4)).is_none());
+        // Cut or changed somewhere: what is there is whole, or not there.
+        for length in 16..bytes.len() {
+            let cut = Excerpt::of(&bytes[..length]).unwrap();
+            let found = entries
+                .iter()
+                .filter(|entry| cut.find(&entry.key).is_some());
+            assert!(found.count() < entries.len(), "{length}");
+            let mut other = bytes.clone();
+            other[length] ^= 4;
+            let other = Excerpt::of(&other).unwrap();
+            let found = |entry: &&Entry| other.find(&entry.key).is_some();
+            assert!(
+                entries.iter().filter(found).count() < entries.len(),
+                "{length}"
+            );
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! How an image lies in a file and in memory.
 //!
-//! The file is the object's ELF file, byte for byte at its offsets, but for the changes in its code;
-//! a header and the chunk follow, from a page's beginning on. In memory they lie behind the object,
-//! as far from its beginning as in the file:
+//! The file is the object's ELF file, byte for byte at its offsets, but for the changes in its
+//! code; a header and the chunk follow, from a page's beginning on. In memory they lie behind the
+//! object, as far from its beginning as in the file:
 //!
 //! ```text
 //! | object: headers, code (of the image), data | header, chunk (of the image) |

@@ -4,9 +4,10 @@
 //! SIGBUS. What an image holds follows from the object's own file alone, so it is made once more,
 //! byte for byte, and mapped in the old one's place: each stub is where it was.
 
+use super::calls::{MAP_FIXED, MAP_PRIVATE, PROT_EXEC, PROT_READ, map};
 use super::layout::{self, Key};
 use super::store::{Bytes, fill, may_write};
-use super::{Images, MAP_FIXED, MAP_PRIVATE, PROT_EXEC, PROT_READ, get, index, map};
+use super::{Images, get, index};
 use crate::elf::Image;
 use crate::maps::{self, Mapping};
 use crate::registry::{self, StandsFor};

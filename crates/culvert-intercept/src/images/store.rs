@@ -4,13 +4,14 @@
 //! It is the user's alone, and so are its files (mode 0400). Whoever can write here as this user
 //! could change what the user's runs execute, as he could change the runs themselves.
 
-use super::index::{self, Kind, Known, Writer, publish};
+use super::index::{self, Index, Kind, Known, Writer, publish};
 use super::layout::{self, Key, Layout, Planned, Reason};
 use crate::elf::Image;
 use crate::functions::Functions;
 use crate::{Interest, cache, sites};
 use alloc::ffi::CString;
 use alloc::vec::Vec;
+use core::ffi::CStr;
 use culvert_sys::fd::{AsFd, CWD};
 use culvert_sys::flags::{OFlags, Protection};
 use culvert_sys::memory::{Mapping, Of};
@@ -194,9 +195,14 @@ impl Store {
         let above = above.and_then(|at| self.directory.get(..at));
         for directory in [above.unwrap_or_default(), self.directory] {
             if let Ok(path) = CString::new(directory) {
-                let _ = fs::mkdir(&path, 0o700);
+                let _ = make_private(&path);
             }
         }
+    }
+
+    /// Whether the index says something of the file `key`.
+    fn knows(&self, key: &Key) -> bool {
+        Index::open(self.directory).is_some_and(|index| index.find(key).is_some())
     }
 
     fn write(
@@ -225,15 +231,23 @@ impl Store {
         let folder = alloc::format!("{hexadecimal}-{:016x}", key.hash()).into_bytes();
         let directory = [self.directory, b"/", &folder].concat();
         let path = CString::new(&*directory).map_err(|_| Errno::EINVAL)?;
-        match fs::mkdir(&path, 0o700) {
+        match make_private(&path) {
             Ok(()) | Err(Errno::EEXIST) => {}
             Err(errno) => return Err(errno),
         }
         let name = name_of(file);
-        match publish(&new, &directory, &name, 0o400) {
-            // Somebody else was faster.
-            Ok(()) | Err(Errno::EEXIST) => {}
-            Err(errno) => return Err(errno),
+        let put = || publish(&new, &directory, &name, 0o400);
+        match put() {
+            // Somebody else was faster; or makes it for another index, and is about to enter it.
+            Err(Errno::EEXIST) if writer.is_removed() || self.knows(key) => return Ok(()),
+            // Nobody finds that one: who made it was killed, or had opened an index that was
+            // removed meanwhile, and its slots lie elsewhere.
+            Err(Errno::EEXIST) => {
+                let path = CString::new([&directory[..], b"/", &name].concat());
+                fs::unlink(&path.map_err(|_| Errno::EINVAL)?)?;
+                put()?;
+            }
+            other => other?,
         }
         let name = [&folder[..], b"/", &name].concat();
         let image = (&planned.layout, &name[..]);
@@ -277,6 +291,13 @@ pub fn rehearse(scratch: &'static [u8]) -> Result<(), Errno> {
     let file = index::unnamed(scratch, 0o400)?;
     store.write(writer, file, &key, new.as_fd(), bytes, &planned)?;
     fs::unlink(&CString::new([scratch, b"/index"].concat()).map_err(|_| Errno::EINVAL)?)
+}
+
+/// Makes a directory that is the user's alone, whatever the program's umask says.
+fn make_private(path: &CStr) -> Result<(), Errno> {
+    const MODE: u32 = 0o700;
+    fs::mkdir(path, MODE)?;
+    fs::chmod(path, MODE)
 }
 
 /// Whether a file may have so many bytes: beyond them a write would be SIGXFSZ.
@@ -343,4 +364,50 @@ fn may_be_remembered(file: BorrowedFd<'_>, key: &Key) -> bool {
         now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     });
     keeps && key.changed().saturating_add(SETTLED) < now
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+
+    #[test]
+    fn an_image_for_another_index_stays() {
+        let place = std::env::temp_dir().join(format!("culvert-images-{}", std::process::id()));
+        std::fs::create_dir(&place).unwrap();
+        let directory = format!("{}", place.display()).into_bytes().leak();
+        let store = Store {
+            directory,
+            site_tables: &[],
+            interest: |_| None,
+            may_make: || true,
+        };
+        let object = index::unnamed(store.directory, 0o400).unwrap();
+        let key = Key::of(&fs::fstat(&object).unwrap());
+        let write = |writer, tail: &[u8]| {
+            let planned = Planned {
+                layout: Layout::default(),
+                build_id: Vec::new(),
+                changes: Vec::new(),
+                tail: tail.into(),
+            };
+            let new = index::unnamed(store.directory, 0o400).unwrap();
+            store.write(writer, new, &key, object.as_fd(), b"", &planned)
+        };
+        let open = || Writer::open(store.directory).unwrap();
+        let forget = || std::fs::remove_file(place.join("index")).unwrap();
+        let image = place.join(format!("-{:016x}/object", key.hash()));
+        let late = open();
+        forget();
+        assert_eq!(write(open(), b"fresh"), Ok(()));
+        // As it is before it is entered.
+        forget();
+        drop(open());
+        assert_eq!(write(late, b"late"), Ok(()));
+        assert_eq!(std::fs::read(&image).unwrap(), b"fresh");
+        // Whoever would have entered it was killed.
+        assert_eq!(write(open(), b"next"), Ok(()));
+        assert_eq!(std::fs::read(&image).unwrap(), b"next");
+        std::fs::remove_dir_all(&place).unwrap();
+    }
 }

@@ -98,8 +98,8 @@ impl Entry {
 /// The actions of a process.
 pub(crate) struct Actions {
     lock: Mutex<()>,
-    /// The signals whose entry holds. Of the others the kernel knows the action, which is SIG_DFL or
-    /// SIG_IGN; their entries say SIG_DFL.
+    /// The signals whose entry holds. Of the others the kernel knows the action, which is SIG_DFL
+    /// or SIG_IGN; their entries say SIG_DFL.
     known: AtomicU64,
     entries: [Entry; SIGNALS],
 }
@@ -327,8 +327,8 @@ pub(crate) fn install(fresh: bool) {
         .for_each(|signal| PROCESS.adopt(signal));
 }
 
-/// Installs what serves a needed signal, which is the same for SIG_DFL and SIG_IGN, and finds out by
-/// the same call which of them it was. If it comes from outside in between, it is ignored.
+/// Installs what serves a needed signal, which is the same for SIG_DFL and SIG_IGN, and finds out
+/// by the same call which of them it was. If it comes from outside in between, it is ignored.
 fn take(signal: usize) {
     let ignored = Action {
         handler: SIG_IGN,

@@ -7,7 +7,9 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// delivered at the same moment.
 const CAPACITY: usize = 32;
 
-/// Signals that came while a hook was running.
+/// Signals that came while a hook was running. The number, which each new thread writes, first: it
+/// is in the page of what a block has before (`ThreadBlock`).
+#[repr(C)]
 pub(crate) struct Recorded {
     count: AtomicUsize,
     places: [Place; CAPACITY],

@@ -7,7 +7,8 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 pub(crate) const OUTSIDE: u32 = 0;
 /// [`Frame::state`]: a hook is running; asynchronous signals are recorded.
 pub(crate) const INSIDE: u32 = 1;
-/// [`Frame::state`]: at a system call of the engine that the program's signals may interrupt, all of the program's registers being in the frame.
+/// [`Frame::state`]: at a system call of the engine that the program's signals may interrupt, all
+/// of the program's registers being in the frame.
 pub(crate) const BOUNDARY: u32 = 2;
 
 /// [`Frame::pending`]: signals were recorded.

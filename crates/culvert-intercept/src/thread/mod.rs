@@ -112,7 +112,13 @@ impl ThreadBlock {
         block
     }
 
-    /// Whether `rsp` is on its hook stack, with room below for a mend of images, which takes a
+    /// Whether `rsp` is on its hook stack, something of which is used.
+    pub(crate) fn is_on_hook_stack(&self, rsp: usize) -> bool {
+        let top = self.frame.stack.get();
+        (top - STACK..top).contains(&rsp)
+    }
+
+    /// Whether there is room on its hook stack below `rsp` for a mend of images, which takes a
     /// quarter of this.
     pub(crate) fn has_room_below(&self, rsp: usize) -> bool {
         const ROOM: usize = 32 << 10;

@@ -55,12 +55,17 @@ extern "C" {
 /* The first argument of all functions but init and finalize is a const struct culvert_caller *, whose
  * first member is the state. */
 #define CULVERT_CALLERS 32
+/* open follows no link and waits for nobody (O_NOFOLLOW, O_NONBLOCK), and fgetattr says what was opened,
+ * with its st_ino: that is compared, and nothing is asked before. */
+#define CULVERT_OPENS_FILES 2048
 /* For capabilities alone: nothing can be changed; there are no extended attributes, no hard links;
  * modes and owners decide, though access is there. */
 #define CULVERT_READ_ONLY 64
 #define CULVERT_NO_XATTRS 128
 #define CULVERT_NO_LINKS 256
 #define CULVERT_NO_ACCESS 512
+/* For capabilities alone: every file is always ready, though poll is there. */
+#define CULVERT_NO_POLL 1024
 
 /* On whose behalf a function is called. What concerns an open file is done for user, group and pid
  * 0, without groups: nobody says who. */
@@ -102,6 +107,33 @@ struct culvert_dirent {
     char name[256];
 };
 
+/* Who waits for a file in poll. It is the library's from the call on, whatever the call returns. */
+struct culvert_waker {
+    /* More may be done than the call has said: ask again. Any number of times, by any thread, also
+     * within a call and with the library's locks held. */
+    void (*wake)(struct culvert_waker *waker);
+    /* Once: it is not used any more. */
+    void (*drop)(struct culvert_waker *waker);
+};
+
+/* How long a lock is waited for. Valid during the call. */
+struct culvert_wait {
+    /* Not 0: the waiter was interrupted, and the call returns EINTR. Asked again and again. */
+    int (*interrupted)(const struct culvert_wait *wait);
+};
+
+/* What has changed: anything; what is at the path, or nothing is any more; its attributes; the content
+ * of the file or the names in the directory. */
+enum { CULVERT_EVERYTHING, CULVERT_NAME, CULVERT_ATTRIBUTES, CULVERT_CONTENT };
+
+/* Who is told of changes that did not come through the mount. Valid until finalize has returned. */
+struct culvert_observer {
+    /* Returns at once. By any thread, also within a call and with the library's locks held. */
+    void (*tell)(const struct culvert_observer *observer, int change, const char *path);
+};
+
+struct flock;
+
 struct culvert_driver {
     /* CULVERT_DRIVER_VERSION. */
     uint32_t version;
@@ -112,12 +144,12 @@ struct culvert_driver {
     uint64_t flags;
 
     /* The mount begins. In programs: in each at its first use of the mount, and before that once in
-     * the command, so that what is wrong is told at once. */
+     * the command, as a trial which finalize ends, so that what is wrong is told at once. */
     int (*init)(const struct culvert_mount *mount, void **state);
     /* It ends: files that are still open were closed, and no call follows. Called once, when the run
      * is over or the kernel mount is gone; not when a program ends or executes another one, not when
      * the host is killed, and not when a signal ends a kernel mount that is in use. In programs it is
-     * not called. */
+     * not called, but at the end of the command's trial. */
     void (*finalize)(void *state);
 
     /* flags: as of open(2). With O_CREAT the file does not exist (EEXIST where it does), and mode has
@@ -133,8 +165,9 @@ struct culvert_driver {
     int (*ftruncate)(void *state, void *file, off_t size);
     int (*fgetattr)(void *state, void *file, struct stat *attributes);
 
-    /* Never called yet: what a program, after execve(2), would continue an open file with. *size says
-     * how much there is room for, then how much there is. In a host an open file is one for all. */
+    /* In programs: what the next program, after execve(2), continues an open file with: *size says how
+     * much there is room for (4,096 bytes), then how much there is. Nothing reaches restore of a file
+     * that came another way: size is 0. In a host an open file is one for all. */
     int (*save)(void *state, void *file, void *buffer, size_t *size);
     int (*restore)(void *state, const char *path, int flags, const void *buffer, size_t size,
                    void **file);
@@ -204,6 +237,45 @@ struct culvert_driver {
     int (*syncfs)(void *state);
     /* *how: 0: the kernel caches until the file changes; 1: across opens; 2: not at all. */
     int (*caching)(void *state, void *file, int *how);
+
+    /* poll(2). *events: POLLIN, POLLOUT and the others, what may be done now without waiting. waker: NULL,
+     * or somebody waits; it takes the place of an earlier one of the open file. Asked by kernel mounts:
+     * in a run every file is ready. */
+    int (*poll)(void *state, void *file, struct culvert_waker *waker, unsigned *events);
+    /* Locks, by kernel mounts: in a run the run keeps them. Where these are missing, or return ENOSYS,
+     * Culvert keeps them. owner: equal for two calls of one holder, a process or (F_OFD_SETLK, flock(2))
+     * an open file. l_whence is SEEK_SET, l_len 0 up to the end however far it grows.
+     * getlk: F_GETLK: a lock that is in the way, or l_type F_UNLCK. */
+    int (*getlk)(void *state, void *file, uint64_t owner, struct flock *lock);
+    /* F_SETLK, F_SETLKW. wait: NULL: EAGAIN where somebody else has it. With CULVERT_ONE_AT_A_TIME too
+     * other calls come while one waits. */
+    int (*setlk)(void *state, void *file, uint64_t owner, const struct flock *lock,
+                 const struct culvert_wait *wait);
+    /* operation: LOCK_SH, LOCK_EX, LOCK_UN. */
+    int (*flock)(void *state, void *file, uint64_t owner, int operation,
+                 const struct culvert_wait *wait);
+
+    /* An open directory that keeps something. Missing, or ENOSYS: names are listed by getdirents. */
+    int (*opendir)(void *state, const char *path, void **directory);
+    /* As getdirents: at the start, and after rewinddir(3). */
+    int (*listdir)(void *state, void *directory, struct culvert_dirent *entries, size_t capacity,
+                   size_t *count);
+    /* fsync(2) of it; missing: syncfs. */
+    int (*syncdir)(void *state, void *directory, int data_only);
+    /* The last descriptor was closed. The result is ignored. */
+    int (*closedir)(void *state, void *directory);
+
+    /* Once, after init: from here on the library tells of changes. ENOSYS: it does not. In a kernel
+     * mount and in a host; in the programs nobody asks. */
+    int (*observe)(void *state, const struct culvert_observer *observer);
+
+    /* Once in each program, after init: the file system is the directory of the kernel's behind *fd, and
+     * all that is below it: the same names, inodes and rights, nothing added. The descriptor stays the
+     * library's, open for as long as the mount. In each program it is the same as in the command's
+     * trial, or the mount fails (ESTALE). Programs are then served by the kernel itself, and reads and
+     * writes are its own; no function but these is called: what else the library has is for hosts and
+     * kernel mounts, which do not ask. ENOSYS: it is none, and the functions are called. */
+    int (*tree)(void *state, int *fd);
 };
 
 /* What the library defines. */

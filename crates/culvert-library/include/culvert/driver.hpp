@@ -6,12 +6,13 @@
  * The class has a constructor that takes a culvert::Mount. A function that it does not override throws
  * the error that stands in it. An exception is the call's error: an
  * Errno or a std::system_error its number, std::bad_alloc ENOMEM, any other EIO. Functions are called
- * by several threads.
+ * by several threads. Where ENOSYS stands Culvert does it in its own way.
  */
 #ifndef CULVERT_DRIVER_HPP
 #define CULVERT_DRIVER_HPP
 
 #include "driver.h"
+#include <fcntl.h>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -20,6 +21,7 @@
 #include <new>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace culvert {
@@ -39,6 +41,30 @@ struct Mount {
     bool read_only;
 };
 
+/* Who waits for a file in poll; to be kept until there is another one of the file, or the file goes. */
+class Waker {
+public:
+    explicit Waker(culvert_waker *waker) : waker(waker) {}
+    Waker(Waker &&other) noexcept : waker(other.waker) { other.waker = nullptr; }
+    Waker &operator=(Waker &&other) noexcept {
+        std::swap(waker, other.waker);
+        return *this;
+    }
+    ~Waker() {
+        if (waker)
+            waker->drop(waker);
+    }
+    /* Whether anybody waits. */
+    explicit operator bool() const { return waker; }
+    void wake() const {
+        if (waker)
+            waker->wake(waker);
+    }
+
+private:
+    culvert_waker *waker;
+};
+
 /* An open file, which is destroyed when its last descriptor is closed. */
 class File {
 public:
@@ -51,6 +77,19 @@ public:
     virtual void fgetattr(struct stat &attributes) = 0;
     virtual void flush() {}
     virtual void fallocate(int, off_t, off_t) { throw Errno(EOPNOTSUPP); }
+    /* SEEK_DATA, SEEK_HOLE. */
+    virtual off_t lseek(off_t, int) { throw Errno(ENOSYS); }
+    virtual int descriptor() { throw Errno(ENOSYS); }
+    /* To another file of the same file system: how many bytes. */
+    virtual size_t copy(off_t, File &, off_t, size_t) { throw Errno(EOPNOTSUPP); }
+    virtual int ioctl(uint32_t, void *, size_t) { throw Errno(ENOTTY); }
+    /* 0, 1, 2, as caching of culvert/driver.h. */
+    virtual int caching() { return 0; }
+    /* What may be done now. Asked where FileSystem::flags leaves CULVERT_NO_POLL out. */
+    virtual unsigned poll(Waker) { throw Errno(ENOSYS); }
+    virtual void getlk(uint64_t, struct flock &) { throw Errno(ENOSYS); }
+    virtual void setlk(uint64_t, const struct flock &, const culvert_wait *) { throw Errno(ENOSYS); }
+    virtual void flock(uint64_t, int, const culvert_wait *) { throw Errno(ENOSYS); }
 };
 
 /* A name in a directory. */
@@ -61,8 +100,25 @@ struct Entry {
     uint64_t inode = 0;
 };
 
+/* An open directory that keeps something. */
+class Directory {
+public:
+    virtual ~Directory() = default;
+    virtual std::vector<Entry> list() = 0;
+    virtual void fsync(bool) {}
+};
+
 class FileSystem {
 public:
+    /* More flags of culvert/driver.h. */
+    virtual uint64_t flags() { return CULVERT_NO_ACCESS | CULVERT_NO_POLL; }
+    /* Asked where flags() leaves CULVERT_NO_ACCESS out. */
+    virtual void access(const std::string &, int) {}
+    virtual void syncfs() {}
+    virtual void fsyncdir(const std::string &, bool) { syncfs(); }
+    /* None: readdir lists it. */
+    virtual std::unique_ptr<Directory> opendir(const std::string &) { return nullptr; }
+    virtual void observe(const culvert_observer *) { throw Errno(ENOSYS); }
     virtual ~FileSystem() = default;
     virtual void getattr(const std::string &path, struct stat &attributes) = 0;
     virtual std::vector<Entry> readdir(const std::string &) { throw Errno(ENOSYS); }
@@ -170,19 +226,82 @@ template <class Kind> struct Driver {
     static int rmdir(void *state, const char *path) {
         return answer([&] { of(state).rmdir(path); });
     }
+    static void put(const std::vector<Entry> &found, culvert_dirent *entries, size_t capacity,
+                    size_t *count) {
+        *count = found.size();
+        for (size_t i = 0; i < found.size() && i < capacity; i++) {
+            if (found[i].name.size() >= sizeof entries[i].name)
+                throw Errno(ENAMETOOLONG);
+            entries[i].inode = found[i].inode;
+            entries[i].type = found[i].type;
+            memcpy(entries[i].name, found[i].name.c_str(), found[i].name.size() + 1);
+        }
+    }
     static int getdirents(void *state, const char *path, culvert_dirent *entries, size_t capacity,
                           size_t *count) {
+        return answer([&] { put(of(state).readdir(path), entries, capacity, count); });
+    }
+    static int opendir(void *state, const char *path, void **directory) {
+        int result = answer([&] { *directory = of(state).opendir(path).release(); });
+        return result || *directory ? result : ENOSYS;
+    }
+    static Directory &open_directory(void *directory) { return *static_cast<Directory *>(directory); }
+    static int listdir(void *, void *directory, culvert_dirent *entries, size_t capacity,
+                       size_t *count) {
+        return answer([&] { put(open_directory(directory).list(), entries, capacity, count); });
+    }
+    static int syncdir(void *, void *directory, int data_only) {
+        return answer([&] { open_directory(directory).fsync(data_only != 0); });
+    }
+    static int closedir(void *, void *directory) {
+        return answer([&] { delete &open_directory(directory); });
+    }
+    static int capabilities(void *state, uint64_t *flags) {
+        return answer([&] { *flags |= of(state).flags(); });
+    }
+    static int access(void *state, const char *path, int mode) {
+        return answer([&] { of(state).access(path, mode); });
+    }
+    static int syncfs(void *state) {
+        return answer([&] { of(state).syncfs(); });
+    }
+    static int fsyncdir(void *state, const char *path, int data_only) {
+        return answer([&] { of(state).fsyncdir(path, data_only != 0); });
+    }
+    static int observe(void *state, const culvert_observer *observer) {
+        return answer([&] { of(state).observe(observer); });
+    }
+    static int lseek(void *, void *file, off_t offset, int whence, off_t *found) {
+        return answer([&] { *found = open_file(file).lseek(offset, whence); });
+    }
+    static int descriptor(void *, void *file, int *fd) {
+        return answer([&] { *fd = open_file(file).descriptor(); });
+    }
+    static int copy(void *, void *from, off_t offset, void *to, off_t to_offset, size_t length,
+                    size_t *done) {
         return answer([&] {
-            std::vector<Entry> found = of(state).readdir(path);
-            *count = found.size();
-            for (size_t i = 0; i < found.size() && i < capacity; i++) {
-                if (found[i].name.size() >= sizeof entries[i].name)
-                    throw Errno(ENAMETOOLONG);
-                entries[i].inode = found[i].inode;
-                entries[i].type = found[i].type;
-                memcpy(entries[i].name, found[i].name.c_str(), found[i].name.size() + 1);
-            }
+            *done = open_file(from).copy(offset, open_file(to), to_offset, length);
         });
+    }
+    static int ioctl(void *, void *file, uint32_t request, void *argument, size_t size,
+                     int *result) {
+        return answer([&] { *result = open_file(file).ioctl(request, argument, size); });
+    }
+    static int caching(void *, void *file, int *how) {
+        return answer([&] { *how = open_file(file).caching(); });
+    }
+    static int poll(void *, void *file, culvert_waker *waker, unsigned *events) {
+        return answer([&] { *events = open_file(file).poll(Waker(waker)); });
+    }
+    static int getlk(void *, void *file, uint64_t owner, struct flock *lock) {
+        return answer([&] { open_file(file).getlk(owner, *lock); });
+    }
+    static int setlk(void *, void *file, uint64_t owner, const struct flock *lock,
+                     const culvert_wait *wait) {
+        return answer([&] { open_file(file).setlk(owner, *lock, wait); });
+    }
+    static int flock(void *, void *file, uint64_t owner, int operation, const culvert_wait *wait) {
+        return answer([&] { open_file(file).flock(owner, operation, wait); });
     }
     static int chown(void *state, const char *path, uid_t uid, gid_t gid) {
         return answer([&] { of(state).chown(path, uid, gid); });
@@ -275,6 +394,24 @@ template <class Kind> struct Driver {
         made.setxattr = setxattr;
         made.listxattr = listxattr;
         made.removexattr = removexattr;
+        made.capabilities = capabilities;
+        made.access = access;
+        made.syncfs = syncfs;
+        made.fsyncdir = fsyncdir;
+        made.opendir = opendir;
+        made.listdir = listdir;
+        made.syncdir = syncdir;
+        made.closedir = closedir;
+        made.observe = observe;
+        made.lseek = lseek;
+        made.descriptor = descriptor;
+        made.copy = copy;
+        made.ioctl = ioctl;
+        made.caching = caching;
+        made.poll = poll;
+        made.getlk = getlk;
+        made.setlk = setlk;
+        made.flock = flock;
         return made;
     }
 };

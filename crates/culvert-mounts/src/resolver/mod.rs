@@ -41,9 +41,11 @@ pub enum LastStep {
     /// Like `Follow`, but what is missing may be made: open with `O_CREAT`, without `O_EXCL` and
     /// `O_NOFOLLOW`. A trailing slash is `EISDIR`.
     Create,
-    /// Like `NoFollow`, but what is missing may be made: open with `O_CREAT` and `O_EXCL` or
-    /// `O_NOFOLLOW`. A trailing slash is `EISDIR`.
+    /// Like `NoFollow`, but what is missing may be made: open with `O_CREAT` and `O_NOFOLLOW`. A
+    /// trailing slash is `EISDIR`.
     CreateNoFollow,
+    /// The same with `O_EXCL`: what has the name need not be said, for it will not be made.
+    CreateNew,
     /// The name itself is what the call works on: mkdir, mknod, symlink, link's new name, unlink,
     /// rmdir, rename. Never followed; a trailing slash is reported, not judged.
     Parent,
@@ -52,14 +54,17 @@ pub enum LastStep {
 impl LastStep {
     /// Whether a missing last component is an answer instead of `ENOENT`.
     const fn wants_parent(self) -> bool {
-        matches!(self, Self::Create | Self::CreateNoFollow | Self::Parent)
+        matches!(
+            self,
+            Self::Create | Self::CreateNoFollow | Self::CreateNew | Self::Parent
+        )
     }
     /// Whether a link at the end, with nothing after it, is followed.
     const fn follows(self) -> bool {
         matches!(self, Self::Follow | Self::Create)
     }
     const fn creates(self) -> bool {
-        matches!(self, Self::Create | Self::CreateNoFollow)
+        matches!(self, Self::Create | Self::CreateNoFollow | Self::CreateNew)
     }
 }
 
@@ -134,7 +139,8 @@ impl Inside<'_> {
 
 /// What a path names.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // made once for a call, on the stack: a box would cost each path an allocation
+// made once for a call, on the stack: a box would cost each path an allocation
+#[allow(clippy::large_enum_variant)]
 pub enum Resolved<'p> {
     /// Something in a mount.
     Inside(Inside<'p>),

@@ -8,9 +8,11 @@
 
 mod cached;
 mod companions;
+pub mod epolls;
 mod flags;
 pub mod offset;
 pub(crate) mod turns;
+pub mod waits;
 
 use alloc::{boxed::Box, sync::Arc};
 use companions::Companions;
@@ -25,6 +27,7 @@ use flags::NOT_KNOWN;
 pub use flags::{given_to_strangers, may_read, may_write};
 use offset::Offset;
 pub use offset::kernel_seek;
+use waits::Waits;
 
 /// What a description serves.
 pub enum Object {
@@ -71,8 +74,8 @@ pub struct Description {
     gone: OnceCell<Box<GoneFile>>,
     /// Access mode and status flags as F_GETFL reports them; the settable ones only while private.
     flags: AtomicU32,
-    /// What [`culvert_run::node_locks::Notes::flag_changes`] was when the kernel was last asked for the
-    /// flags.
+    /// What [`culvert_run::node_locks::Notes::flag_changes`] was when the kernel was last asked for
+    /// the flags.
     flags_known: AtomicU32,
     /// Under which credentials of this process it was opened ([`OTHER_PROCESS`]: not by this one).
     opener: u32,
@@ -85,6 +88,7 @@ pub struct Description {
     pub shadow: AtomicU64,
     /// What tells those who watch it.
     pub companions: Companions,
+    waits: Waits,
 }
 
 /// In [`Description::opener`].
@@ -117,6 +121,9 @@ impl Drop for Description {
             PRIVATE.fetch_sub(1, Relaxed);
         }
         self.set_lent(false);
+        if self.waits.is_watched.load(Relaxed) {
+            epolls::closed();
+        }
     }
 }
 
@@ -124,16 +131,17 @@ impl Description {
     /// A private description at offset 0.
     pub fn new(mount: MountId, node: Node, kind: FileKind, object: Object, flags: u32) -> Self {
         PRIVATE.fetch_add(1, Relaxed);
-        let (changes, may_go) = match &object {
+        let (changes, may_go, polls) = match &object {
             Object::File(file) if file.descriptor().is_none() => culvert_run::get()
                 .mounts
                 .file_system(mount)
-                .map_or((false, false), |file_system| {
+                .map_or((false, false, false), |file_system| {
                     let capabilities = file_system.capabilities();
                     let changes = !capabilities.immutable;
-                    (changes, changes && capabilities.transient_nodes)
+                    let may_go = changes && capabilities.transient_nodes;
+                    (changes, may_go, capabilities.polls)
                 }),
-            _ => (false, false),
+            _ => (false, false, false),
         };
         let name = ShadowName { mount, node };
         let hold = match &object {
@@ -167,6 +175,7 @@ impl Description {
             lent: AtomicBool::new(false),
             shadow: AtomicU64::new(0),
             companions: Companions::default(),
+            waits: Waits::new(polls),
         }
     }
 
@@ -246,8 +255,8 @@ impl Description {
         }
     }
 
-    /// Its driver uses the program's own number from here on, which is on the file itself; or one of
-    /// its own.
+    /// Its driver uses the program's own number from here on, which is on the file itself; or one
+    /// of its own.
     pub(crate) fn set_lent(&self, lent: bool) {
         match (self.lent.swap(lent, Relaxed), lent) {
             (false, true) => {

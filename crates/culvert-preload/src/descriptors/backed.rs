@@ -8,8 +8,7 @@
 
 use super::{DescriptorTable, Knower, has_own_class, knower};
 use crate::backing;
-use core::sync::atomic::AtomicU8;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
 use culvert_intercept::descriptors as classes;
 use culvert_mounts::MountId;
 use culvert_run::{descriptor_path, stat_descriptor};
@@ -23,6 +22,8 @@ const SIZE: usize = 1 << 16;
 /// The mount, plus one, through which the descriptor was opened last; 0: none, or one without a
 /// class.
 static OPENED_THROUGH: [AtomicU8; SIZE] = [const { AtomicU8::new(0) }; SIZE];
+/// Whether it says that of any descriptor: most processes need not look, which is a page fault.
+static ANY: AtomicBool = AtomicBool::new(false);
 
 fn class_of(mount: MountId) -> u8 {
     match mount.0 {
@@ -41,6 +42,10 @@ fn is_ring(fd: i32) -> bool {
 
 fn is_mounts(fd: i32) -> bool {
     narrow(fd) && classes::get(fd) == super::MOUNTS
+}
+
+fn is_epoll(fd: i32) -> bool {
+    narrow(fd) && classes::get(fd) == super::EPOLL
 }
 
 impl DescriptorTable {
@@ -70,6 +75,7 @@ impl DescriptorTable {
                     | super::UNBUFFERED
                     | super::RING
                     | super::MOUNTS
+                    | super::EPOLL
                     | super::FUSE
             )
         {
@@ -134,6 +140,8 @@ impl DescriptorTable {
             self.note_directory(fd, mount);
         }
         if has_own_class(fd) && mount.0 < CLASSES {
+            // Before the table: who closes it forgets what stands there only if there is any.
+            ANY.store(true, Release);
             OPENED_THROUGH[fd as usize].store(mount.0 as u8 + 1, Relaxed);
         }
         fd
@@ -142,7 +150,7 @@ impl DescriptorTable {
     /// The mount through which the kernel's own descriptor `fd` was opened, as far as that is
     /// known.
     pub fn opened_through(&self, fd: i32) -> Option<MountId> {
-        if !narrow(fd) {
+        if !narrow(fd) || !ANY.load(Acquire) {
             return None;
         }
         let mount = OPENED_THROUGH[fd as usize].load(Relaxed).checked_sub(1)?;
@@ -152,7 +160,7 @@ impl DescriptorTable {
     /// Forgets through which mount `fd` was opened.
     #[inline]
     pub(super) fn forget_origin(&self, fd: i32) {
-        if narrow(fd) && OPENED_THROUGH[fd as usize].load(Relaxed) != 0 {
+        if narrow(fd) && ANY.load(Acquire) && OPENED_THROUGH[fd as usize].load(Relaxed) != 0 {
             OPENED_THROUGH[fd as usize].store(0, Relaxed);
         }
     }
@@ -163,6 +171,7 @@ impl DescriptorTable {
             || self.is_unbuffered(fd)
             || is_ring(fd)
             || is_mounts(fd)
+            || is_epoll(fd)
             || super::fuse_devices::has_class(fd)
     }
 
@@ -183,6 +192,12 @@ impl DescriptorTable {
         if super::fuse_devices::has_class(old) {
             self.remove(new);
             self.note_fuse(new);
+            return true;
+        }
+        if is_epoll(old) {
+            self.remove(new);
+            self.note_epoll(new);
+            crate::description::epolls::duplicated(old, new);
             return true;
         }
         if is_mounts(old) {

@@ -31,7 +31,14 @@ pub(super) fn has_class(fd: i32) -> bool {
 pub fn is_device(fd: i32) -> bool {
     match super::class(fd) {
         FUSE => true,
-        classes::UNKNOWN => stat_descriptor(fd).is_ok_and(|found| is_bell(&found)),
+        classes::UNKNOWN => {
+            let is_one = stat_descriptor(fd).is_ok_and(|found| is_bell(&found));
+            // Also one that the process has from its start: while it is open the session goes on.
+            if is_one {
+                super::table().note_fuse(fd);
+            }
+            is_one
+        }
         _ => false,
     }
 }

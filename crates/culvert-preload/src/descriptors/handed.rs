@@ -1,6 +1,6 @@
 //! Nodes that go to the next program by descriptors of what they are, for it would not find them by
-//! their paths (culvert-run, `node_paths.rs`): directories that were removed, and what lies where it
-//! may not be searched any more. Open files go so that it may not open again: their mode has
+//! their paths (culvert-run, `node_paths.rs`): directories that were removed, and what lies where
+//! it may not be searched any more. Open files go so that it may not open again: their mode has
 //! changed since, or the process's user.
 //!
 //! The variable names the descriptors, which are hidden there as all of Culvert's are. Those of
@@ -12,7 +12,7 @@ use crate::description::{Description, Object};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
-use core::sync::atomic::{AtomicBool, AtomicI32};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
 use culvert::{Access, Caller, Entry, FileKind, FileSystem, OpenFlags, Opened};
 use culvert_intercept::descriptors as classes;
 use culvert_run::files::{dup_high, kernel_flags};
@@ -93,7 +93,14 @@ fn is_lost(file_system: &dyn FileSystem, description: &Description) -> bool {
     match file_system.attributes(&Caller::SYSTEM, description.node) {
         Err(_) => false,
         Ok(found) if found.links == 0 => found.kind == FileKind::Directory,
-        Ok(_) => !node_paths::is_found(file_system, description.node),
+        Ok(_) => {
+            let is_found = node_paths::is_found(file_system, description.node);
+            if is_found {
+                // By the path that it has now: it may have been renamed since it was noted.
+                node_paths::note(description.name());
+            }
+            !is_found
+        }
     }
 }
 
@@ -179,6 +186,18 @@ pub fn before_closing_directory() {
     }
 }
 
+/// The same of what may be a directory, by who has changed modes often enough that it pays to see
+/// to it once for all. Whether that is done.
+pub fn before_closing_any() -> bool {
+    const OFTEN: u32 = 8;
+    static CHANGED: AtomicU32 = AtomicU32::new(0);
+    let is_often = CHANGED.load(Relaxed) >= OFTEN || CHANGED.fetch_add(1, Relaxed) >= OFTEN;
+    if is_often {
+        before_closing_directory();
+    }
+    is_often
+}
+
 /// Makes known what this program has inherited and never used.
 fn know_all() {
     for fd in culvert_run::files::open_descriptors() {
@@ -234,8 +253,8 @@ fn continued_by(
     None
 }
 
-/// The same from a descriptor that another process keeps in the table that both have. It may do more
-/// than the program's: who has the table has it anyway.
+/// The same from a descriptor that another process keeps in the table that both have. It may do
+/// more than the program's: who has the table has it anyway.
 fn continued_by_others(
     file_system: &dyn FileSystem,
     name: ShadowName,

@@ -19,7 +19,7 @@ pub mod saved;
 mod slot;
 pub mod vfork;
 
-use crate::description::{Description, Held, Object};
+use crate::description::{Description, Held, Object, epolls};
 use alloc::{alloc::alloc_zeroed, sync::Arc, vec::Vec};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::*;
@@ -44,6 +44,9 @@ pub const RING: u8 = 6;
 pub const MOUNTS: u8 = 7;
 /// The class of a foreign descriptor that stands for /dev/fuse ([`fuse_devices`]).
 pub const FUSE: u8 = 8;
+/// The class of a foreign descriptor that is an epoll instance with files that may be unready
+/// ([`crate::description::epolls`]).
+pub const EPOLL: u8 = 9;
 const CHUNK: usize = 1024;
 /// More descriptors the kernel does not give either (`sysctl_nr_open`'s usual value).
 const CHUNKS: usize = 1024;
@@ -180,7 +183,7 @@ impl DescriptorTable {
 
     fn find(&self, fd: i32) -> Option<Held> {
         self.known(fd).or_else(|| match classes::get(fd) {
-            classes::FOREIGN | INTERNAL | UNBUFFERED | RING | MOUNTS | FUSE => None,
+            classes::FOREIGN | INTERNAL | UNBUFFERED | RING | MOUNTS | FUSE | EPOLL => None,
             backed::BACKED.. => None,
             _ if fd < 0 => None,
             _ => self.recognise(fd),
@@ -220,6 +223,9 @@ impl DescriptorTable {
         }
         if classes::get(fd) == MOUNTS {
             crate::descriptors::mount_tables::forget(fd);
+        }
+        if classes::get(fd) == EPOLL && class != EPOLL {
+            epolls::forget(fd);
         }
         // The engine's table has one class for all numbers with the same low 16 bits: a high one
         // that is foreign says nothing of a low one.
@@ -376,6 +382,17 @@ impl DescriptorTable {
             self.end.fetch_max(fd + 1, Relaxed);
             classes::set(fd, RING);
         }
+    }
+
+    /// Records that the kernel's own descriptor `fd` is an epoll instance with files that may be
+    /// unready. False: nobody would find that again.
+    pub fn note_epoll(&self, fd: i32) -> bool {
+        let notes = has_own_class(fd);
+        if notes {
+            self.end.fetch_max(fd + 1, Relaxed);
+            classes::set(fd, EPOLL);
+        }
+        notes
     }
 
     /// Records that `fd` is a table of mounts.

@@ -113,7 +113,8 @@ impl Description {
 
     /// Runs `io`, which changes the file, exclusively, and leaves the description's offset where it
     /// says, which need not be where it was: one system call less where the kernel keeps it, so
-    /// that `io` knows only a private offset, and one that may be too large. The node is locked as by
+    /// that `io` knows only a private offset, and one that may be too large. The node is locked as
+    /// by
     /// [`Description::at_offset_changing`].
     pub fn to_offset<R>(
         &self,

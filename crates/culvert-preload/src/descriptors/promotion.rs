@@ -146,9 +146,6 @@ impl DescriptorTable {
         if flags != 0 {
             culvert_sys::fd::fcntl(number, Command::SETFL, flags as usize)?;
         }
-        if !close_on_exec {
-            culvert_sys::fd::fcntl(number, Command::SETFD, 0)?;
-        }
         // Before the number may change: the driver closes none from here on.
         let lend = |number| {
             file.lend_descriptor(Some(number))

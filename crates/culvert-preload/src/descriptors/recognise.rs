@@ -120,6 +120,7 @@ impl DescriptorTable {
                 .map(|file| Description::direct(name.mount, name.node, file, flags));
         }
         let mount = name.mount;
+        culvert_run::restarts::told_of(mount);
         let file_system = culvert_cache::looked_at::file_system(mount)?;
         if file_system.capabilities().transient_nodes {
             node_paths::find(name).or_else(|error| match handed::find(file_system, name) {
@@ -169,6 +170,7 @@ impl DescriptorTable {
     /// one: its bytes are right without us.
     fn adopt_direct(&self, fd: i32, mount: MountId) -> Option<Description> {
         let flags = kernel_flags(fd).ok()?;
+        culvert_run::restarts::told_of(mount);
         let adopted = culvert_cache::looked_at::file_system(mount)
             .and_then(|file_system| {
                 culvert_run::get()

@@ -52,7 +52,8 @@ pub fn replace(process: &Process) -> Result<Replaced, Errno> {
         match given {
             Ok(kept) => replaced.descriptors.push((fd, kept)),
             Err(error) => culvert_sys::log!(
-                "descriptor {fd}, a directory on {}, cannot be given to a program that is not intercepted: {error}",
+                "descriptor {fd}, a directory on {}, cannot be given to a program that is not \
+                intercepted: {error}",
                 process.mounts.shown_name(description.mount)
             ),
         }
@@ -68,7 +69,8 @@ pub fn replace(process: &Process) -> Result<Replaced, Errno> {
         replaced.working_directory = Some(process.run.working_directory(name));
         go_to(process, name).or_else(|error| {
             culvert_sys::log!(
-                "the working directory, on {}, cannot be given to a program that is not intercepted: {error}",
+                "the working directory, on {}, cannot be given to a program that is not \
+                intercepted: {error}",
                 process.mounts.shown_name(name.mount)
             );
             go_nowhere(process, name).map_err(|_| Errno::EACCES)

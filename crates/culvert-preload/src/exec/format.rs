@@ -153,7 +153,8 @@ impl Elf {
         (end.saturating_sub(first), writable)
     }
 
-    /// Whether the program has a note of this name, padded to four bytes, and kind (elf(5), "Notes").
+    /// Whether the program has a note of this name, padded to four bytes, and kind (elf(5),
+    /// "Notes").
     fn has_note(
         &self,
         name: &[u8],

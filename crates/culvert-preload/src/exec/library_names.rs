@@ -2,8 +2,8 @@
 //!
 //! ld.so works out the program's `$ORIGIN` before it loads auditors (`call_init_paths`,
 //! elf/rtld.c), so that of a program on a mount is the directory in the run directory in which the
-//! kernel executes it. What is found from there is the mount's (`crate::vfs::own_file::origin`), but its name is
-//! what dladdr, dl_iterate_phdr, debuggers and ldd show, and programs keep it.
+//! kernel executes it. What is found from there is the mount's (`crate::vfs::own_file::origin`),
+//! but its name is what dladdr, dl_iterate_phdr, debuggers and ldd show, and programs keep it.
 
 use super::static_tls::LinkMap;
 use crate::process;

@@ -42,7 +42,8 @@ impl Limits {
         let short = |what: &str, letter: char, limit: u64, least: u64| {
             (limit < least).then(|| {
                 format!(
-                    "its {what} is limited to {} KiB, and libculvert.so needs {} KiB; raise the limit (ulimit -{letter})",
+                    "its {what} is limited to {} KiB, and libculvert.so needs {} KiB; raise the \
+                    limit (ulimit -{letter})",
                     limit >> 10,
                     least.div_ceil(1024)
                 )

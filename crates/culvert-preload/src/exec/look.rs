@@ -70,7 +70,8 @@ pub fn unreadable(path: &CStr) -> Why {
         })
 }
 
-/// Bytes of a file's beginning that are read at once: of most programs what is asked for lies there.
+/// Bytes of a file's beginning that are read at once: of most programs what is asked for lies
+/// there.
 const BEGINNING: usize = 1024;
 
 /// The program file `path` on the real file system or a mount, opened for a look.

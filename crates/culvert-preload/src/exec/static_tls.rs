@@ -163,7 +163,8 @@ impl LinkMap {
     }
 }
 
-/// Start-up knows the program's environment array and how many bytes it was given ([`super::tunables::given`]).
+/// Start-up knows the program's environment array and how many bytes it was given
+/// ([`super::tunables::given`]).
 pub fn begin(environment: usize, given: u64) {
     COUNT.environment.store(environment, Relaxed);
     COUNT.given.store(given, Relaxed);

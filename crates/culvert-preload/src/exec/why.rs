@@ -37,7 +37,8 @@ pub enum Why {
 const MOUNT: &str = "`culvert mount` shows the same files to every program";
 /// What helps a program that has the library, but not the run directory: most often a sandbox with
 /// a /dev of its own.
-pub const NO_RUN: &str = "let it have the run directory (of bwrap: --bind /dev/shm /dev/shm), or: `culvert mount` shows the same files to every program";
+pub const NO_RUN: &str = "let it have the run directory (of bwrap: --bind /dev/shm /dev/shm), or: \
+    `culvert mount` shows the same files to every program";
 /// What helps where the program runs as another user.
 const MOUNT_FOR_OTHERS: &str = "`culvert mount --allow-other` shows the same files to it";
 
@@ -58,10 +59,12 @@ impl Why {
             Self::OtherProcessor => "it is not an x86-64 program",
             Self::OtherLoader => "its dynamic loader is neither glibc's nor musl's",
             Self::SetUser => {
-                "it changes its user (set-user-ID), so that the dynamic loader loads no library of ours"
+                "it changes its user (set-user-ID), so that the dynamic loader loads no library \
+                of ours"
             }
             Self::SetGroup => {
-                "it changes its group (set-group-ID), so that the dynamic loader loads no library of ours"
+                "it changes its group (set-group-ID), so that the dynamic loader loads no library \
+                of ours"
             }
             Self::Capabilities => {
                 "it has file capabilities, so that the dynamic loader loads no library of ours"
@@ -70,7 +73,8 @@ impl Why {
             Self::NoInterpreter => "its interpreter is missing",
             Self::UnknownFormat => "its format is unknown",
             Self::NoLibrary => {
-                "libculvert.so cannot be read where it runs (another root directory, a sandbox, another user)"
+                "libculvert.so cannot be read where it runs (another root directory, a sandbox, \
+                another user)"
             }
             Self::Valgrind => "Valgrind runs it, and makes its system calls itself",
         }
@@ -80,13 +84,15 @@ impl Why {
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::StaticGo => {
-                "build it with `go build -buildmode=pie`, or: `culvert mount` shows the same files to every program"
+                "build it with `go build -buildmode=pie`, or: `culvert mount` shows the same \
+                files to every program"
             }
             Self::SetUser | Self::SetGroup | Self::Capabilities => MOUNT_FOR_OTHERS,
             Self::Unreadable => "make it readable (chmod a+r)",
             Self::NoInterpreter => "install the interpreter that the first line names",
             Self::NoLibrary => {
-                "let it have that file and the run directory, or: `culvert mount` shows the same files to every program"
+                "let it have that file and the run directory, or: `culvert mount` shows the same \
+                files to every program"
             }
             _ => MOUNT,
         }

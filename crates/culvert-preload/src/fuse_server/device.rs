@@ -1,15 +1,15 @@
 //! The descriptor for /dev/fuse: requests are read from it, and replies written to it, as
 //! `fuse_dev_do_read` and `fuse_dev_do_write` (fs/fuse/dev.c) have it.
 
-use super::{STATE, State, of};
+use super::{STATE, State, of, trusted};
 use crate::answer::Answer;
 use crate::descriptors::{self, fuse_devices};
 use alloc::vec::Vec;
 use culvert::{Errno, Sink, Source};
 use culvert_client::notices::{self, Heard};
-use culvert_intercept::{Call, wait};
+use culvert_intercept::Call;
 use culvert_run::memory::{self, Span, UserSink, UserSource};
-use culvert_slots::{LARGEST, Message, OUT_HEADER, Server, Session};
+use culvert_slots::{BULK, LARGEST, Message, OUT_HEADER, SLOTS, Server, Session, waiters};
 use culvert_sys::fd::{Command, fcntl};
 use culvert_sys::raw::general::{O_CLOEXEC, O_NONBLOCK};
 use culvert_sys::{BorrowedFd, PAGE, Shared, SharedMut, fs};
@@ -17,8 +17,8 @@ use culvert_sys::{BorrowedFd, PAGE, Shared, SharedMut, fs};
 /// A buffer may not be shorter (`FUSE_MIN_READ_BUFFER`).
 const SHORTEST: usize = 8192;
 
-/// Gives the program's memory of a read or write.
-pub type Spans<'a> = &'a dyn Fn() -> Result<Vec<Span>, Errno>;
+/// Runs a function on the program's memory of a read or write.
+pub type Spans<'a> = &'a dyn Fn(&mut dyn FnMut(&[Span]) -> Answer) -> Answer;
 
 /// open(2) of `path`, with `flags`; none where that is not the device.
 pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
@@ -30,16 +30,16 @@ pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
 #[inline]
 pub fn read(fd: usize, spans: Spans<'_>) -> Option<Answer> {
     let state = of(fd)?;
-    Some(spans().and_then(|spans| state.read(fd as i32, &spans)))
+    Some(spans(&mut |spans| state.read(fd as i32, spans)))
 }
 
 /// write(2), writev(2); none where `fd` is not the device.
 #[inline]
 pub fn write(fd: usize, spans: Spans<'_>) -> Option<Answer> {
     let state = of(fd)?;
-    Some(spans().and_then(|spans| {
+    Some(spans(&mut |spans| {
         let length = spans.iter().map(|span| span.length).sum();
-        let mut source = UserSource::new(&spans);
+        let mut source = UserSource::new(spans);
         let mut take = |into: SharedMut<'_>| match source.take_shared(into) {
             Ok(count) if count == into.len() => Ok(()),
             _ => Err(Errno::EFAULT),
@@ -68,8 +68,8 @@ pub fn ioctl(call: &Call) -> Option<Answer> {
     })
 }
 
-/// A descriptor for the device was closed: with the last one of the process that serves, the session
-/// ends.
+/// A descriptor for the device was closed: with the last one of the process that serves, the
+/// session ends.
 pub fn closed() {
     if let Some(state) = STATE.get()
         && state.slots.is_own()
@@ -118,8 +118,9 @@ impl State {
             if self.slots.area().session() == Session::Ended {
                 return Err(Errno::ENODEV);
             }
+            let bell = BorrowedFd::number(fd);
             if !self.follow.await_asked(&self.slots) {
-                wait::read(BorrowedFd::number(fd), &mut [0])?;
+                self.awake.wait(&self.slots, bell, &self.follow)?;
             }
             // Taken back meanwhile.
             let Some(message) = self.slots.take()? else {
@@ -169,7 +170,7 @@ impl State {
             return Err(Errno::EINVAL);
         }
         if number == 0 {
-            self.notified(error, length - OUT_HEADER, take)?;
+            self.notified(fd, error, length - OUT_HEADER, take)?;
             return Ok(length);
         }
         if !(-511..=0).contains(&error) {
@@ -195,7 +196,10 @@ impl State {
             let payload = reply.payload(body);
             // SAFETY: the slot's payload, mapped while the process lives, which only copies touch.
             let into = unsafe { SharedMut::new(payload.start(), payload.len()) };
-            let into = into.for_another();
+            let into = match body >= BULK && reply.is_apart() {
+                true => into.for_another(),
+                false => into,
+            };
             if let Err(errno) = take(into) {
                 let _ = reply.finish(-Errno::EIO.raw(), 0);
                 return Err(errno);
@@ -204,17 +208,23 @@ impl State {
         reply.finish(error, body).map(|()| length)
     }
 
-    /// Notification `code`, whose body has `length` bytes.
+    /// Notification `code`, whose body has `length` bytes, written to `fd`.
     fn notified(
         &self,
+        fd: i32,
         code: i32,
         length: usize,
         take: &mut dyn FnMut(SharedMut<'_>) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        const FUSE_NOTIFY_RETRIEVE: i32 = 5;
-        let mut room = [0; notices::SEEN];
-        let body = &mut room[..length.min(notices::SEEN)];
-        take((&mut *body).into())?;
+        let most = match notices::wants_all(code) {
+            true => LARGEST,
+            false => notices::SEEN,
+        };
+        let mut body = Vec::new();
+        let seen = length.min(most);
+        body.try_reserve_exact(seen).map_err(|_| Errno::ENOMEM)?;
+        body.resize(seen, 0);
+        take((&mut body[..]).into())?;
         // A pipe has to be empty behind it.
         let (mut rest, mut dropped) = (length - body.len(), [0; PAGE]);
         while rest > 0 {
@@ -222,14 +232,29 @@ impl State {
             rest -= part.len();
             take(part.into())?;
         }
-        match notices::hear(self.slots.words(), code, body) {
+        let ring = |times: usize| {
+            let _ = fs::write(BorrowedFd::number(fd), &[0; SLOTS][..times.min(SLOTS)]);
+        };
+        match notices::hear_all(&self.slots.caches(), code, &body) {
             Heard::Counted => Ok(()),
             Heard::All => {
                 self.slots.notified();
                 Ok(())
             }
-            // There is no page cache here that it could ask for.
-            Heard::Question if code == FUSE_NOTIFY_RETRIEVE => Err(Errno::ENOENT),
+            Heard::Ready(number) => {
+                waiters::wake(&trusted(&self.directory)?, Some(number));
+                Ok(())
+            }
+            Heard::Resend => {
+                ring(self.slots.resend());
+                Ok(())
+            }
+            Heard::Retrieved(found) => {
+                self.slots.tell(found.number, found.node, &found.body)?;
+                ring(1);
+                Ok(())
+            }
+            Heard::Refused(errno) => Err(errno),
             Heard::Question | Heard::Malformed => Err(Errno::EINVAL),
         }
     }

@@ -7,9 +7,9 @@
 //! goes on as long as that finds something. As soon as requests overlap, all threads run where the
 //! program lets them.
 //!
-//! The kernel wakes the caller on an idle processor, where there is one, because on its own the thread
-//! that answers still runs. Then following would be in vain, and cost more than the wake-ups: after
-//! few such strays it rests.
+//! The kernel wakes the caller on an idle processor, where there is one, because on its own the
+//! thread that answers still runs. Then following would be in vain, and cost more than the
+//! wake-ups: after few such strays it rests.
 //!
 //! The program does not see it: what it asks of its threads' processors is answered as it has set
 //! them, and threads, children and programs that it starts begin with those.
@@ -25,6 +25,8 @@ const CROWD: u32 = 64;
 const SAME: u32 = 3;
 /// How many requests must follow each other fast before a thread looks, at least and at most.
 const NEEDED: [u32; 2] = [64, 4096];
+/// How many of them one takes away that was slow: now and then the caller is interrupted.
+const SLOW: u32 = 16;
 /// How many looks must have found a request for each that was in vain: one costs as much as two
 /// wake-ups save.
 const WORTH: u32 = 16;
@@ -69,7 +71,8 @@ pub(super) struct Follow {
     there: AtomicU32,
 }
 
-enum Seen {
+/// What a look has found.
+pub(super) enum Seen {
     Asked,
     Nothing,
     Signal,
@@ -127,11 +130,26 @@ impl Follow {
         } else if self.same.swap(0, Relaxed) >= SAME && less == 0 && !self.apart.load(Relaxed) {
             self.strayed();
         }
+        let fast = self.fast.load(Relaxed);
         let fast = match request.pause() < FAST {
-            true => self.fast.load(Relaxed).saturating_add(1),
-            false => 0,
+            true => fast.saturating_add(1),
+            false => fast.saturating_sub(SLOW),
         };
         self.fast.store(fast, Relaxed);
+        // Now, while its caller sleeps: later it would be one that runs.
+        if request.sleeps() {
+            self.may_begin();
+        }
+    }
+
+    /// Whether requests have overlapped lately.
+    pub fn is_crowded(&self) -> bool {
+        self.crowd.load(Relaxed) > 0
+    }
+
+    /// Whether a thread looks for requests, or is to.
+    pub fn looks(&self) -> bool {
+        self.apart.load(Relaxed)
     }
 
     /// The caller has left the processor to which a thread has followed it.
@@ -146,8 +164,8 @@ impl Follow {
         self.moved.release_all();
     }
 
-    /// The calling thread is about to wait for a request. True: there is one, for which the bell may
-    /// not have rung.
+    /// The calling thread is about to wait for a request. True: there is one, for which the bell
+    /// may not have rung.
     pub fn await_asked(&self, slots: &Server) -> bool {
         if self.ended.load(Relaxed) && self.ended.swap(false, SeqCst) && slots.is_asked() {
             return true;
@@ -158,13 +176,15 @@ impl Follow {
         let Some(caller) = self.caller.load(Relaxed).checked_sub(1) else {
             return false;
         };
-        self.may_begin();
         let free = || {
             let taken = self.looks.compare_exchange(false, true, AcqRel, Relaxed);
             taken.is_ok()
         };
         if self.apart.load(Relaxed) && free() {
-            let asked = self.moved.place(true, caller) && self.look(slots);
+            let asked = match self.moved.place(true, caller) {
+                true => self.look(slots),
+                false => self.end_unplaced(slots),
+            };
             self.looks.store(false, Release);
             if asked || self.apart.load(Relaxed) {
                 return asked;
@@ -235,6 +255,13 @@ impl Follow {
         self.end_apart(slots);
     }
 
+    /// The thread cannot go where it would look. Whether a request is there that was posted without
+    /// a ring; none is before a look has found one.
+    fn end_unplaced(&self, slots: &Server) -> bool {
+        self.end_apart(slots);
+        self.found.load(Relaxed) != 0 && slots.is_asked()
+    }
+
     fn end_apart(&self, slots: &Server) {
         self.apart.store(false, Relaxed);
         self.fast.store(0, Relaxed);
@@ -244,7 +271,7 @@ impl Follow {
 }
 
 /// Looks for a request, `limit` cycles at most.
-fn look_for(slots: &Server, limit: u64) -> Seen {
+pub(super) fn look_for(slots: &Server, limit: u64) -> Seen {
     let start = cycles();
     let mut last = start;
     loop {

@@ -2,13 +2,15 @@
 //! its run's directory, whose other side is the driver for FUSE servers in other programs.
 //!
 //! Its descriptors for the device are open on a FIFO, the bell, which holds a byte for each request
-//! that waits. So poll(2), select(2), epoll(7) and O_NONBLOCK are the kernel's own, and a thread that
-//! waits for a request waits in a read of the program's own descriptor: signals and cancellation
-//! end that as they would end a read of the device.
+//! that waits. So poll(2), select(2), epoll(7) and O_NONBLOCK are the kernel's own, and a thread
+//! that waits for a request waits in a read of the program's own descriptor: signals and
+//! cancellation end that as they would end a read of the device.
 //!
-//! The flag [`culvert_run::FUSE_SERVER`] of `CULVERT_RUN` makes a process a server. It is trusted as
-//! the rest of the variable is, and goes on to what the process executes: a server may be a script.
+//! The flag [`culvert_run::FUSE_SERVER`] of `CULVERT_RUN` makes a process a server. It is trusted
+//! as the rest of the variable is, and goes on to what the process executes: a server may be a
+//! script.
 
+mod awake;
 mod backing;
 mod device;
 mod follow;
@@ -27,7 +29,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_run::{FUSE_SERVER, Run, files::c_string};
-use culvert_slots::{Area, BELL, Server, open_fifo};
+use culvert_slots::{Area, BELL, Server, open_fifo, waiters};
 use culvert_sys::sync::{AtomicRef, Mutex};
 use culvert_sys::trust::{self, Opened};
 use culvert_sys::{OwnedFd, fs};
@@ -41,6 +43,7 @@ struct State {
     target: Mutex<Option<Vec<u8>>>,
     backing: backing::BackingFiles,
     follow: follow::Follow,
+    awake: awake::Awake,
 }
 
 static STATE: AtomicRef<State> = AtomicRef::new();
@@ -50,9 +53,16 @@ static STATE: AtomicRef<State> = AtomicRef::new();
 /// # Errors
 /// The slots cannot be used.
 pub fn begin(run: &Run, flags: u8) -> Result<(), Errno> {
-    if flags & FUSE_SERVER == 0 {
-        return Ok(());
+    match flags & FUSE_SERVER {
+        0 => Ok(()),
+        _ => serve(run),
     }
+}
+
+/// Apart, as its stack is large: each page of that is touched on the way in.
+#[cold]
+#[inline(never)]
+fn serve(run: &Run) -> Result<(), Errno> {
     let directory = trusted(&run.path)?;
     let area = Area::open(&directory)?;
     let bell = open_fifo(&directory, BELL)?;
@@ -64,6 +74,7 @@ pub fn begin(run: &Run, flags: u8) -> Result<(), Errno> {
         target: Mutex::new(None),
         backing: backing::BackingFiles::new(),
         follow: follow::Follow::new(),
+        awake: awake::Awake::new(),
     }))));
     Ok(())
 }
@@ -95,6 +106,9 @@ impl State {
     fn end(&self) {
         if let Ok(bell) = self.bell() {
             self.slots.area().end(&bell);
+        }
+        if let Ok(directory) = trusted(&self.directory) {
+            waiters::wake(&directory, None);
         }
     }
 }

@@ -35,9 +35,9 @@ pub fn forked(process: &Process) {
     }
 }
 
-/// When no thread of the process is the owner of a mount's memory any more, or can become him again,
-/// nothing is left of that. Nobody is asked under a filter; numbers of users mean something else in
-/// another user namespace.
+/// When no thread of the process is the owner of a mount's memory any more, or of a service's, or
+/// can become him again, nothing is left of that. Nobody is asked under a filter; numbers of users
+/// mean something else in another user namespace.
 fn leave(process: &Process) {
     // The memory is its parent's, or the descriptors are others' too.
     let borrows = || culvert_intercept::current().is_vfork_child() || exit::memory_is_shared();
@@ -67,8 +67,8 @@ const fn may_be_anybody(permitted: u64) -> bool {
     permitted & CAP_SETUID != 0
 }
 
-/// Whether another thread is, or can become, a user of whom `is_left` is true and who owns a mount's
-/// memory; also where /proc does not say.
+/// Whether another thread is, or can become, a user of whom `is_left` is true and who owns a
+/// mount's memory; also where /proc does not say.
 fn others_stay(is_left: impl Fn(u32) -> bool) -> bool {
     let Ok(tasks) = files::open(c"/proc/self/task", O_DIRECTORY, 0) else {
         return true;
@@ -124,6 +124,7 @@ fn prepare(process: &Process, number: usize) {
     if culvert_run::task::is_confined() {
         return;
     }
+    culvert_run::restarts::look();
     for mount in process.mounts.ids() {
         let _ = culvert_cache::looked_at::file_system(mount);
     }
@@ -143,7 +144,8 @@ fn prepare(process: &Process, number: usize) {
         .and_then(|()| keep_shadows(process));
     if let Err(error) = ready {
         culvert_sys::log!(
-            "what others store into open files of mounts may not be seen as another user, nor these be readable after exec: {error}"
+            "what others store into open files of mounts may not be seen as another user, nor \
+            these be readable after exec: {error}"
         );
     }
 }

@@ -60,9 +60,9 @@ pub fn exits(process: &Process) -> bool {
     true
 }
 
-/// The program is about to be replaced, by one that is not intercepted if that is a `stranger`. What it would close is flushed; that may
-/// be for nothing, since an exec can fail, but a flush may come several times. Files are not let go
-/// of: who has failed to exec goes on with them.
+/// The program is about to be replaced, by one that is not intercepted if that is a `stranger`.
+/// What it would close is flushed; that may be for nothing, since an exec can fail, but a flush may
+/// come several times. Files are not let go of: who has failed to exec goes on with them.
 pub fn execs(process: &Process, stranger: bool) {
     if culvert_run::task::is_confined() || process.table.is_shared() || !uses_drivers(process) {
         return;

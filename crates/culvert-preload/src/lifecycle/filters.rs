@@ -6,8 +6,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use culvert_intercept::filters::Filter;
 
 /// Runs `install`, which installs `filter`: for all threads if `of_all`, whose answer may then be
-/// the number of a thread that has another filter, which is a failure too, where it `counts_threads`
-/// (seccomp(2)).
+/// the number of a thread that has another filter, which is a failure too, where it
+/// `counts_threads` (seccomp(2)).
 pub fn installing(
     process: &Process,
     filter: Filter,

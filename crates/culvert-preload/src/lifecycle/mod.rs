@@ -1,4 +1,5 @@
-//! The life of a process: how it is made, on whose behalf it acts, under which filters, how it ends.
+//! The life of a process: how it is made, on whose behalf it acts, under which filters, how it
+//! ends.
 
 pub mod credentials;
 pub mod exit;

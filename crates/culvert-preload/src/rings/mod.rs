@@ -49,7 +49,8 @@ pub fn setup(process: &Process, call: &mut Call) -> Answer {
     let flags = parameters.flags();
     if flags & SETUP_SQPOLL != 0 {
         culvert_sys::log!(
-            "io_uring: IORING_SETUP_SQPOLL is refused: a thread of the kernel's would read requests that nobody has looked at"
+            "io_uring: IORING_SETUP_SQPOLL is refused: a thread of the kernel's would read \
+            requests that nobody has looked at"
         );
         return Err(Errno::EPERM);
     }

@@ -31,7 +31,8 @@ pub enum Treatment {
     ReceiveMessage,
     /// A ring as `fd`; a descriptor of a file may be passed.
     MessageRing,
-    /// Makes sockets: of AF_UNIX, registered ones must be known ([`crate::descriptors::rings::Ring::unix`]).
+    /// Makes sockets: of AF_UNIX, registered ones must be known
+    /// ([`crate::descriptors::rings::Ring::unix`]).
     Socket,
     /// Likewise, from one that listens.
     Accept,

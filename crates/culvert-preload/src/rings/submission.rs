@@ -378,7 +378,8 @@ impl Batch<'_> {
                     && self.ring.layered.load(Relaxed) =>
             {
                 culvert_sys::log!(
-                    "io_uring: operation {} on a registered file is refused: a layer is to hear of it",
+                    "io_uring: operation {} on a registered file is refused: a layer is to hear \
+                    of it",
                     entry.operation
                 );
                 Judgement::Answer(Errno::EOPNOTSUPP)

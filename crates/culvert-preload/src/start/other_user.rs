@@ -97,7 +97,7 @@ pub(super) fn start_again(lock: i32, flags: u8, environment: &Environment) -> Op
     let call = [
         command.as_ptr() as usize,
         arguments.as_ptr() as usize,
-        environment.0 as usize,
+        environment.array as usize,
     ];
     // SAFETY: path and strings end in NUL, the arrays in null pointers.
     unsafe { syscall::call(nr::EXECVE, call) }.err()

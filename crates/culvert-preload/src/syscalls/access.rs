@@ -1,11 +1,12 @@
 //! access(2) and its relatives, inotify_add_watch(2).
 
 use super::arguments::{At, is_empty, last_step, on_empty_path};
-use super::path::{by_kernel, on_path};
+use super::path::{by_kernel, on_path, on_path_or_at_once};
 use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::inotify::{IN_DONT_FOLLOW, add_watch};
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
+use crate::vfs::path::AtOnce;
 use crate::vfs::{access::check, node::On};
 use culvert_intercept::Call;
 use culvert_mounts::resolver::LastStep;
@@ -24,9 +25,8 @@ pub fn access(process: &Process, call: &mut Call) -> Answer {
         return answer;
     }
     culvert_run::task::as_real_user(|| {
-        on_path(process, call, at, None, |call, found| {
-            check(On::Found(found), call.args[1] as u32).map(|()| 0)
-        })
+        let mode = call.args[1] as u32;
+        by_path(process, call, at, mode)
     })
 }
 
@@ -56,7 +56,15 @@ fn look(process: &Process, call: &mut Call, flags: usize) -> Answer {
         return on_empty_path(process, fd, check).unwrap_or(Err(FORWARD));
     }
     let at = At::below(0, last_step(flags));
-    on_path(process, call, at, None, |_, found| check(On::Found(found)))
+    by_path(process, call, at, mode as u32)
+}
+
+/// The same of a path.
+fn by_path(process: &Process, call: &mut Call, at: At, mode: u32) -> Answer {
+    let ask = |place: &AtOnce<'_>| Some(place.access(mode)?.map(|()| 0));
+    on_path_or_at_once(process, call, at, None, Some(ask), |_, found| {
+        check(On::Found(found), mode).map(|()| 0)
+    })
 }
 
 /// inotify_add_watch(2)

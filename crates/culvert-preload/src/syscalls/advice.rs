@@ -145,7 +145,8 @@ pub fn process_madvise(_: &Process, call: &mut Call) -> Answer {
         return Err(FORWARD);
     }
     culvert_sys::log!(
-        "process_madvise with advice {advice} of a mapped file of a mount is refused, EINVAL: madvise(2) makes holes"
+        "process_madvise with advice {advice} of a mapped file of a mount is refused, EINVAL: \
+        madvise(2) makes holes"
     );
     Err(Errno::EINVAL)
 }

@@ -1,14 +1,17 @@
 //! chmod, chown, truncate and the setting of times.
 
 use super::arguments::{At, descriptor, is_empty, last_step, on_empty_path};
-use super::path::on_path;
+use super::path::{on_path, on_path_or_at_once};
 use crate::answer::{Answer, FORWARD};
 use crate::description::Object;
+use crate::descriptors::handed;
 use crate::process::Process;
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use crate::vfs::node::On;
+use crate::vfs::path::AtOnce;
 use crate::vfs::setattr::{Right, Wanted, change};
 use crate::vfs::truncate;
+use crate::watch;
 use culvert::{Errno, SetAttributes, Timespec};
 use culvert_intercept::Call;
 use culvert_mounts::resolver::LastStep;
@@ -60,12 +63,30 @@ fn permissions(mode: usize) -> Result<Wanted, Errno> {
     Ok((changes, Right::Owner))
 }
 
+/// New permissions of what is at a path.
+fn permit(process: &Process, call: &mut Call, at: At, mode: usize) -> Answer {
+    let ask = |place: &AtOnce<'_>| {
+        // Whoever watches it is told, which takes its node.
+        let is_watched = watch::tells();
+        // What is no such driver's has no use for this.
+        let is_asked = place.driver.capabilities().transient_nodes;
+        if is_watched || !is_asked || !handed::before_closing_any() {
+            return None;
+        }
+        let (changes, _) = permissions(mode).ok()?;
+        let done = place.change(&changes)?;
+        // Who watches since is told by who does it once more.
+        (!watch::tells()).then(|| done.map(|()| 0))
+    };
+    on_path_or_at_once(process, call, at, None, Some(ask), |_, found| {
+        change(process, On::Found(found), permissions(mode))
+    })
+}
+
 /// chmod(2)
 pub fn chmod(process: &Process, call: &mut Call) -> Answer {
     let mode = call.args[1];
-    by_path(process, call, At::new(0, LastStep::Follow), &|| {
-        permissions(mode)
-    })
+    permit(process, call, At::new(0, LastStep::Follow), mode)
 }
 
 /// fchmod(2)
@@ -80,6 +101,9 @@ pub fn fchmodat(process: &Process, call: &mut Call) -> Answer {
         _ => 0,
     };
     let mode = call.args[2];
+    if flags == 0 {
+        return permit(process, call, At::below(0, LastStep::Follow), mode);
+    }
     below(process, call, flags, &|| permissions(mode))
 }
 

@@ -190,8 +190,8 @@ fn may_mount(call: &Call, answer: &Option<Answer>) -> bool {
         && is_directory()
 }
 
-/// Such a call on a path of several names, below `base`: what there is is opened without leaving the
-/// tree, and asked. None: the path must be walked by the resolver.
+/// Such a call on a path of several names, below `base`: what there is is opened without leaving
+/// the tree, and asked. None: the path must be walked by the resolver.
 ///
 /// To open its directory, to ask by its name and to close that is as many calls, but the directory
 /// is asked for the name twice where links count, and what is missing costs three calls in place of

@@ -3,10 +3,11 @@
 //! among them.
 
 use super::arguments::At;
-use super::path::on_path;
+use super::path::{on_path, on_path_or_at_once};
 use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::create;
+use crate::vfs::path::{AtOnce, is_nobodys_business};
 use crate::vfs::remove::{remove_directory, remove_file};
 use culvert_intercept::Call;
 use culvert_mounts::resolver::LastStep;
@@ -62,7 +63,11 @@ pub fn unlink(process: &Process, call: &mut Call) -> Answer {
     if flags & !AT_REMOVEDIR != 0 {
         return Err(FORWARD);
     }
-    on_path(process, call, at, None, |_, found| match flags {
+    let ask = |place: &AtOnce<'_>| match flags == 0 && is_nobodys_business(place.driver) {
+        true => Some(place.unlink()?.map(|()| 0)),
+        false => None,
+    };
+    on_path_or_at_once(process, call, at, None, Some(ask), |_, found| match flags {
         0 => remove_file(process, found),
         _ => remove_directory(process, found),
     })

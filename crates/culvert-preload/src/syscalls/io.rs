@@ -8,7 +8,6 @@ use crate::fuse_server;
 use crate::process::Process;
 use crate::vfs::read::{area, may_read, read_at, read_at_offset, total};
 use crate::vfs::write::{Manner, RWF_HIPRI, write_at, write_at_offset};
-use alloc::vec;
 use culvert::Errno;
 use culvert_intercept::Call;
 use culvert_run::memory::{Span, span, spans};
@@ -71,8 +70,8 @@ fn own<const NUMBER: u32>(
     }
     let [fd, base, length, ..] = call.args;
     match NUMBER as usize {
-        nr::READ | nr::WRITE => answer(fd, &|| Ok(vec![span(base, length)?])),
-        nr::READV | nr::WRITEV => answer(fd, &|| spans(base, length)),
+        nr::READ | nr::WRITE => answer(fd, &|run| run(&[span(base, length)?])),
+        nr::READV | nr::WRITEV => answer(fd, &|run| run(&spans(base, length)?)),
         _ => None,
     }
 }
@@ -98,7 +97,7 @@ pub fn read<const NUMBER: u32>(process: &Process, call: &mut Call) -> Answer {
         if !matches!(held.object, Object::File(_)) && asked.flags & !RWF_HIPRI != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
-        Manner::new(0, asked.flags)?;
+        Manner::new(&held, 0, asked.flags)?;
         match asked.offset {
             None => read_at_offset(&held, fd as i32, spans),
             Some(offset) => read_at(&held, offset, spans),

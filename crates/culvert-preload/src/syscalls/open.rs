@@ -102,10 +102,8 @@ fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) ->
     {
         return Err(Errno::EINVAL);
     }
-    let last = match (
-        creates,
-        flags & O_NOFOLLOW != 0 || (creates && flags & O_EXCL != 0),
-    ) {
+    let last = match (creates, flags & O_NOFOLLOW != 0) {
+        (true, _) if flags & O_EXCL != 0 => LastStep::CreateNew,
         (true, true) => LastStep::CreateNoFollow,
         (true, false) => LastStep::Create,
         (false, true) => LastStep::NoFollow,

@@ -6,14 +6,16 @@ use super::backed;
 use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::misses;
-use crate::vfs::path::{Found, errno_of, find_by_text, find_by_walking, find_straight};
+use crate::vfs::path::{AtOnce, Found, at_once, errno_of};
 use crate::vfs::path::{confirms_miss, is_kernels, look_again};
+use crate::vfs::path::{find_by_text, find_by_walking, find_straight};
 use crate::vfs::targets::{is_another, parent_is_target, target_at};
 use core::ffi::CStr;
 use culvert::Errno;
 use culvert_intercept::Call;
 use culvert_mounts::resolver::{Inside, LastStep, Restrictions};
 use culvert_run::memory::PathBuffer;
+use culvert_run::task;
 use culvert_sys::nr;
 use culvert_sys::raw::general::AT_FDCWD;
 
@@ -32,6 +34,22 @@ pub fn on_path(
     identity: Option<Identity>,
     inside: impl FnOnce(&Call, &mut Inside<'_>) -> Answer,
 ) -> Answer {
+    on_path_or_at_once(process, call, at, identity, None::<Ask>, inside)
+}
+
+/// What asks a driver at once.
+type Ask = fn(&AtOnce<'_>) -> Option<Answer>;
+
+/// The same; where the mount's driver may be asked at once, it is `ask` that asks it. What has no
+/// answer is looked up.
+pub fn on_path_or_at_once(
+    process: &Process,
+    call: &mut Call,
+    at: At,
+    identity: Option<Identity>,
+    ask: Option<impl FnOnce(&AtOnce<'_>) -> Option<Answer>>,
+    inside: impl FnOnce(&Call, &mut Inside<'_>) -> Answer,
+) -> Answer {
     let mut room = PathBuffer::new();
     let path = room.read(call.args[at.path])?;
     let directory = at.directory_of(call);
@@ -42,12 +60,21 @@ pub fn on_path(
     let mut found = match by_name {
         Some(Some(answer)) => return answer,
         Some(None) => find_by_walking(process, directory, path, at.last, at.restrictions),
-        // Used where it lies: it is large.
-        None => match &mut find_straight(process, directory, path, at.last, at.restrictions) {
-            Some(Ok(found)) => return inside(call, found),
-            Some(Err(error)) => return Err(errno_of(error)),
-            None => find_by_text(process, directory, path, at.last, at.restrictions),
-        },
+        None => {
+            let asked = ask.and_then(|ask| {
+                let at_once = at_once(process, directory, path.bytes(), at.restrictions)?;
+                ask(&at_once)
+            });
+            if let Some(answer) = asked {
+                return answer;
+            }
+            // Used where it lies: it is large.
+            match &mut find_straight(process, directory, path, at.last, at.restrictions) {
+                Some(Ok(found)) => return inside(call, found),
+                Some(Err(error)) => return Err(errno_of(error)),
+                None => find_by_text(process, directory, path, at.last, at.restrictions),
+            }
+        }
     };
     if let Ok(Found::Backed(place)) = &found {
         if let Some(answer) = backed::perform(process, call, at, place) {
@@ -110,8 +137,8 @@ pub fn on_path(
     }
 }
 
-/// Whether `call` does nothing but look whether something is there, and what, so that a name that is
-/// not there is all that can be wrong with it.
+/// Whether `call` does nothing but look whether something is there, and what, so that a name that
+/// is not there is all that can be wrong with it.
 fn is_look(call: &Call) -> bool {
     match call.number {
         nr::STAT | nr::LSTAT | nr::NEWFSTATAT | nr::STATX => true,
@@ -134,6 +161,9 @@ fn holds_of_mount(call: &Call, answer: Answer) -> bool {
     }
 }
 
+/// What glibc's ld.so asks for at each start (elf/rtld.c), and hardly any system has.
+const LOADERS: &[u8] = b"/etc/ld.so.preload";
+
 /// The kernel's answer to access(2) of an absolute path that has nothing to do with any mount: what
 /// [`on_path`] comes to, before it matters who asks. None: it may have to do with one.
 pub fn by_kernel(process: &Process, call: &Call, at: At) -> Option<Answer> {
@@ -141,6 +171,13 @@ pub fn by_kernel(process: &Process, call: &Call, at: At) -> Option<Answer> {
     let path = room.read(call.args[at.path]).ok()?;
     if !is_kernels(process, path) {
         return None;
+    }
+    // It is looked for as the effective user; access(2) asks for the real one.
+    if path.bytes() == LOADERS
+        && !task::credentials::may_differ()
+        && let Some(errno) = misses::confirmed(process, AT_FDCWD, path)
+    {
+        return Some(Err(errno));
     }
     let answer = call.execute();
     let is_right = match answer {

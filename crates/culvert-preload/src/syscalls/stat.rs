@@ -1,12 +1,12 @@
 //! stat and its relatives, readlink, statfs.
 
 use super::arguments::{At, descriptor, is_empty, last_step, on_empty_path};
-use super::path::{Identity, on_path};
+use super::path::{Identity, on_path, on_path_or_at_once};
 use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use crate::vfs::node::On;
-use crate::vfs::path::existing;
+use crate::vfs::path::{AtOnce, existing};
 use crate::vfs::readlink;
 use crate::vfs::targets::adopt_target;
 use culvert::{Attributes, Errno, Node};
@@ -54,15 +54,21 @@ pub fn stat_bytes(mount: MountId, attributes: &Attributes) -> [u8; 144] {
 }
 
 fn give_stat(address: usize, on: On<'_>) -> Answer {
-    user::copy_out(address, &stat_bytes(on.mount(), &on.attributes()?))
-        .map(|()| 0)
-        .map_err(|_| Errno::EFAULT)
+    give(address, &stat_bytes(on.mount(), &on.attributes()?))
 }
+
+/// The program gets `bytes` at `address`.
+fn give(address: usize, bytes: &[u8]) -> Answer {
+    let given = user::copy_out(address, bytes);
+    given.map(|()| 0).map_err(|_| Errno::EFAULT)
+}
+
+/// `STATX_BTIME`.
+const BTIME: u32 = 0x800;
 
 /// The bytes of a `struct statx` (256 bytes).
 fn statx_bytes(mount: MountId, attributes: &Attributes, is_root: bool) -> [u8; 256] {
     const BASIC: u32 = 0x7ff;
-    const BTIME: u32 = 0x800;
     const MNT_ID: u32 = 0x1000;
     const ATTR_MOUNT_ROOT: u64 = 0x2000;
     let mut out = [0u8; 256];
@@ -110,12 +116,13 @@ fn statx_bytes(mount: MountId, attributes: &Attributes, is_root: bool) -> [u8; 2
     out
 }
 
-fn give_statx(address: usize, on: On<'_>) -> Answer {
-    let attributes = on.attributes()?;
+fn give_statx(address: usize, mask: usize, on: On<'_>) -> Answer {
+    let wants_birth = mask & BTIME as usize != 0;
+    let birth = wants_birth.then(|| on.birth_time()).flatten();
+    let mut attributes = on.attributes()?;
+    attributes.btime = attributes.btime.or(birth);
     let is_root = on.file_system()?.root() == attributes.node;
-    user::copy_out(address, &statx_bytes(on.mount(), &attributes, is_root))
-        .map(|()| 0)
-        .map_err(|_| Errno::EFAULT)
+    give(address, &statx_bytes(on.mount(), &attributes, is_root))
 }
 
 fn identity_in(address: usize) -> Option<(u64, u64)> {
@@ -141,7 +148,11 @@ fn stat_at(process: &Process, call: &mut Call, at: At) -> Answer {
         None => |_, call| identity_in(call.args[1]),
         Some(_) => |_, call| identity_in(call.args[2]),
     };
-    on_path(process, call, at, Some(identity), |_, found| {
+    let ask = |place: &AtOnce<'_>| {
+        let found = place.attributes()?;
+        Some(found.and_then(|found| give(buffer, &stat_bytes(place.mount, &found))))
+    };
+    on_path_or_at_once(process, call, at, Some(identity), Some(ask), |_, found| {
         give_stat(buffer, On::Found(found))
     })
 }
@@ -209,11 +220,21 @@ pub fn statx(process: &Process, call: &mut Call) -> Answer {
         return Err(FORWARD);
     }
     if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
-        return on_empty_path(process, fd, |on| give_statx(buffer, on)).unwrap_or(Err(FORWARD));
+        return on_empty_path(process, fd, |on| give_statx(buffer, mask, on))
+            .unwrap_or(Err(FORWARD));
     }
     let at = At::below(0, last_step(flags));
-    on_path(process, call, at, Some(identity_of_statx), |_, found| {
-        give_statx(buffer, On::Found(found))
+    let ask = |place: &AtOnce<'_>| {
+        let found = place.attributes()?;
+        // The time of birth is asked for by itself where it is not among them.
+        if mask & BTIME as usize != 0 && found.as_ref().is_ok_and(|found| found.btime.is_none()) {
+            return None;
+        }
+        Some(found.and_then(|found| give(buffer, &statx_bytes(place.mount, &found, false))))
+    };
+    let identity: Identity = identity_of_statx;
+    on_path_or_at_once(process, call, at, Some(identity), Some(ask), |_, found| {
+        give_statx(buffer, mask, On::Found(found))
     })
 }
 

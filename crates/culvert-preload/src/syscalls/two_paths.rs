@@ -4,11 +4,12 @@ use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::link::link_given;
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_FOLLOW};
+use crate::vfs::path::{at_once, is_nobodys_business};
 use crate::vfs::rename::rename_given;
 use crate::vfs::two_paths::Given;
 use culvert::{Errno, RenameFlags};
 use culvert_intercept::Call;
-use culvert_mounts::resolver::LastStep;
+use culvert_mounts::resolver::{LastStep, Restrictions};
 use culvert_run::memory::PathBuffer;
 use culvert_sys::nr;
 use culvert_sys::raw::general::AT_FDCWD;
@@ -35,9 +36,26 @@ pub fn rename(process: &Process, call: &mut Call) -> Answer {
         last: LastStep::Parent,
     };
     let to = to.map(|path| given(to_directory, path));
+    if flags == 0
+        && let Ok(to) = &to
+        && let Some(answer) = rename_at_once(process, &given(from_directory, from), to)
+    {
+        return answer;
+    }
     let both = (given(from_directory, from), to);
     rename_given(process, both, flags, false)
         .unwrap_or_else(|| rename_given(process, both, flags, true).unwrap_or(Err(Errno::ELOOP)))
+}
+
+/// A rename within one mount whose driver makes it at once. None: both paths are looked up.
+fn rename_at_once(process: &Process, from: &Given<'_>, to: &Given<'_>) -> Option<Answer> {
+    let plain = Restrictions(0);
+    let from = at_once(process, from.directory, from.path.bytes(), plain)?;
+    let to = at_once(process, to.directory, to.path.bytes(), plain)?;
+    let renamed = is_nobodys_business(from.driver)
+        .then(|| from.rename(&to))
+        .flatten()?;
+    Some(renamed.map(|()| 0))
 }
 
 /// link(2), linkat(2)

@@ -2,9 +2,9 @@
 //! mapped.
 //!
 //! The device stores into pages that a write fault has made ready before, and which are no longer
-//! looked at by anybody: who asks meanwhile what was stored (`culvert_cache::dirty`) protects them, and
-//! what arrives then takes no protection away; or they are dropped (`culvert_cache::evict`). So the
-//! bytes go into memory of our own, and are copied from there, which is a store as any other.
+//! looked at by anybody: who asks meanwhile what was stored (`culvert_cache::dirty`) protects them,
+//! and what arrives then takes no protection away; or they are dropped (`culvert_cache::evict`). So
+//! the bytes go into memory of our own, and are copied from there, which is a store as any other.
 
 use crate::answer::{Answer, FORWARD};
 use alloc::vec::Vec;

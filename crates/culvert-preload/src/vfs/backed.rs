@@ -1,5 +1,5 @@
-//! Paths in a mount that is a tree of the kernel's own: where the kernel finds them below the tree's
-//! root, in as few calls as path semantics allow.
+//! Paths in a mount that is a tree of the kernel's own: where the kernel finds them below the
+//! tree's root, in as few calls as path semantics allow.
 
 use super::native::{open_restricted, stat_at};
 use crate::process::{self, Process};
@@ -161,8 +161,8 @@ impl<'p> Backed<'p> {
         self.bound && process::get().kernel_sees_all.load(Relaxed)
     }
 
-    /// Whether the kernel shall follow the links to a name that is not opened. What is opened may be
-    /// taken for the mount's, so no link may lead out of that.
+    /// Whether the kernel shall follow the links to a name that is not opened. What is opened may
+    /// be taken for the mount's, so no link may lead out of that.
     #[inline]
     pub fn is_name_left_to_kernel(&self) -> bool {
         self.is_left_to_kernel() || self.is_seen_by_kernel()
@@ -229,15 +229,15 @@ impl<'n> Name<'n> {
         }
     }
 
-    /// The same, where `other` is the name of `first`: to two names in one directory, by their text,
-    /// its descriptor serves both.
+    /// The same, where `other` is the name of `first`: to two names in one directory, by their
+    /// text, its descriptor serves both.
     pub fn beside(place: &'n Backed<'_>, first: &Backed<'_>, other: &'n Name<'_>) -> Option<Self> {
         let (path, before) = (place.path(), first.path());
         let [start, end] =
             [path, before].map(|path| last_slash(path.bytes()).map_or(0, |at| at + 1));
         let name = path.skip(start);
-        // Slashes behind a name, and what is no name, are looked at closely: the descriptor is of the
-        // directory before the name that slashes follow.
+        // Slashes behind a name, and what is no name, are looked at closely: the descriptor is of
+        // the directory before the name that slashes follow.
         let is_shared = other._parent.is_some()
             && !place.is_resolved()
             && before.last() != Some(&b'/')
@@ -282,7 +282,8 @@ fn open_parent(base: i32, path: &[u8]) -> Option<Result<OwnedFd, Errno>> {
     if path.len() >= 4096 {
         return None;
     }
-    // SAFETY: the path, in which there is no NUL, and one behind it fit, and nothing but them is read.
+    // SAFETY: the path, in which there is no NUL, and one behind it fit, and nothing but them is
+    // read.
     let path = unsafe {
         let start = room.as_mut_ptr().cast::<u8>();
         core::ptr::copy_nonoverlapping(path.as_ptr(), start, path.len());
@@ -292,8 +293,8 @@ fn open_parent(base: i32, path: &[u8]) -> Option<Result<OwnedFd, Errno>> {
     open_beneath(base, Path::of(path), O_PATH | O_DIRECTORY)
 }
 
-/// Opens what is at `path` without leaving `base`, with the flags of an open that does nothing. None:
-/// only a walk can tell. An error is the path's own.
+/// Opens what is at `path` without leaving `base`, with the flags of an open that does nothing.
+/// None: only a walk can tell. An error is the path's own.
 pub fn open_beneath(base: i32, path: Path<'_>, flags: u32) -> Option<Result<OwnedFd, Errno>> {
     match open_restricted(base, path, flags.into(), 0, Restrictions::BENEATH) {
         Ok(opened) => Some(Ok(opened)),

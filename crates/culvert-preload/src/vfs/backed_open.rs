@@ -74,8 +74,8 @@ pub fn open(
     }
 }
 
-/// Whether the kernel finds by itself what the path means, and need not be kept in the tree: what is
-/// opened is as good as any other file of the kernel's, whose name is the right one already. Not
+/// Whether the kernel finds by itself what the path means, and need not be kept in the tree: what
+/// is opened is as good as any other file of the kernel's, whose name is the right one already. Not
 /// what is likely used as a directory, which is to be known as one of the mount's.
 fn is_kernels(place: &Backed<'_>, flags: u32) -> bool {
     !place.is_resolved() && flags & (O_DIRECTORY | O_PATH) == 0 && place.is_seen_by_kernel()

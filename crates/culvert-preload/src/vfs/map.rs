@@ -133,7 +133,8 @@ fn map_file(
             // Opening what is needed could end the program, or is another process's.
             true => {
                 culvert_sys::log!(
-                    "a shared mapping of {} that can be written is refused under a seccomp filter, and to a child of vfork",
+                    "a shared mapping of {} that can be written is refused under a seccomp \
+                    filter, and to a child of vfork",
                     held.name()
                 );
                 Err(Errno::ENODEV)
@@ -166,8 +167,9 @@ fn map_file(
     start
 }
 
-/// Whether pages of the mapping that is `asked` for may be filled when they are touched. Not what is
-/// populated or locked at once: the kernel would put zeroes into the holes before anybody is asked.
+/// Whether pages of the mapping that is `asked` for may be filled when they are touched. Not what
+/// is populated or locked at once: the kernel would put zeroes into the holes before anybody is
+/// asked.
 fn on_demand(asked: &Asked) -> bool {
     const MAP_LOCKED: usize = 0x2000;
     const MAP_POPULATE: usize = 0x8000;

@@ -4,7 +4,8 @@
 //! ([`super::path::look_again`]). An openat2(2) with RESOLVE_NO_SYMLINKS that finds nothing either
 //! has seen that there is none. So whoever opens what may not be there makes that call alone; and
 //! whoever looks (stat) makes it first where the last names were missing. Where a link is on the
-//! way, or the name is there after all, the program's own call follows: guesses cost a call at most.
+//! way, or the name is there after all, the program's own call follows: guesses cost a call at
+//! most.
 
 use super::native::open_restricted;
 use crate::answer::{Answer, RESTART};
@@ -163,6 +164,13 @@ pub fn expected(process: &Process, directory: i32, path: Path<'_>, follows: bool
         return None;
     }
     look(process, &seen, directory, path, follows)
+}
+
+/// The same of a `path` of which nobody needs to have seen that others like it are missing.
+#[inline]
+pub fn confirmed(process: &Process, directory: i32, path: Path<'_>) -> Option<Errno> {
+    let asked = is_asked(process, path.bytes());
+    asked.then(|| look(process, &seen(path.bytes()), directory, path, true))?
 }
 
 #[cold]

@@ -28,6 +28,7 @@ pub mod proc_files;
 mod proc_maps;
 pub mod read;
 pub mod readlink;
+pub mod ready;
 pub mod remove;
 pub mod rename;
 pub mod setattr;

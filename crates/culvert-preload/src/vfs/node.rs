@@ -3,7 +3,7 @@
 use super::path::existing;
 use crate::description::{Held, described, report};
 use crate::watch::{self, Event};
-use culvert::{Attributes, Errno, FileSystem, Node};
+use culvert::{Attributes, Errno, FileSystem, Node, Timespec};
 use culvert_mounts::{MountId, resolver::Inside};
 use culvert_run::ShadowName;
 
@@ -49,6 +49,14 @@ impl On<'_> {
                 .attributes(&culvert_run::task::caller(), node)
                 .map_err(|error| error.errno()),
         }
+    }
+
+    /// When it was made, where its attributes do not say so; none: nobody knows.
+    pub fn birth_time(self) -> Option<Timespec> {
+        let name = self.name().ok()?;
+        let caller = culvert_run::task::caller();
+        let asked = self.file_system().ok()?.birth_time(&caller, name.node);
+        asked.ok().flatten()
     }
 
     /// The mount that it is in.

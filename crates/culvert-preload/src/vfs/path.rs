@@ -5,17 +5,19 @@ use super::backed::Backed;
 use super::host::{Kernel, place_of_here};
 use super::native::{AT_SYMLINK_NOFOLLOW, stat_at};
 use crate::process::{Here, Process};
+use crate::watch;
 use alloc::ffi::CString;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
-use culvert::{Attributes, Errno, FileKind, Node};
+use culvert::{Access, Attributes, Errno, FileKind, FileSystem, Node, SetAttributes};
 use culvert_mounts::resolver::{Inside, LastStep, Magic, Quick, Resolved, Restrictions};
 use culvert_mounts::{MountId, Place};
 use culvert_run::{files::c_string, memory::Path};
 use culvert_sys::raw::general::{AT_FDCWD, S_IFDIR, S_IFLNK, S_IFMT};
 
 /// What a path argument comes to.
-#[allow(clippy::large_enum_variant)] // made once for a call, on the stack: a box would cost each path an allocation
+// made once for a call, on the stack: a box would cost each path an allocation
+#[allow(clippy::large_enum_variant)]
 pub enum Found<'p> {
     /// Something in a mount.
     Inside(Inside<'p>),
@@ -111,25 +113,176 @@ pub fn find_straight<'p>(
     last: LastStep,
     restrictions: Restrictions,
 ) -> Option<culvert::Result<Inside<'p>>> {
-    if restrictions != Restrictions(0) || culvert_run::task::has_left() {
-        return None;
+    let found = find_straight_now(process, directory, path, last, restrictions);
+    if has_more_mounts(process) {
+        return find_straight_now(process, directory, path, last, restrictions);
     }
-    let (mount, dir, names) = match path.first()? {
-        b'/' => {
-            let (mount, names) = process.mounts.deepest(path.bytes())?;
-            if super::own_file::origin(process, path.bytes()).is_some() {
-                return None;
-            }
-            (mount, None, names)
-        }
-        _ => {
-            let (mount, node) = directory_inside(process, directory)?;
-            (mount, Some(node), path.bytes())
-        }
-    };
+    found
+}
+
+/// Whether a server was found dead, and another one in its place: also where the path was found, by what
+/// is still believed of the dead one's mount.
+#[inline]
+fn has_more_mounts(process: &Process) -> bool {
+    let known = process.mounts.count();
+    culvert_run::restarts::look();
+    process.mounts.count() != known
+}
+
+/// [`find_straight`], among the mounts that are known.
+fn find_straight_now<'p>(
+    process: &Process,
+    directory: i32,
+    path: Path<'p>,
+    last: LastStep,
+    restrictions: Restrictions,
+) -> Option<culvert::Result<Inside<'p>>> {
+    let (mount, dir, names) = names_in_mount(process, directory, path.bytes(), restrictions)?;
     culvert_cache::looked_at::bring_all();
     let mounts = &process.mounts;
     mounts.straight_in(&culvert_run::task::caller(), mount, dir, names, last)
+}
+
+/// What [`FileSystem::attributes_at`] and [`FileSystem::change_at`] are asked for `path`.
+pub struct AtOnce<'p> {
+    /// The mount.
+    pub mount: MountId,
+    /// Its driver.
+    pub driver: &'p dyn FileSystem,
+    /// The directory at which `names` begin.
+    pub from: Node,
+    /// Plain names.
+    pub names: &'p [u8],
+}
+
+impl AtOnce<'_> {
+    /// stat(2) of a regular file. None: it must be looked up.
+    pub fn attributes(&self) -> Option<Result<Attributes, Errno>> {
+        let caller = culvert_run::task::caller();
+        let asked = self.driver;
+        let found = asked.attributes_at(&caller, self.from, self.names, None)?;
+        Some(found.map_err(|error| errno_of(&error)))
+    }
+
+    /// Whether the caller may do `access` to a regular file. None: as [`AtOnce::attributes`].
+    pub fn access(&self, access: u32) -> Option<Result<(), Errno>> {
+        if culvert_run::task::credentials::is_elsewhere() {
+            return None;
+        }
+        let caller = culvert_run::task::caller();
+        let access = (access != 0).then_some(Access(access));
+        let asked = self.driver;
+        let found = asked.attributes_at(&caller, self.from, self.names, access)?;
+        Some(found.map(drop).map_err(|error| errno_of(&error)))
+    }
+
+    /// Makes `changes` to what is there, of which nobody is told. None: it must be looked up.
+    pub fn change(&self, changes: &SetAttributes) -> Option<Result<(), Errno>> {
+        let caller = culvert_run::task::caller();
+        let asked = self.driver;
+        let done = asked.change_at(&caller, self.from, self.names, changes)?;
+        Some(done.map_err(|error| errno_of(&error)))
+    }
+
+    /// The last of the names.
+    fn name(&self) -> &[u8] {
+        let mut names = self.names.rsplit(|&byte| byte == b'/');
+        names.next().unwrap_or(self.names)
+    }
+
+    /// Removes a regular file, of which no other process has a shadow. None: it must be looked up.
+    pub fn unlink(&self) -> Option<Result<(), Errno>> {
+        let caller = culvert_run::task::caller();
+        let done = self.driver.unlink_at(&caller, self.from, self.names)?;
+        let tell = |(directory, node)| {
+            // Nobody did when it began.
+            if watch::tells() {
+                let (at, of) = ((directory, self.name()), (node, FileKind::Regular));
+                let _ = watch::removed(self.driver, self.mount, at, of, || Ok(()));
+            }
+        };
+        Some(done.map(tell).map_err(|error| errno_of(&error)))
+    }
+
+    /// The same for the rename of one to what `to` is.
+    pub fn rename(&self, to: &AtOnce<'_>) -> Option<Result<(), Errno>> {
+        if (self.mount, self.from) != (to.mount, to.from) {
+            return None;
+        }
+        let caller = culvert_run::task::caller();
+        let asked = self.driver;
+        let done = asked.rename_at(&caller, self.from, self.names, to.names)?;
+        let tell = |(directory, node)| {
+            if watch::tells() {
+                let source = watch::Link {
+                    directory,
+                    name: self.name(),
+                    node,
+                    kind: FileKind::Regular,
+                };
+                let target = watch::Replaced {
+                    directory,
+                    name: to.name(),
+                    victim: None,
+                };
+                let _ = watch::renamed(asked, self.mount, source, target, 0, || Ok(()));
+            }
+        };
+        Some(done.map(tell).map_err(|error| errno_of(&error)))
+    }
+}
+
+/// Whether a name of a file on `driver` may be taken at once: nobody is to be told of it, and no
+/// file that loses it is to be kept. Of what a driver knows by number alone that is not asked: such
+/// take none at once.
+pub fn is_nobodys_business(driver: &dyn FileSystem) -> bool {
+    driver.capabilities().transient_nodes && !watch::tells() && !culvert_cache::shadow::may_be_any()
+}
+
+/// What `path` is by text alone, if its driver may be asked at once. None: the path must be looked
+/// up.
+#[inline]
+pub fn at_once<'p>(
+    process: &'p Process,
+    directory: i32,
+    path: &'p [u8],
+    restrictions: Restrictions,
+) -> Option<AtOnce<'p>> {
+    let (mount, dir, names) = names_in_mount(process, directory, path, restrictions)?;
+    let driver = process.mounts.driver_of(mount, names)?;
+    if driver.capabilities().access_time_lags {
+        return None;
+    }
+    culvert_cache::looked_at::bring_all();
+    Some(AtOnce {
+        mount,
+        driver,
+        from: dir.unwrap_or_else(|| driver.root()),
+        names,
+    })
+}
+
+/// The mount that `path` is in by text, the directory of its driver's where it begins (none: the
+/// root), and the path from there.
+#[inline]
+fn names_in_mount<'p>(
+    process: &Process,
+    directory: i32,
+    path: &'p [u8],
+    restrictions: Restrictions,
+) -> Option<(MountId, Option<Node>, &'p [u8])> {
+    if restrictions != Restrictions(0) || culvert_run::task::has_left() {
+        return None;
+    }
+    if path.first()? != &b'/' {
+        let (mount, node) = directory_inside(process, directory)?;
+        return Some((mount, Some(node), path));
+    }
+    let (mount, names) = process.mounts.deepest(path)?;
+    match super::own_file::origin(process, path) {
+        Some(_) => None,
+        None => Some((mount, None, names)),
+    }
 }
 
 /// The directory of a driver's that descriptor `directory`, or the working directory, is.
@@ -263,11 +416,12 @@ fn walk<'p>(
     restrictions: Restrictions,
 ) -> Result<Found<'p>, Errno> {
     let caller = culvert_run::task::caller();
-    resolved(
-        process
-            .mounts
-            .walk(&Kernel, &caller, start, path, last, restrictions),
-    )
+    let mounts = process.mounts;
+    let mut answer = mounts.walk(&Kernel, &caller, start, path, last, restrictions);
+    if has_more_mounts(process) {
+        answer = mounts.walk(&Kernel, &caller, start, path, last, restrictions);
+    }
+    resolved(answer)
 }
 
 #[inline(always)]

@@ -1,6 +1,6 @@
-//! Files of proc(5) in which the kernel tells a program of itself: our mounts are added to the lists
-//! of mounts; of mappings see `proc_maps`. Each is a file in memory, so that where a description
-//! stands is the kernel's to know, in each process that has it.
+//! Files of proc(5) in which the kernel tells a program of itself: our mounts are added to the
+//! lists of mounts; of mappings see `proc_maps`. Each is a file in memory, so that where a
+//! description stands is the kernel's to know, in each process that has it.
 
 use super::own_file::is_this_process;
 use super::proc_maps::{self, device};
@@ -340,7 +340,8 @@ mod tests {
 
     #[test]
     fn the_parent_is_the_deepest_mount_above() {
-        let info = b"20 1 0:1 / / rw - ext4 a rw\n30 20 0:2 / /mnt rw - tmpfs b rw\n40 30 0:3 / /mntx rw - tmpfs c rw\n";
+        let info = b"20 1 0:1 / / rw - ext4 a rw\n30 20 0:2 / /mnt rw - tmpfs b rw\n40 30 0:3 / \
+            /mntx rw - tmpfs c rw\n";
         assert_eq!(parent_number(info, b"/mnt/a"), 30);
         assert_eq!(parent_number(info, b"/other"), 20);
         assert_eq!(parent_number(info, b"/mnty"), 20);

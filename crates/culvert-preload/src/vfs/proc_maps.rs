@@ -186,8 +186,8 @@ impl<'a> Line<'a> {
         part
     }
 
-    /// Whether `next` is the same file's, with the same rights, and goes on where this one ends; one
-    /// of them is named anew.
+    /// Whether `next` is the same file's, with the same rights, and goes on where this one ends;
+    /// one of them is named anew.
     fn continues(&self, next: &Self) -> bool {
         let length = self.range.end - self.range.start;
         (self.named_anew || next.named_anew)
@@ -363,7 +363,8 @@ mod tests {
         let text = native.split_inclusive('\n').nth(1).unwrap();
         let image = native.replace(
             text,
-            "7f0000001000-7f0000005000 r-xp 00001000 00:1a 77                         /dev/shm/c/images/x/a.so\n",
+            "7f0000001000-7f0000005000 r-xp 00001000 00:1a 77                         \
+            /dev/shm/c/images/x/a.so\n",
         );
         let entries = [original(0x7f00_0000_1000, 0x7f00_0000_5000, 0x1000)];
         assert_eq!(said(&image, Form::Maps, &entries), native);

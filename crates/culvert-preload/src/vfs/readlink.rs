@@ -21,8 +21,8 @@ pub fn target(on: On<'_>, otherwise: Errno) -> Result<Vec<u8>, Errno> {
 }
 
 /// What the link at `path` below `directory` says that the kernel would show wrongly: one of
-/// proc(5) to a descriptor of ours, to one in a backing tree, to a program from a mount. None: it is
-/// none of these.
+/// proc(5) to a descriptor of ours, to one in a backing tree, to a program from a mount. None: it
+/// is none of these.
 pub fn of_proc(
     process: &Process,
     directory: i32,

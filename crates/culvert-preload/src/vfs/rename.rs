@@ -177,6 +177,12 @@ fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
     {
         return Err(Errno::ENOTDIR);
     }
+    // Two names of one file: who may do what is not asked (`vfs_rename`, fs/namei.c). Two spellings
+    // of one name are a rename.
+    let same = |entry: &culvert::Entry| entry.attributes.node == moved.node;
+    if to.entry.as_ref().is_some_and(same) && !file_system.capabilities().case_insensitive {
+        return Ok(0);
+    }
     may_remove(from, file_system)?;
     may_remove(to, file_system)?;
     may_move(from, to, moved, file_system, flags)?;

@@ -25,7 +25,8 @@ pub struct Given<'p> {
 }
 
 /// What it comes to.
-#[allow(clippy::large_enum_variant)] // made once for a call, on the stack: a box would cost each path an allocation
+// made once for a call, on the stack: a box would cost each path an allocation
+#[allow(clippy::large_enum_variant)]
 pub enum Side<'p> {
     /// In a mount.
     Inside(Inside<'p>),

@@ -1,5 +1,5 @@
-//! Writing an open file: what is checked, how the bytes get to the file and to what is cached of it,
-//! and who is told.
+//! Writing an open file: what is checked, how the bytes get to the file and to what is cached of
+//! it, and who is told.
 
 use super::read::{area, total};
 use crate::answer::Answer;
@@ -18,8 +18,8 @@ const O_SYNC_ONLY: u32 = 0o4000000;
 /// The largest file (`MAX_LFS_FILESIZE`).
 const LARGEST: u64 = i64::MAX as u64;
 
-/// The flags of preadv2 and pwritev2 (`RWF_SUPPORTED`): HIPRI and NOWAIT mean nothing on our files,
-/// whose data are at hand.
+/// The flags of preadv2 and pwritev2 (`RWF_SUPPORTED`): HIPRI means nothing on our files, and
+/// NOWAIT nothing where the data are at hand.
 pub const RWF_HIPRI: usize = 1;
 const RWF_DSYNC: usize = 2;
 const RWF_SYNC: usize = 4;
@@ -38,14 +38,19 @@ pub struct Manner {
 }
 
 impl Manner {
-    /// By the description's flags and the call's.
-    pub fn new(description_flags: u32, call_flags: usize) -> Result<Self, Errno> {
+    /// By the flags of the call, and those of the description where it writes.
+    pub fn new(held: &Held, description_flags: u32, call_flags: usize) -> Result<Self, Errno> {
         // `kiocb_set_rw_flags`, include/linux/fs.h
         if call_flags & !RWF_KNOWN != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
         if call_flags & (RWF_APPEND | RWF_NOAPPEND) == RWF_APPEND | RWF_NOAPPEND {
             return Err(Errno::EINVAL);
+        }
+        // `FMODE_NOWAIT`, which no file of a FUSE server has.
+        let waits = || held.file_system().is_ok_and(|it| it.capabilities().waits);
+        if call_flags & RWF_NOWAIT != 0 && waits() {
+            return Err(Errno::EOPNOTSUPP);
         }
         let append = (description_flags & O_APPEND != 0 || call_flags & RWF_APPEND != 0)
             && call_flags & RWF_NOAPPEND == 0;
@@ -205,7 +210,7 @@ pub fn write_at_offset(held: &Held, fd: i32, spans: &[Span], flags: usize) -> An
     if total(spans) == 0 {
         return Ok(0);
     }
-    let manner = Manner::new(held.flags(fd)?, flags)?;
+    let manner = Manner::new(held, held.flags(fd)?, flags)?;
     if manner.append {
         held.to_offset(fd, |before| {
             // The offset does not matter but for this (`rw_verify_area`, before `O_APPEND` is
@@ -235,7 +240,7 @@ pub fn write_at(held: &Held, fd: i32, offset: i64, spans: &[Span], flags: usize)
     }
     area(offset, total(spans))?;
     // pwrite(2), BUGS: on Linux O_APPEND wins over the offset.
-    let manner = Manner::new(held.flags(fd)?, flags)?;
+    let manner = Manner::new(held, held.flags(fd)?, flags)?;
     let _lock = held.lock_node();
     put(held, file, offset as u64, spans, manner).map(|(_, count)| count)
 }

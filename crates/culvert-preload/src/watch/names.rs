@@ -99,8 +99,8 @@ pub fn linked(
     })
 }
 
-/// A node that stays what it is while it loses a name, where somebody may watch it: after that it is
-/// asked how many names it has.
+/// A node that stays what it is while it loses a name, where somebody may watch it: after that it
+/// is asked how many names it has.
 struct Held<'a> {
     file_system: &'a dyn FileSystem,
     node: Node,

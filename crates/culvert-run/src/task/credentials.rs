@@ -15,6 +15,9 @@ use culvert_sys::sync::{AtomicRef, Mutex};
 /// Not 0 while the thread is in [`as_real_user`].
 const REAL_SLOT: usize = 3;
 
+/// What `NUMBER` is at first.
+const FIRST: u32 = 1;
+
 /// In [`culvert_intercept::ThreadBlock::credentials`]: what the process's other threads have.
 const AS_OTHERS: usize = 0;
 /// Likewise: the kernel is to be asked. Anything else is where the thread's own stand.
@@ -45,7 +48,7 @@ struct Credentials {
 static OTHERS: AtomicRef<Credentials> = AtomicRef::new();
 /// The number of this process's credentials: the kernel makes new ones for each process and each
 /// change (credentials(7)).
-static NUMBER: AtomicU32 = AtomicU32::new(1);
+static NUMBER: AtomicU32 = AtomicU32::new(FIRST);
 
 /// This is a new process, or its credentials may have changed.
 pub fn are_others() {
@@ -183,16 +186,28 @@ pub fn is_elsewhere() -> bool {
     credentials().elsewhere
 }
 
+/// Whether access(2) may go by another user than other calls, as far as that is known: nobody is
+/// asked, and a program that has not changed its user begins with one.
+pub fn may_differ() -> bool {
+    let own = culvert_intercept::current().credentials.load(Relaxed);
+    known(own).map_or(number() != FIRST, Credentials::differ)
+}
+
 #[inline]
 fn credentials() -> &'static Credentials {
     let own = culvert_intercept::current().credentials.load(Relaxed);
-    let known = match own {
+    known(own).unwrap_or_else(|| asked(own))
+}
+
+/// The credentials of a thread whose block has `own`, if nobody needs to be asked.
+#[inline]
+fn known(own: usize) -> Option<&'static Credentials> {
+    match own {
         AS_OTHERS => OTHERS.get(),
         UNKNOWN => None,
         // SAFETY: of one that is kept, which is never freed.
         own => unsafe { (own as *const Credentials).as_ref() },
-    };
-    known.unwrap_or_else(|| asked(own))
+    }
 }
 
 #[cold]

@@ -38,8 +38,9 @@ impl Session {
             Err(error) => return Ended::Broken(error),
         };
         channels.push(first);
-        // By the device come only FORGET and INTERRUPT where there is another transport: nobody waits
-        // for them, and a thread that stays awake would take the processor from those who do wait.
+        // By the device come only FORGET and INTERRUPT where there is another transport: nobody
+        // waits for them, and a thread that stays awake would take the processor from those who do
+        // wait.
         let stays_awake = transport.is_none() && !self.settings.without(capabilities::STAY_AWAKE);
         let readers = Box::new(Readers::new(self, channels, stays_awake));
         let transports = transport.into_iter().chain([readers as Box<dyn Transport>]);
@@ -96,7 +97,8 @@ impl Session {
         let Some(notifications) = &self.notifications else {
             return;
         };
-        let mut notifier = Notifier::new(channel, self.protocol, self.numbers);
+        let mut notifier = Notifier::new(channel, self.protocol, self.numbers)
+            .with_extension(self.extension.as_ref());
         let mut observed = self.observed;
         while let Err(error) = notifications.run(&*self.filesystem, observed, &mut notifier) {
             report(format_args!("changes are not observed any more: {error}"));

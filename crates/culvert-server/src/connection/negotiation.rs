@@ -86,7 +86,8 @@ impl Session {
                 return Err(Error::because(
                     Errno::EPROTO,
                     format!(
-                        "the kernel speaks FUSE {}.{}; 7.31 (Linux 5.4) is the oldest that is served",
+                        "the kernel speaks FUSE {}.{}; 7.31 (Linux 5.4) is the oldest that is \
+                        served",
                         init.major, init.minor
                     ),
                 ));
@@ -99,7 +100,9 @@ impl Session {
             break protocol;
         };
         settings.handover.set_protocol(&protocol);
-        Ok(Self::new(filesystem, settings, protocol, validity))
+        let mut session = Self::new(filesystem, settings, protocol, validity);
+        session.extend(channel);
+        Ok(session)
     }
 
     /// Takes up what an earlier server has left, and asks the kernel for the requests that it had

@@ -195,7 +195,14 @@ impl Session {
     fn forget(&self, node: Node, count: u64) {
         self.cache_retention.forget(node);
         self.zero_open.forget(node);
-        self.filesystem.forget(node, count);
+        let number = self.numbers.number(node);
+        let known = self
+            .extension
+            .as_ref()
+            .map_or(count, |extension| extension.forgotten(number, count));
+        if known > 0 {
+            self.filesystem.forget(node, known);
+        }
     }
 
     /// On whose behalf. Drivers that act by the kernel's calls are judged by the thread's identity,
@@ -204,8 +211,8 @@ impl Session {
     fn caller<'c>(&self, context: &'c mut Context<'_>, umask: Option<u32>) -> Result<Caller<'c>> {
         match umask {
             Some(umask) if self.acts => context.identity.set_umask(umask & 0o777)?,
-            // Applied already: a layer may make it by the kernel's calls all the same. Without a umask
-            // of the thread's own the process's takes what it takes.
+            // Applied already: a layer may make it by the kernel's calls all the same. Without a
+            // umask of the thread's own the process's takes what it takes.
             Some(_) => drop(context.identity.set_umask(0)),
             None => {}
         }

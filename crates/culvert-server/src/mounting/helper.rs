@@ -126,7 +126,8 @@ const ADVICE: [(&str, &str); 9] = [
     ("/dev/fuse", NO_DEVICE),
     (
         "too many FUSE",
-        "end one (culvert list), or have mount_max in /etc/fuse.conf raised; `culvert run` has no such limit",
+        "end one (culvert list), or have mount_max in /etc/fuse.conf raised; `culvert run` has no \
+        such limit",
     ),
     (
         "no write access",
@@ -138,7 +139,8 @@ const ADVICE: [(&str, &str); 9] = [
     ),
     (
         "failed to access mountpoint",
-        "fusermount3 is root's and may not enter your other mounts: mount beside them, or use `culvert run`",
+        "fusermount3 is root's and may not enter your other mounts: mount beside them, or use \
+        `culvert run`",
     ),
     (
         "is forbidden",
@@ -146,7 +148,8 @@ const ADVICE: [(&str, &str); 9] = [
     ),
     (
         "Operation not permitted",
-        "fusermount3 must be set-user-ID root (chmod u+s), and containers may forbid mounting; `culvert run` needs neither",
+        "fusermount3 must be set-user-ID root (chmod u+s), and containers may forbid mounting; \
+        `culvert run` needs neither",
     ),
     (
         "resource busy",

@@ -44,7 +44,8 @@ pub struct Mounting<'a> {
 }
 
 impl<'a> Mounting<'a> {
-    /// One that can be changed, by nobody but its user, as mount tables show `name` for source and type.
+    /// One that can be changed, by nobody but its user, as mount tables show `name` for source and
+    /// type.
     pub const fn new(name: &'a str, target: &'a MountPoint) -> Self {
         Self {
             source: name,
@@ -97,7 +98,8 @@ impl Failed {
 }
 
 /// What a user without /dev/fuse can do.
-const NO_DEVICE: &str = "`culvert run -v SOURCE:TARGET -- COMMAND` needs no kernel mount; containers need --device /dev/fuse";
+const NO_DEVICE: &str = "`culvert run -v SOURCE:TARGET -- COMMAND` needs no kernel mount; \
+    containers need --device /dev/fuse";
 
 /// Makes the mount; the connection, on which INIT waits, and which mount it is. Root mounts by
 /// itself, others by `fusermount3`.

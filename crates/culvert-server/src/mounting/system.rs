@@ -172,7 +172,8 @@ pub fn unmount(place: &MountPoint, lazy: bool) -> Result<(), Failed> {
                 failed.advise("a program uses it; --lazy takes it from the tree at once")
             }
             Errno::INVAL => failed.advise(
-                "it is no mount, or one that this user namespace got from outside: who made it there can end it",
+                "it is no mount, or one that this user namespace got from outside: who made it \
+                there can end it",
             ),
             Errno::PERM => failed.advise("it takes CAP_SYS_ADMIN; the mount's user may end it"),
             _ => failed,

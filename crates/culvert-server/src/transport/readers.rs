@@ -30,9 +30,9 @@ const MAXIMUM_HEAD: usize = 4096;
 /// `FUSE_FORGET`, `FUSE_BATCH_FORGET`.
 const FORGET: [u32; 2] = [2, 42];
 
-/// With another transport, after a FORGET the device is looked at again after this: those that have come
-/// meanwhile come at once, and whoever causes them need not wake a thread for each. An interrupt
-/// may be as late.
+/// With another transport, after a FORGET the device is looked at again after this: those that have
+/// come meanwhile come at once, and whoever causes them need not wake a thread for each. An
+/// interrupt may be as late.
 const AFTER_FORGET: Duration = Duration::from_millis(1);
 
 /// Threads that may be added to those that a session begins with, when all wait for something.

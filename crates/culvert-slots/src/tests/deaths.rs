@@ -6,11 +6,13 @@
 //! the state of the slot does not depend on who is faster.
 
 extern crate std;
+mod trial;
 use super::*;
 use crate::steps::Step;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Mutex;
+use trial::Trial;
 
 unsafe extern "C" {
     safe fn fork() -> i32;
@@ -39,18 +41,35 @@ enum Asks {
     Forget,
     /// RELEASE whose reply is waited for.
     Close,
+    /// Something is changed, and the reply wanted later: by `End`.
+    Begin,
+    End,
+    /// The same, and not wanted after all: `Abandon`.
+    BeginInVain,
+    Abandon,
 }
 
-const ROW: [Asks; 8] = [
+const ROW: [Asks; 12] = [
     Asks::Change,
     Asks::Open,
     Asks::Change,
     Asks::Leave,
     Asks::Forget,
+    Asks::Begin,
     Asks::Open,
     Asks::Close,
+    Asks::End,
+    Asks::BeginInVain,
     Asks::Open,
+    Asks::Abandon,
 ];
+
+impl Asks {
+    /// It makes no request itself.
+    const fn only_ends(self) -> bool {
+        matches!(self, Self::End | Self::Abandon)
+    }
+}
 
 // Words of the area, which all processes of the test see.
 /// Which request of the row was answered, by its number: one word each.
@@ -109,10 +128,13 @@ impl Case {
         };
         let dies = !mixed(seed).is_multiple_of(4);
         let stops = !dies || mixed(seed).is_multiple_of(2);
-        // FORGET waits for the RELEASE before.
-        let is_before_reply = step <= Step::Rung as u32 && ROW[request] != Asks::Forget;
+        // FORGET waits for the RELEASE before; what was begun may be answered already.
+        let asks = ROW[request];
+        let may_wait = asks == Asks::Forget || asks.only_ends();
+        let is_before_reply = step <= Step::Rung as u32 && !may_wait;
         let shut = is_before_reply && mixed(seed).is_multiple_of(3);
-        let kept = !shut && stops && step == Step::Rung as u32 && !mixed(seed).is_multiple_of(3);
+        let is_sent = step == Step::Rung as u32 && !asks.only_ends();
+        let kept = !shut && stops && is_sent && !mixed(seed).is_multiple_of(3);
         Self {
             number,
             request,
@@ -126,139 +148,6 @@ impl Case {
 
     fn id(&self, request: usize) -> u64 {
         self.number * ROW.len() as u64 + request as u64 + 1
-    }
-}
-
-/// What the server has done.
-#[derive(Default)]
-struct Done {
-    /// How often it has carried out a request, by its id.
-    times: HashMap<u64, u32>,
-    open: HashSet<u64>,
-    handles: u64,
-    /// The request whose reply is kept back, by its number, and the reply.
-    kept: Option<(u64, Vec<u8>)>,
-}
-
-struct Trial {
-    server: Server,
-    bell: OwnedFd,
-    over: AtomicBool,
-    done: Mutex<Done>,
-}
-
-impl Trial {
-    fn word(&self, index: usize) -> &AtomicU64 {
-        &self.server.area().words()[index]
-    }
-
-    /// A thread of the server.
-    fn serve(&self) {
-        while !self.over.load(Relaxed) {
-            if !heard(&self.bell) {
-                continue;
-            }
-            self.word(TAKES).fetch_add(1, SeqCst);
-            if self.word(SHUT).load(SeqCst) != 0 {
-                self.word(TAKES).fetch_sub(1, SeqCst);
-                // Whoever opens it rings again.
-                continue;
-            }
-            let message = self.server.take();
-            self.word(TAKES).fetch_sub(1, SeqCst);
-            if let Ok(Some(message)) = message {
-                self.carry_out(message);
-            }
-        }
-    }
-
-    fn carry_out(&self, message: Message<'_>) {
-        let word = |at: usize| u64::from_ne_bytes(message.header[at..at + 8].try_into().unwrap());
-        let (number, node) = (word(8), word(16));
-        let opcode = u32::from_ne_bytes(message.header[4..8].try_into().unwrap());
-        if message.interrupted.is_some() {
-            message.taken();
-            let mut done = self.done.lock().unwrap();
-            let kept = done.kept.take_if(|(kept, _)| *kept | 1 == number);
-            drop(done);
-            if let Some((number, body)) = kept {
-                self.reply(number, &body);
-            }
-            return;
-        }
-        if node != NODE {
-            answer(&self.server, message, &AtomicU64::new(0));
-            return;
-        }
-        let mut body = std::vec![0; message.body.len()];
-        message.body.read(0, &mut body);
-        let part = |index: usize| -> u64 {
-            let bytes = &body[index * 8..index * 8 + 8];
-            u64::from_ne_bytes(bytes.try_into().unwrap())
-        };
-        let mut done = self.done.lock().unwrap();
-        let id = part(1);
-        *done.times.entry(id).or_default() += 1;
-        // From here on the slot of what needs no reply is free, and looked for.
-        message.taken();
-        assert_eq!(done.times[&id], 1, "request {id} was done twice");
-        let mut reply = std::vec![0; 16];
-        match opcode {
-            FORGET => return,
-            OPEN => {
-                done.handles += 1;
-                let handle = done.handles;
-                done.open.insert(handle);
-                reply[..8].copy_from_slice(&handle.to_ne_bytes());
-            }
-            RELEASE => {
-                let handle = part(0);
-                assert!(done.open.remove(&handle), "{handle} was closed twice");
-                reply.clear();
-            }
-            _ => {
-                assert_eq!(body.len(), CHANGE);
-                assert!(body[16..].iter().all(|&byte| byte == id as u8), "torn");
-                reply = body;
-            }
-        }
-        // Not of who closes what the process has left.
-        let kept = id == self.word(KEPT).load(SeqCst);
-        if kept {
-            // What is interrupted may fail, or have opened a file in spite of that.
-            if opcode != OPEN {
-                reply = FAILED.to_vec();
-            }
-            done.kept = Some((number, reply));
-            return;
-        }
-        drop(done);
-        self.reply(number, &reply);
-    }
-
-    /// The server takes again.
-    fn unshut(&self) {
-        self.word(SHUT).store(0, SeqCst);
-        let _ = fs::write(&self.bell, &[0; 4]);
-    }
-
-    fn reply_kept(&self) {
-        let kept = self.done.lock().unwrap().kept.take();
-        if let Some((number, body)) = kept {
-            self.reply(number, &body);
-        }
-    }
-
-    /// Replies `body`; `EINTR` where that is [`FAILED`].
-    fn reply(&self, number: u64, body: &[u8]) {
-        let reply = self.server.reply(number).expect("it is in hand");
-        reply.secure(body.len()).unwrap();
-        reply.payload(body.len()).write(0, body);
-        let _ = match body == FAILED {
-            true => reply.finish(-Errno::EINTR.raw(), 0),
-            false => reply.finish(0, body.len()),
-        };
-        assert!(self.server.reply(number).is_err(), "twice");
     }
 }
 
@@ -276,7 +165,7 @@ fn make(client: &Client, case: &Case) -> i32 {
     STEP.store(case.step, Relaxed);
     REQUEST.store(case.request, Relaxed);
     SIGNAL.store(if case.stops { STOP } else { KILL }, Relaxed);
-    let mut handle = 0_u64;
+    let (mut handle, mut begun) = (0_u64, None);
     for (index, asks) in ROW.iter().enumerate() {
         let id = case.id(index);
         let is_it = index == case.request;
@@ -294,20 +183,37 @@ fn make(client: &Client, case: &Case) -> i32 {
         body[..8].copy_from_slice(&handle.to_ne_bytes());
         body[8..16].copy_from_slice(&id.to_ne_bytes());
         let (opcode, length) = match asks {
-            Asks::Change => (ECHO, CHANGE),
+            Asks::Change | Asks::Begin | Asks::BeginInVain => (ECHO, CHANGE),
+            Asks::End | Asks::Abandon => (ECHO, 0),
             Asks::Open => (OPEN, 16),
             Asks::Leave | Asks::Close => (RELEASE, 16),
             Asks::Forget => (FORGET, 16),
         };
         let nobody_waits = matches!(asks, Asks::Leave | Asks::Forget);
-        let asked = match nobody_waits {
-            true => loop {
+        let asked = match asks {
+            _ if nobody_waits => loop {
                 match client.send(caller(), opcode, NODE, &body[..length]) {
                     Err(Errno::EAGAIN) => {}
                     sent => break sent,
                 }
             },
-            false => client.call(
+            Asks::Begin | Asks::BeginInVain => {
+                let made = Channel::begin(client, caller(), opcode, NODE, &body[..length]);
+                begun = made.ok();
+                made.map(drop)
+            }
+            Asks::End => begun.map_or(Err(Errno::ENOENT), |begun| {
+                Channel::end(client, begun, false, &mut |payload| {
+                    reached(TAKING);
+                    let is_whole = payload.len() == CHANGE;
+                    is_whole.then_some(()).ok_or(Errno::EBADMSG)
+                })
+            }),
+            Asks::Abandon => {
+                begun.into_iter().for_each(|begun| client.abandon(begun));
+                Ok(())
+            }
+            _ => client.call(
                 caller(),
                 opcode,
                 NODE,
@@ -338,6 +244,7 @@ fn make(client: &Client, case: &Case) -> i32 {
             Ok(()) => words[ANSWERED + index].store(id, SeqCst),
             // The reply was kept back, and then an error.
             Err(Errno::EINTR) if case.kept && is_it => {}
+            Err(Errno::EINTR) if case.kept && ROW[case.request] == Asks::Begin => {}
             Err(_) => return 3,
         }
     }
@@ -425,7 +332,7 @@ fn play(trial: &Trial, victims: &Client, closer: &Closer<'_>, case: &Case, count
             }
         }
         let id = case.id(case.request);
-        let is_sent = case.step == Step::Rung as u32;
+        let is_sent = case.step == Step::Rung as u32 && !ROW[case.request].only_ends();
         if case.kept && is_sent && ROW[case.request] != Asks::Forget {
             until("it is in hand", case, || {
                 trial.done.lock().unwrap().kept.is_some()
@@ -448,10 +355,11 @@ fn play(trial: &Trial, victims: &Client, closer: &Closer<'_>, case: &Case, count
     let dead = trial.word(WHO).load(SeqCst);
     if is_killed {
         counts.killed += 1;
-        let of_dead = |index: &usize| area.slot(*index).owner.load(SeqCst) == dead;
-        for index in (0..SLOTS).filter(of_dead) {
+        let owner = |index: usize| Identity(area.slot(index).owner.load(SeqCst));
+        for index in (0..SLOTS).filter(|&index| owner(index).process().0 == dead) {
             let state = Word(area.slot(index).word.load(SeqCst)).state();
             let name = match state {
+                _ if owner(index).is_spare() => "begun",
                 Some(State::Posted) => "posted",
                 Some(State::Taken) => "taken",
                 Some(State::Done) => "done",
@@ -472,15 +380,29 @@ fn play(trial: &Trial, victims: &Client, closer: &Closer<'_>, case: &Case, count
     trial.unshut();
     let is_left = || {
         let owners = (0..SLOTS).map(|index| area.slot(index).owner.load(SeqCst));
-        let left = |owner: u64| owner == dead || Identity(owner).is_orphan();
+        let is_dead = |owner: u64| Identity(owner).process().0 == dead;
+        let left = |owner: u64| is_dead(owner) || Identity(owner).is_orphan();
         closer.0.has_left(dead) || owners.into_iter().any(left)
     };
     until("slots are free", case, || !is_left());
     let done = trial.done.lock().unwrap();
     assert!(done.open.is_empty(), "{:?} stay open: {case:?}", done.open);
-    for index in 0..ROW.len() {
+    for (index, asks) in ROW.iter().enumerate() {
         let times = done.times.get(&case.id(index)).copied().unwrap_or(0);
         let answered = trial.word(ANSWERED + index).load(SeqCst) != 0;
+        match *asks {
+            asks if asks.only_ends() => continue,
+            // It may have been taken back.
+            Asks::BeginInVain => continue,
+            // Answered is what was waited for.
+            Asks::Begin => {
+                let end = ROW.iter().position(|asks| *asks == Asks::End).unwrap();
+                let answered = trial.word(ANSWERED + end).load(SeqCst) != 0;
+                assert!(times == 1 || !answered && is_killed, "{case:?}");
+                continue;
+            }
+            _ => {}
+        }
         assert!(
             times == 1 || !answered && is_killed,
             "{index} is lost: {case:?}"
@@ -494,7 +416,8 @@ pub(super) const OVER: u64 = u64::MAX - 1;
 /// How many cases there were.
 static PLAYED: AtomicU64 = AtomicU64::new(0);
 
-/// Ends the tests where `count` stays the same for minutes, before it is [`OVER`]: a wait without end.
+/// Ends the tests where `count` stays the same for minutes, before it is [`OVER`]: a wait without
+/// end.
 pub(super) fn watch(count: &'static AtomicU64) {
     thread::spawn(|| {
         let mut last = (u64::MAX, Instant::now());
@@ -552,7 +475,7 @@ fn who_is_killed_or_stopped_at_any_step_holds_nobody_up_and_leaves_nothing() {
         assert_eq!(free_slots(trial.server.area()), SLOTS);
     });
     std::eprintln!("{counts:?}");
-    for state in ["free", "posted", "taken", "done"] {
+    for state in ["free", "posted", "taken", "done", "begun"] {
         assert!(
             counts
                 .states

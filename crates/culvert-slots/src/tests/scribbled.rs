@@ -26,8 +26,8 @@ impl Heir for Nobody {
 /// Writes to the words of `area`, most of them where slots are.
 fn scribble(area: &Area, seed: &mut u64) {
     let (start, length) = area.place();
-    // SAFETY: the mapping of an area that lives longer; it is read and written by atomic words, and by
-    // copies for which any bytes are right.
+    // SAFETY: the mapping of an area that lives longer; it is read and written by atomic words, and
+    // by copies for which any bytes are right.
     let words = unsafe { core::slice::from_raw_parts(start as *const AtomicU64, length / 8) };
     let header = area.header();
     let ends = [
@@ -159,4 +159,65 @@ fn anything_may_be_written_into_the_area() {
         .sum();
     ROUND.store(deaths::OVER, Relaxed);
     assert!(asked > 0);
+}
+
+#[test]
+fn whoever_scribbles_over_slots_causes_errors_and_no_endless_wait() {
+    let place = Place::new("hostile");
+    let ((server, bell), over) = (place.server(), AtomicBool::new(false));
+    let client = place.client();
+    let hostile = Area::open(&place.opened()).unwrap();
+    let answered = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let serve = || {
+            while !over.load(Relaxed) {
+                if !heard(&bell) {
+                    continue;
+                }
+                if let Ok(Some(message)) = server.take() {
+                    let number = u64::from_ne_bytes(message.header[8..16].try_into().unwrap());
+                    let interrupt = message.interrupted.is_some();
+                    message.taken();
+                    if !interrupt && let Ok(reply) = server.reply(number) {
+                        let _ = reply.finish(0, 5);
+                    }
+                }
+            }
+        };
+        scope.spawn(serve);
+        scope.spawn(serve);
+        let asking: [_; 3] = core::array::from_fn(|_| {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let asked = client.call(caller(), ECHO, 7, 9, &mut |_| Ok(()), &mut |_| Ok(()));
+                    answered.fetch_add(u64::from(asked.is_ok()), Relaxed);
+                }
+            })
+        });
+        scope.spawn(|| {
+            let mut seed = 5;
+            while !over.load(Relaxed) {
+                let index = mixed(&mut seed) as usize % 8;
+                let slot = hostile.slot(index);
+                match mixed(&mut seed) % 8 {
+                    0 => slot.word.store(mixed(&mut seed) as u32, SeqCst),
+                    1 => slot.length.store(u32::MAX, SeqCst),
+                    2 => slot.error.store(mixed(&mut seed) as i32, SeqCst),
+                    3 => slot.opcode.store(mixed(&mut seed) as u32 % 50, SeqCst),
+                    4 => slot
+                        .word
+                        .store(Word(slot.word.load(SeqCst)).to(State::Taken).0, SeqCst),
+                    5 => slot.owner.store(mixed(&mut seed) % 2, SeqCst),
+                    6 => drop(fs::read(bell.as_fd(), &mut [0])),
+                    _ => hostile.header().posted[0].store(mixed(&mut seed), SeqCst),
+                }
+                thread::sleep(Duration::from_micros(200));
+            }
+        });
+        for client in asking {
+            client.join().unwrap();
+        }
+        over.store(true, Relaxed);
+    });
+    assert!(answered.load(Relaxed) > 0);
 }

@@ -178,12 +178,25 @@ fn refused(operation: Operation, which: Operation) -> Result<()> {
     }
 }
 
+/// Operations that are somebody's say whose.
+#[track_caller]
+fn knows(operation: Operation, caller: Option<&Caller<'_>>, is_somebodys: bool) {
+    let who = caller.map(|caller| caller.uid);
+    assert_eq!(who, is_somebodys.then_some(WHO.uid), "{operation:?}");
+}
+
 impl Layer for Refuses {
     type Inner = Memory;
     fn inner(&self) -> &Memory {
         &self.0
     }
     fn around<T>(&self, call: Call<'_>, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        let nobodys = [Operation::Sync, Operation::Statfs, Operation::SyncDirectory];
+        knows(
+            call.operation,
+            call.caller,
+            !nobodys.contains(&call.operation),
+        );
         refused(call.operation, self.1)?;
         work()
     }
@@ -202,7 +215,14 @@ impl FileLayer for RefusesFile {
     fn inner(&self) -> &Self::Inner {
         &*self.0
     }
-    fn around<T>(&self, operation: Operation, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    fn around<T>(
+        &self,
+        operation: Operation,
+        caller: Option<&Caller<'_>>,
+        mut work: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        let somebodys = [Operation::Attributes, Operation::SetAttributes];
+        knows(operation, caller, somebodys.contains(&operation));
         refused(operation, self.1)?;
         work()
     }

@@ -26,6 +26,54 @@ pub const NO_XATTRS: u64 = 128;
 pub const NO_LINKS: u64 = 256;
 /// `CULVERT_NO_ACCESS`.
 pub const NO_ACCESS: u64 = 512;
+/// `CULVERT_NO_POLL`.
+pub const NO_POLL: u64 = 1024;
+/// `CULVERT_OPENS_FILES`.
+pub const OPENS_FILES: u64 = 2048;
+
+/// `struct culvert_waker`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Waker {
+    pub wake: unsafe extern "C" fn(*mut Waker),
+    pub drop: unsafe extern "C" fn(*mut Waker),
+}
+
+/// `struct culvert_wait`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Wait {
+    pub interrupted: unsafe extern "C" fn(*const Wait) -> c_int,
+}
+
+/// `struct culvert_observer`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Observer {
+    pub tell: unsafe extern "C" fn(*const Observer, c_int, *const c_char),
+}
+
+/// `CULVERT_EVERYTHING`.
+pub const EVERYTHING: c_int = 0;
+/// `CULVERT_NAME`.
+pub const NAME: c_int = 1;
+/// `CULVERT_ATTRIBUTES`.
+pub const ATTRIBUTES: c_int = 2;
+/// `CULVERT_CONTENT`.
+pub const CONTENT: c_int = 3;
+
+/// `struct flock` of x86-64.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flock {
+    pub kind: i16,
+    pub whence: i16,
+    pub pad: i32,
+    pub start: i64,
+    pub len: i64,
+    pub pid: i32,
+    pub end: i32,
+}
 
 /// `struct culvert_caller`.
 #[repr(C)]
@@ -102,6 +150,7 @@ pub struct StatVfs {
 }
 
 const _: () = assert!(size_of::<Stat>() == 144 && size_of::<StatVfs>() == 112);
+const _: () = assert!(size_of::<Flock>() == 32);
 
 type State = *mut c_void;
 type File = *mut c_void;
@@ -176,4 +225,14 @@ functions! {
     fsyncdir(Path, c_int);
     syncfs();
     caching(File, *mut c_int);
+    poll(File, *mut Waker, *mut u32);
+    getlk(File, u64, *mut Flock);
+    setlk(File, u64, *const Flock, *const Wait);
+    flock(File, u64, c_int, *const Wait);
+    opendir(Path, *mut File);
+    listdir(File, *mut Dirent, usize, *mut usize);
+    syncdir(File, c_int);
+    closedir(File);
+    observe(*const Observer);
+    tree(*mut c_int);
 }

@@ -1,7 +1,7 @@
 //! Between Rust's values and C's, as both sides of the ABI need them.
 
-use super::abi::{Dirent, Stat, StatVfs};
-use crate::{Attributes, FileKind, SetAttributes, StatFs, Timespec};
+use super::abi::{Dirent, Flock, Stat, StatVfs};
+use crate::{Attributes, FileKind, Lock, LockKind, SetAttributes, StatFs, Timespec};
 
 /// `UTIME_OMIT` (utimensat(2)).
 pub const UTIME_OMIT: i64 = (1 << 30) - 2;
@@ -95,6 +95,53 @@ impl Dirent {
         // One byte stays for the NUL.
         let room = self.name.get_mut(..name.len()).filter(|_| name.len() < 256);
         room.map(|room| room.copy_from_slice(name)).is_some()
+    }
+}
+
+/// To the end, however far it grows.
+const EVER: u64 = i64::MAX as u64;
+
+impl From<&Lock> for Flock {
+    fn from(lock: &Lock) -> Self {
+        Self {
+            // F_RDLCK, F_WRLCK, F_UNLCK (fcntl(2)).
+            kind: match lock.kind {
+                LockKind::Shared => 0,
+                LockKind::Exclusive => 1,
+                LockKind::Unlock => 2,
+            },
+            start: i64::try_from(lock.start).unwrap_or(i64::MAX),
+            len: match lock.end {
+                EVER.. => 0,
+                end => (end.saturating_sub(lock.start) as i64).saturating_add(1),
+            },
+            pid: lock.pid as i32,
+            ..Self::default()
+        }
+    }
+}
+
+impl Flock {
+    /// What it says; none: it is no range from the start of a file on, or no lock.
+    pub fn lock(&self) -> Option<Lock> {
+        let kind = match self.kind {
+            0 => LockKind::Shared,
+            1 => LockKind::Exclusive,
+            2 => LockKind::Unlock,
+            _ => return None,
+        };
+        let start = u64::try_from(self.start).ok()?;
+        let end = match u64::try_from(self.len).ok()? {
+            0 => EVER,
+            len => start.checked_add(len - 1).filter(|&end| end <= EVER)?,
+        };
+        Some(Lock {
+            kind,
+            start,
+            end,
+            pid: u32::try_from(self.pid).unwrap_or(0),
+        })
+        .filter(|_| self.whence == 0)
     }
 }
 

@@ -1,12 +1,14 @@
 //! A driver by paths as the table of C functions that a library exports.
 
-use super::abi::{self, Dirent, Driver, Stat, StatVfs};
+use super::abi::{self, Dirent, Driver, Flock, Observer, Stat, StatVfs};
 use super::answers::{UNCHANGED, UTIME_OMIT, time_of};
-use crate::path::PathFileSystem;
+use super::waits::{Observed, Waits, waker};
+use crate::path::{PathDirectory, PathEntry, PathFileSystem};
 use crate::{
-    Access, Caching, Caller, Errno, OpenFlags, RenameFlags, Result, SetAttributes, Timespec, Whence,
+    Access, Caching, Caller, Errno, LockKind, LockOwner, OpenFlags, RenameFlags, Result,
+    SetAttributes, Timespec, Wait, Whence,
 };
-use alloc::{boxed::Box, string::ToString, vec::Vec};
+use alloc::{boxed::Box, string::ToString, sync::Arc, vec::Vec};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::{marker::PhantomData, slice};
 
@@ -25,9 +27,9 @@ pub struct MountRequest<'a> {
 
 /// A driver by paths that a library exports with [`export_driver!`](crate::export_driver).
 pub trait Mounted: PathFileSystem + Sized + 'static {
-    /// Nothing that one call leaves in memory matters to another one: each process of a run may have
-    /// a state of its own. Such a driver, where the library needs no libc, runs in the programs
-    /// themselves (`place=process`).
+    /// Nothing that one call leaves in memory matters to another one: each process of a run may
+    /// have a state of its own. Such a driver, where the library needs no libc, runs in the
+    /// programs themselves (`place=process`).
     const STATELESS: bool = false;
 
     /// One call at a time.
@@ -98,6 +100,16 @@ impl<T: Mounted> Exported<T> {
         fsyncdir: Some(fsyncdir::<T>),
         syncfs: Some(syncfs::<T>),
         caching: Some(caching::<T>),
+        poll: Some(poll::<T>),
+        getlk: Some(getlk::<T>),
+        setlk: Some(setlk::<T>),
+        flock: Some(flock::<T>),
+        opendir: Some(opendir::<T>),
+        listdir: Some(listdir::<T>),
+        syncdir: Some(syncdir::<T>),
+        closedir: Some(closedir::<T>),
+        observe: Some(observe::<T>),
+        tree: Some(tree::<T>),
         ..Driver::NONE
     };
 }
@@ -165,6 +177,8 @@ fn opened<T: Mounted>(result: Result<T::Handle>, file: *mut Handle) -> c_int {
 /// Defines C functions: what stands in their bodies may use the arguments as the header gives them.
 macro_rules! functions {
     ($($name:ident<$t:ident>($($argument:ident: $type:ty),*) $body:block)*) => { $(
+        // Some need no more than the handle; the table names all of them alike.
+        #[allow(clippy::extra_unused_type_parameters)]
         extern "C" fn $name<$t: Mounted>($($argument: $type),*) -> c_int {
             // SAFETY: the header says what each argument is, and that it lives as long as the call.
             unsafe { $body }
@@ -217,7 +231,9 @@ functions! {
             (!can.xattrs, abi::NO_XATTRS),
             (!can.hard_links, abi::NO_LINKS),
             (!can.checks_permissions, abi::NO_ACCESS),
+            (!can.polls, abi::NO_POLL),
             (driver.keeps_unlinked(), abi::KEEPS_UNLINKED),
+            (driver.opens_files_only(), abi::OPENS_FILES),
         ] {
             *flags |= if is { flag } else { 0 };
         }
@@ -319,19 +335,7 @@ functions! {
     }
 
     getdirents<T>(who: Who, path: Name, entries: *mut Dirent, room: usize, count: *mut usize) {
-        match of::<T>(who).0.list(text(path)) {
-            Err(error) => error.errno().raw(),
-            Ok(found) => {
-                *count = found.len();
-                let places = slice::from_raw_parts_mut(entries, room);
-                for (place, entry) in places.iter_mut().zip(&found) {
-                    if !place.set(&entry.name, entry.kind, entry.inode) {
-                        return Errno::EIO.raw();
-                    }
-                }
-                0
-            }
-        }
+        named(of::<T>(who).0.list(text(path)), entries, room, count)
     }
 
     chown<T>(who: Who, path: Name, uid: u32, gid: u32) {
@@ -442,6 +446,13 @@ functions! {
         answer(copied, |copied| *count = usize::try_from(copied).unwrap_or(usize::MAX))
     }
 
+    tree<T>(who: Who, fd: *mut c_int) {
+        of::<T>(who).0.tree().map_or(Errno::ENOSYS.raw(), |found| {
+            *fd = found;
+            0
+        })
+    }
+
     ioctl<T>(who: Who, file: Handle, request: u32, argument: *mut c_void, size: usize, result: *mut c_int) {
         let argument: &mut [u8] = match size {
             0 => &mut [],
@@ -467,6 +478,125 @@ functions! {
         };
         0
     }
+
+    poll<T>(who: Who, file: Handle, waiter: *mut abi::Waker, events: *mut u32) {
+        let waiter = waker(waiter);
+        let asked = of::<T>(who).0.poll(handle::<T>(file), waiter.as_ref());
+        answer(asked, |ready| *events = ready.0.into())
+    }
+
+    getlk<T>(who: Who, file: Handle, owner: u64, lock: *mut Flock) {
+        const F_UNLCK: i16 = 2;
+        let Some(asked) = (*lock).lock() else {
+            return Errno::EINVAL.raw();
+        };
+        let found = of::<T>(who).0.get_lock(handle::<T>(file), LockOwner(owner), &asked);
+        answer(found, |found| match found {
+            Some(found) => *lock = Flock::from(&found),
+            None => (*lock).kind = F_UNLCK,
+        })
+    }
+
+    setlk<T>(who: Who, file: Handle, owner: u64, lock: *const Flock, wait: *const abi::Wait) {
+        let Some(lock) = (*lock).lock() else {
+            return Errno::EINVAL.raw();
+        };
+        let (driver, file, owner) = (of::<T>(who).0, handle::<T>(file), LockOwner(owner));
+        waiting(wait, |wait| driver.set_lock(file, owner, &lock, wait))
+    }
+
+    flock<T>(who: Who, file: Handle, owner: u64, operation: c_int, wait: *const abi::Wait) {
+        // LOCK_SH, LOCK_EX, LOCK_UN (flock(2)).
+        let kind = match operation {
+            1 => LockKind::Shared,
+            2 => LockKind::Exclusive,
+            8 => LockKind::Unlock,
+            _ => return Errno::EINVAL.raw(),
+        };
+        let (driver, file, owner) = (of::<T>(who).0, handle::<T>(file), LockOwner(owner));
+        waiting(wait, |wait| driver.flock(file, owner, kind, wait))
+    }
+
+    opendir<T>(who: Who, path: Name, directory: *mut Handle) {
+        let (driver, caller) = of::<T>(who);
+        match driver.open_directory(&caller, text(path)) {
+            Err(error) => error.errno().raw(),
+            Ok(None) => Errno::ENOSYS.raw(),
+            Ok(Some(kept)) => {
+                *directory = Box::into_raw(Box::new(kept)).cast();
+                0
+            }
+        }
+    }
+
+    listdir<T>(who: Who, directory: Handle, entries: *mut Dirent, room: usize, count: *mut usize) {
+        let _ = of::<T>(who);
+        named(kept(directory).list(), entries, room, count)
+    }
+
+    syncdir<T>(who: Who, directory: Handle, data_only: c_int) {
+        let _ = of::<T>(who);
+        done(kept(directory).sync(data_only != 0))
+    }
+
+    closedir<T>(who: Who, directory: Handle) {
+        let _ = of::<T>(who);
+        drop(Box::from_raw(directory.cast::<Box<dyn PathDirectory>>()));
+        0
+    }
+
+    observe<T>(who: Who, observer: *const Observer) {
+        match of::<T>(who).0.observe(Arc::new(Observed::new(observer))) {
+            true => 0,
+            false => Errno::ENOSYS.raw(),
+        }
+    }
+}
+
+/// # Safety
+/// `directory` is what `opendir` has given.
+unsafe fn kept<'a>(directory: Handle) -> &'a dyn PathDirectory {
+    // SAFETY: the caller's promise.
+    unsafe { &**directory.cast::<Box<dyn PathDirectory>>() }
+}
+
+/// Puts `found` where `room` of them have room.
+///
+/// # Safety
+/// They have.
+unsafe fn named(
+    found: Result<Vec<PathEntry>>,
+    entries: *mut Dirent,
+    room: usize,
+    count: *mut usize,
+) -> c_int {
+    let found = match found {
+        Err(error) => return error.errno().raw(),
+        Ok(found) => found,
+    };
+    // SAFETY: the caller's promise.
+    let places = unsafe {
+        *count = found.len();
+        slice::from_raw_parts_mut(entries, room)
+    };
+    for (place, entry) in places.iter_mut().zip(&found) {
+        if !place.set(&entry.name, entry.kind, entry.inode) {
+            return Errno::EIO.raw();
+        }
+    }
+    0
+}
+
+/// Runs `set` with what `wait` says.
+///
+/// # Safety
+/// Null, or one that lives as long as the call.
+unsafe fn waiting(wait: *const abi::Wait, set: impl FnOnce(Wait<'_>) -> Result<()>) -> c_int {
+    // SAFETY: the caller's promise.
+    done(match unsafe { Waits::new(wait) } {
+        None => set(Wait::Never),
+        Some(waits) => set(Wait::UntilInterrupted(&|| waits.is_over())),
+    })
 }
 
 /// # Safety

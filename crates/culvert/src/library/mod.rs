@@ -11,6 +11,8 @@ mod answers;
 mod export;
 #[doc(hidden)]
 pub mod freestanding;
+mod waits;
 
 pub use answers::{UNCHANGED, UTIME_OMIT, time_of, times};
 pub use export::{Exported, MountRequest, Mounted};
+pub use waits::change;

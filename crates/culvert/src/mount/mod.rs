@@ -9,14 +9,18 @@
 //! | `--mount type=T,source=S,target=D,opt=val` | docker run | [`parse_mount`] |
 //! | `-t TYPE -o OPTIONS SOURCE TARGET` | mount(8) | [`parse_options`], [`Request::new`] |
 //!
-//! **Escapes**, the same in all three: a backslash takes the meaning from the `:`, `,`, `=`, `"` or
-//! backslash that follows it. Before any other byte, and at the end, a backslash is an error rather
-//! than a guess. `--mount` also takes docker's CSV quoting: a field that starts with `"` runs to
-//! the next single `"`, `""` being one quote; inside, everything else is literal.
+//! **Escapes**, the same in all three: a backslash takes the meaning from the `:`, `,`, `=`, `"`,
+//! `(`, `)` or backslash that follows it. Before any other byte, and at the end, a backslash is an
+//! error rather than a guess. `--mount` also takes docker's CSV quoting: a field that starts with
+//! `"` runs to the next single `"`, `""` being one quote; inside, everything else is literal.
 //!
 //! **Lists.** Where the type makes one file system of several, a source is a list, the same in all
-//! three: `SOURCE[=HOW]`, separated by colons ([`Request::branches`]). Before a colon or `=` in a
-//! name stands a backslash. `-v` takes a list where its OPTIONS name the type.
+//! three: `BRANCH[=HOW]`, separated by colons ([`Request::branches`]). So are the options
+//! [`LISTS`]. A branch is a SOURCE, in which a backslash stands before a colon or `=`, or a mount in
+//! parentheses, with a type, options, layers and branches of its own: the fields of `--mount` but
+//! for the target, without quotes. A parenthesis means that where a branch begins; in a name that
+//! begins so, and inside of others, a backslash stands before it. `-v` takes a list where its
+//! OPTIONS name the type; a list among these OPTIONS is escaped once more, as all of them.
 //!
 //! Sources, targets and option values are bytes, not UTF-8.
 //!
@@ -36,9 +40,12 @@
 //! ```
 
 mod codec;
+mod escapes;
+mod list;
 mod parse;
 
 pub use codec::{VERSION, decode, encode};
+pub use list::fields as option_fields;
 pub use parse::{is_url, parse_mount, parse_options, parse_volume};
 
 use crate::{Errno, Error, Result};
@@ -49,6 +56,9 @@ pub type Options = Vec<(String, Vec<u8>)>;
 
 /// Longest path that a source or target may be, bytes: `PATH_MAX` without its NUL (limits.h).
 pub const PATH_MAX: usize = 4095;
+
+/// Options whose value is a list of branches, of whatever type. They keep their escapes.
+pub const LISTS: [&str; 2] = ["lowerdir", "upperdir"];
 
 /// Most mounts within each other, as branches of branches.
 const DEEPEST: usize = 8;
@@ -94,6 +104,8 @@ pub struct Branch {
     pub source: Vec<u8>,
     /// What stands after `=`, for the driver that the branch is one of (`RO`, `RW,4G`).
     pub how: Vec<u8>,
+    /// Of a mount in parentheses, what it asks for, at the target of the whole.
+    pub mount: Option<Request>,
 }
 
 impl Request {
@@ -117,12 +129,12 @@ impl Request {
     }
 
     /// The branches that the sources name, read as lists: for a driver that makes one file system
-    /// of several. `EINVAL` with the reason: a bad escape, an empty branch, two `=` in one, or a
-    /// name after `memory:`.
+    /// of several. `EINVAL` with the reason: a bad escape, an empty branch, two `=` in one, a name
+    /// after `memory:`, or what is wrong with a mount in parentheses.
     pub fn branches(&self) -> Result<Vec<Branch>> {
-        let each = self.typed.iter().map(|list| {
-            let found = parse::branches(list);
-            found.map_err(|error| error.within(&format!("source {}", shown(list))))
+        let each = self.typed.iter().map(|typed| {
+            let found = parse::branches(typed, &self.target);
+            found.map_err(|error| error.within(&format!("source {}", shown(typed))))
         });
         Ok(each.collect::<Result<Vec<_>>>()?.concat())
     }
@@ -213,7 +225,8 @@ impl Mount {
         for part in self.target[1..].split(|&b| b == b'/') {
             if matches!(part, b"" | b"." | b"..") {
                 return Err(invalid(format!(
-                    "target {shown} is not in its plainest form (an empty component, \".\" or \"..\")"
+                    "target {shown} is not in its plainest form (an empty component, \".\" \
+                    or \"..\")"
                 )));
             }
         }
@@ -274,8 +287,8 @@ pub fn is_library(driver: &str) -> bool {
     driver.contains('/')
 }
 
-/// A driver's name: 1 to 64 lower-case letters, digits, `-`, `_` and `.`, a letter first. Or the path
-/// of a library, which has a slash.
+/// A driver's name: 1 to 64 lower-case letters, digits, `-`, `_` and `.`, a letter first. Or the
+/// path of a library, which has a slash.
 fn driver_name(name: &[u8]) -> Result<String> {
     if name.contains(&b'/') {
         let path = String::from_utf8(checked_path("type", name)?);
@@ -309,5 +322,7 @@ fn option_name(name: &[u8]) -> Result<String> {
     }
 }
 
+#[cfg(test)]
+mod branch_tests;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,12 @@
 //! From the words of a command line to a [`Request`].
 
+use super::escapes::{escape, split, unescape};
+use super::list::{elements, field_end, fields as fields_of, mount_end};
 use super::{
-    Branch, Options, Request, checked_path, driver_name, invalid, is_library, option_name, shown,
+    Branch, LISTS, Options, Request, checked_path, driver_name, invalid, is_library, option_name,
+    shown,
 };
-use crate::{Error, Result};
+use crate::Result;
 use alloc::{format, string::ToString, vec::Vec};
 
 /// Parses docker's `-v SOURCE:TARGET[:OPTIONS]`; the driver is left to be found from the source.
@@ -44,7 +47,8 @@ fn volume(text: &[u8]) -> Result<Request> {
         [_] => return Err(invalid("no target (want SOURCE:TARGET[:OPTIONS])")),
         _ => {
             return Err(invalid(
-                "more than three fields (want SOURCE:TARGET[:OPTIONS]; a colon in a name is written \\:; several sources want type=T among OPTIONS)",
+                "more than three fields (want SOURCE:TARGET[:OPTIONS]; a colon in a name is \
+                written \\:; several sources want type=T among OPTIONS)",
             ));
         }
     };
@@ -87,13 +91,18 @@ fn typed_volume(sources: &[&[u8]], target: &[u8], options: &[u8]) -> Result<Requ
     })
 }
 
-/// The branches in `text`, a list with escapes in it: `SOURCE[=HOW]`, separated by colons.
-pub(super) fn branches(text: &[u8]) -> Result<Vec<Branch>> {
-    elements(text)?.into_iter().map(branch).collect()
+/// The branches in `text`, a list with escapes in it, of a mount at `target`.
+pub(super) fn branches(text: &[u8], target: &[u8]) -> Result<Vec<Branch>> {
+    let each = elements(text)?.into_iter();
+    each.map(|element| branch(element, target)).collect()
 }
 
-fn branch(text: &[u8]) -> Result<Branch> {
-    let fields = split(text, b'=')?;
+fn branch(text: &[u8], target: &[u8]) -> Result<Branch> {
+    let end = match text.first() {
+        Some(b'(') => mount_end(text)?,
+        _ => 0,
+    };
+    let fields = split(&text[end..], b'=')?;
     let how = match fields[..] {
         [_] => Vec::new(),
         [_, how] => unescape(how)?,
@@ -104,35 +113,28 @@ fn branch(text: &[u8]) -> Result<Branch> {
             )));
         }
     };
-    Ok(Branch {
-        source: checked_path("branch", &unescape(fields[0])?)?,
-        how,
-    })
-}
-
-/// The elements of a list, escapes in them. `memory:` has a colon of its own, after which what is
-/// no path could be its name, or another branch.
-fn elements(text: &[u8]) -> Result<Vec<&[u8]>> {
-    let mut found = Vec::<&[u8]>::new();
-    let mut after_memory = false;
-    for field in split(text, b':')? {
-        if after_memory && field.is_empty() {
-            after_memory = false;
-            continue;
-        }
-        if after_memory && !field.contains(&b'/') {
-            let name = shown(field);
-            return Err(invalid(format!(
-                "after memory: {name} may be its name or a branch (write memory\\:NAME or ./NAME)"
-            )));
-        }
-        if field.is_empty() {
-            return Err(invalid("an empty branch (a colon too many)"));
-        }
-        after_memory = field == b"memory";
-        found.push(field);
+    let name = checked_path("branch", &unescape(&[&text[..end], fields[0]].concat())?)?;
+    if end == 0 {
+        return Ok(Branch {
+            source: name,
+            how,
+            mount: None,
+        });
     }
-    Ok(found)
+    if !fields[0].is_empty() {
+        return Err(invalid(format!(
+            "branch {} goes on behind its parenthesis (= or : may follow; one at the beginning of \
+            a name is written \\()",
+            shown(text)
+        )));
+    }
+    let mount = request(&text[1..end - 1], Some(target));
+    let mount = mount.map_err(|error| error.within(&format!("branch {}", shown(&text[..end]))))?;
+    Ok(Branch {
+        source: mount.source.clone(),
+        how,
+        mount: Some(mount),
+    })
 }
 
 /// Whether `text` begins as URLs do (RFC 3986): a scheme, and `://`.
@@ -149,11 +151,30 @@ pub fn is_url(text: &[u8]) -> bool {
 /// string is no options.
 ///
 /// `EINVAL` with the reason: an empty option, a bad name, a bad escape. A comma in a value is
-/// written `\,`; the first `=` ends the name.
+/// written `\,`; the first `=` ends the name. A list ([`LISTS`]) keeps its escapes, for
+/// [`Request::branches`].
 pub fn parse_options(text: &[u8]) -> Result<Options> {
-    options_of(text).map_err(|error| error.within(&shown(text)))
+    let one = |field: &&[u8]| {
+        let (name, value) = name_and_value(field);
+        let value = value.map(|value| match is_kept(name) {
+            true => Ok(value.to_vec()),
+            false => unescape(value),
+        });
+        canonical(name, value.transpose()?)
+    };
+    let found = match text.is_empty() {
+        true => Ok(Vec::new()),
+        false => fields_of(text).and_then(|all| all.iter().map(one).collect()),
+    };
+    found.map_err(|error| error.within(&shown(text)))
 }
 
+/// Whether option `name` has a list as its value.
+fn is_kept(name: &[u8]) -> bool {
+    LISTS.iter().any(|list| list.as_bytes() == name)
+}
+
+/// The OPTIONS of a volume, all of whose values have escapes, lists as well.
 fn options_of(text: &[u8]) -> Result<Options> {
     if text.is_empty() {
         return Ok(Vec::new());
@@ -173,13 +194,18 @@ fn options_of(text: &[u8]) -> Result<Options> {
 /// Without `type`, the driver is left to be found from the source. For a type that takes several,
 /// `source=A:B`, or further sources that follow the first one, `source=A,source=B`; a quoted field
 /// is one source. `EINVAL` with the reason: source (which
-/// type `memory` and those of FUSE servers do not need) or target missing, target or type given twice, a bad name, an
-/// unclosed quote, a bad escape.
+/// type `memory`, `overlay` and those of FUSE servers do not need) or target missing, target or
+/// type given twice, a bad name, an unclosed quote, a bad escape.
 pub fn parse_mount(text: &[u8]) -> Result<Request> {
     mount(text).map_err(|error| error.within(&shown(text)))
 }
 
 fn mount(text: &[u8]) -> Result<Request> {
+    request(text, None)
+}
+
+/// What the fields of `text` ask for; `of`: as a branch of a mount at this target.
+pub(super) fn request(text: &[u8], of: Option<&[u8]>) -> Result<Request> {
     let (mut driver, mut sources, mut target) = (None, Vec::new(), None);
     let (mut options, mut typed) = (Vec::new(), Vec::new());
     for Field { name, value, raw } in fields(text)? {
@@ -192,14 +218,26 @@ fn mount(text: &[u8]) -> Result<Request> {
                 sources.push(checked_path("source", &wanted(value)?)?);
                 typed.push(raw);
             }
+            b"target" | b"dst" | b"destination" if of.is_some() => {
+                return Err(invalid("a branch has no target of its own"));
+            }
             b"target" | b"dst" | b"destination" => {
                 let path = checked_path("target", &wanted(value)?)?;
                 once(&mut target, "target", path)?;
             }
+            _ if is_kept(&name) && value.is_some() => {
+                options.push((option_name(&name)?, raw));
+            }
             _ => options.push(canonical(&name, value)?),
         }
     }
-    let missing = |what| invalid(format!("no {what} (want source=S,target=D)"));
+    let wanted = if of.is_some() {
+        "source=S"
+    } else {
+        "source=S,target=D"
+    };
+    let missing = |what| invalid(format!("no {what} (want {wanted})"));
+    let target = of.map(<[u8]>::to_vec).or(target);
     let mut sources = sources.into_iter();
     Ok(Request {
         source: match (sources.next(), driver.as_deref()) {
@@ -217,7 +255,7 @@ fn mount(text: &[u8]) -> Result<Request> {
 
 /// Whether mounts of type `driver` may have no source: it is named after the type then.
 fn needs_no_source(driver: &str) -> bool {
-    matches!(driver, "memory" | "fuse" | "java" | "python")
+    matches!(driver, "memory" | "overlay" | "fuse" | "java" | "python")
         || driver.starts_with("fuse.")
         || is_library(driver)
 }
@@ -250,62 +288,12 @@ fn canonical(name: &[u8], value: Option<Vec<u8>>) -> Result<(alloc::string::Stri
     Ok((if read_only { "ro" } else { "rw" }.to_string(), Vec::new()))
 }
 
-/// Splits at every separator that is not escaped; escapes stay in.
-fn split(text: &[u8], separator: u8) -> Result<Vec<&[u8]>> {
-    let (mut fields, mut start, mut at) = (Vec::new(), 0, 0);
-    while at < text.len() {
-        if text[at] == b'\\' {
-            escaped(&text[at..])?;
-            at += 1;
-        } else if text[at] == separator {
-            fields.push(&text[start..at]);
-            start = at + 1;
-        }
-        at += 1;
-    }
-    fields.push(&text[start..]);
-    Ok(fields)
-}
-
 /// Splits an option at its first `=` (none can be escaped before it: names hold no backslash).
 fn name_and_value(field: &[u8]) -> (&[u8], Option<&[u8]>) {
     match field.iter().position(|&b| b == b'=') {
         Some(at) => (&field[..at], Some(&field[at + 1..])),
         None => (field, None),
     }
-}
-
-/// The byte that the backslash at the start of `text` protects.
-fn escaped(text: &[u8]) -> Result<u8> {
-    match text.get(1) {
-        Some(&byte @ (b':' | b',' | b'=' | b'"' | b'\\')) => Ok(byte),
-        Some(_) => Err(bad_escape(&text[..2])),
-        None => Err(bad_escape(text)),
-    }
-}
-
-fn bad_escape(text: &[u8]) -> Error {
-    let follows = match text.get(1) {
-        Some(byte) => format!("before {}", shown(&[*byte])),
-        None => "at the end".to_string(),
-    };
-    invalid(format!(
-        "a backslash {follows} (it escapes : , = \" and \\; write \\\\ for a backslash)"
-    ))
-}
-
-fn unescape(text: &[u8]) -> Result<Vec<u8>> {
-    let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
-    while at < text.len() {
-        if text[at] == b'\\' {
-            out.push(escaped(&text[at..])?);
-            at += 2;
-        } else {
-            out.push(text[at]);
-            at += 1;
-        }
-    }
-    Ok(out)
 }
 
 /// One field of `--mount`, quotes and escapes resolved.
@@ -352,18 +340,6 @@ fn fields(mut rest: &[u8]) -> Result<Vec<Field>> {
     }
 }
 
-/// `bytes` with a backslash before each that has a meaning.
-fn escape(bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len());
-    for &byte in bytes {
-        if matches!(byte, b':' | b',' | b'=' | b'"' | b'\\') {
-            out.push(b'\\');
-        }
-        out.push(byte);
-    }
-    out
-}
-
 /// A field's bytes, where in them the first `=` stands, and how much of the text it took.
 type Taken = (Vec<u8>, Option<usize>, usize);
 
@@ -378,7 +354,8 @@ fn quoted(text: &[u8]) -> Result<Taken> {
             (Some(b'"'), None | Some(b',')) => break,
             (Some(b'"'), Some(_)) => {
                 return Err(invalid(
-                    "a quoted field goes on after its closing quote (quote the whole field, or write \"\" for a quote)",
+                    "a quoted field goes on after its closing quote (quote the whole field, or \
+                    write \"\" for a quote)",
                 ));
             }
             (Some(&byte), _) => {
@@ -393,26 +370,17 @@ fn quoted(text: &[u8]) -> Result<Taken> {
 }
 
 fn plain(text: &[u8]) -> Result<Taken> {
-    let (mut out, mut at, mut name_end) = (Vec::new(), 0, None);
-    while let Some(&byte) = text.get(at) {
-        match byte {
-            b',' => break,
-            b'\\' => {
-                out.push(escaped(&text[at..])?);
-                at += 1;
-            }
-            b'"' => {
-                return Err(invalid(
-                    "a quote inside a field (quote the whole field, \"name=value\", or write \\\")",
-                ));
-            }
-            b'=' if name_end.is_none() => {
-                name_end = Some(out.len());
-                out.push(byte);
-            }
-            _ => out.push(byte),
-        }
-        at += 1;
+    let end = field_end(text)?;
+    let field = &text[..end];
+    if split(field, b'"')?.len() > 1 {
+        return Err(invalid(
+            "a quote inside a field (quote the whole field, \"name=value\", or write \\\")",
+        ));
     }
-    Ok((out, name_end, at))
+    let name_end = match &split(field, b'=')?[..] {
+        [_] => None,
+        [name, ..] => Some(unescape(name)?.len()),
+        [] => None,
+    };
+    Ok((unescape(field)?, name_end, end))
 }

@@ -15,6 +15,7 @@ use crate::{
     RenameFlags, Result, SetAttributes, StatFs, Validity, Walked, derived, sync::Mutex,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::sync::atomic::AtomicBool;
 
 /// O_CREAT and O_EXCL, by which a front end says what it was asked: to a driver that opens what is
 /// there they mean nothing.
@@ -29,8 +30,10 @@ impl<T: PathFileSystem> PathAdapter<T> {
         Self(Arc::new(AdapterState {
             driver,
             tree: TreeLock::default(),
-            table: Mutex::new(PathTable::new()),
+            table: Arc::new(Mutex::new(PathTable::new())),
             appending: Mutex::new(()),
+            remembering: Mutex::new(()),
+            orphaned: AtomicBool::new(false),
         }))
     }
 
@@ -110,10 +113,15 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
         let flags = OpenFlags(flags.0 & !CREATES);
         self.0.openable(node, flags)?;
-        self.0.with_path(node, |path| {
+        let open = |path: &[u8], after: Option<&[u8]>| {
             let handle = self.0.driver.open(caller, path, flags)?;
-            AdapterState::opened(&self.0, node, handle)
-        })
+            AdapterState::opened(&self.0, node, handle, None, after)
+        };
+        // To open something else may wait, or do more; to cut it would lose its bytes.
+        match self.0.driver.opens_files_only() && !flags.truncate() {
+            true => self.0.open_by_path(node, |path| open(path, Some(path))),
+            false => self.0.with_path(node, |path| open(path, None)),
+        }
     }
 
     fn restore(
@@ -127,7 +135,7 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         let flags = OpenFlags(flags.0 & !CREATES).without(OpenFlags::TRUNCATE);
         self.0.with_path(node, |path| {
             let handle = self.0.driver.restore(caller, path, flags, state)?;
-            AdapterState::opened(&self.0, node, handle)
+            AdapterState::opened(&self.0, node, handle, None, None)
         })
     }
 
@@ -183,7 +191,7 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
     }
 
     fn observe(&self, observer: Arc<dyn Observer>) -> Observed {
-        let told = Told::new(Arc::downgrade(&self.0), observer);
+        let told = Told::new(Arc::downgrade(&self.0.table), observer);
         match self.0.driver.observe(Arc::new(told)) {
             true => Observed::Told,
             false => Observed::Never,
@@ -253,7 +261,13 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
                 .as_ref()
                 .and_then(|handle| state.driver.handle_attributes(handle))
                 .and_then(Result::ok);
-            let entry = match state.found(dir, name, &path) {
+            // What says which file it is was made under this name, and has it unless others have
+            // removed it.
+            let found = match own.filter(|own| own.inode != 0 && own.links != 0) {
+                Some(own) => state.bound(dir, name, own),
+                None => state.found(dir, name, &path),
+            };
+            let entry = match found {
                 // Gone again, by another process: make it after all.
                 Err(error) if error.errno() == Errno::ENOENT && handle.is_none() => continue,
                 Err(error) if error.errno() == Errno::ENOENT => {
@@ -284,7 +298,8 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
                 state.driver.open(caller, &path, flags)
             };
             let opened = handle.map_or_else(open, Ok);
-            let opened = opened.and_then(|handle| AdapterState::opened(state, node, handle));
+            let opened =
+                opened.and_then(|handle| AdapterState::opened(state, node, handle, own, None));
             let opened = opened.inspect_err(|_| state.table.lock().forget(node, 1))?;
             let size = if flags.truncate() {
                 0
@@ -346,6 +361,7 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         let state = &self.0;
         state.may_change()?;
         let _tree = state.tree.write();
+        state.may_orphan((dir, name));
         let (path, is) = state.at((dir, name))?;
         let is = is.ok_or(Errno::ENOENT)?;
         if is.kind == FileKind::Directory {
@@ -382,6 +398,7 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         let state = &self.0;
         state.may_change()?;
         let _tree = state.tree.write();
+        state.may_orphan(to);
         let (old, moved) = state.at(from)?;
         let (new, replaced) = state.at(to)?;
         let moved = moved.ok_or(Errno::ENOENT)?;

@@ -5,6 +5,7 @@ use crate::{
     Attributes, Caller, Entry, Errno, FileKind, Node, OpenFlags, RenameFlags, Result, SetAttributes,
 };
 use alloc::{format, vec::Vec};
+use core::sync::atomic::Ordering::SeqCst;
 
 pub(super) type Place<'a> = (Node, &'a [u8]);
 
@@ -76,6 +77,7 @@ impl<T: PathFileSystem> AdapterState<T> {
 
     /// The entry of what was made at `path` and has lost its name since.
     pub(super) fn nameless(&self, path: &[u8], attributes: Attributes) -> Entry {
+        self.orphaned.store(true, SeqCst);
         let node = self.table.lock().nameless(path, attributes);
         let inode = match attributes.inode {
             0 => node.0,
@@ -104,6 +106,17 @@ impl<T: PathFileSystem> AdapterState<T> {
             }
             Err(error) if error.errno() == Errno::ENOENT => Ok((path, None)),
             Err(error) => Err(error),
+        }
+    }
+
+    /// The name at `place` is about to go, and with it the last of an open file, perhaps. To be
+    /// said before the driver is asked what the file is: who has changed it and did not see this
+    /// has changed it before that. The tree must be held for writing.
+    pub(super) fn may_orphan(&self, (dir, name): Place<'_>) {
+        let table = self.table.lock();
+        let node = table.child(dir, name).and_then(|node| table.get(node).ok());
+        if self.driver.keeps_unlinked() && node.is_some_and(|known| known.opens > 0) {
+            self.orphaned.store(true, SeqCst);
         }
     }
 

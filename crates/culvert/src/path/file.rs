@@ -31,6 +31,13 @@ impl<T: PathFileSystem> PathFile<T> {
     fn handle(&self) -> Result<&T::Handle> {
         Ok(self.handle.as_ref().ok_or(Errno::EBADF)?)
     }
+
+    /// The file has changed by this description.
+    fn changed(&self, handle: &T::Handle) {
+        let driver = &self.shared.driver;
+        self.shared
+            .changed(self.node, || driver.handle_attributes(handle));
+    }
 }
 
 impl<T: PathFileSystem + 'static> File for PathFile<T> {
@@ -63,14 +70,18 @@ impl<T: PathFileSystem + 'static> File for PathFile<T> {
         let handle = self.handle()?;
         let direct = self.shared.driver.descriptor(handle);
         let direct = direct.map_or(0, |fd| from.write_to(fd, offset, from.remaining()));
-        if direct > 0 {
-            return Ok(direct);
-        }
-        let mut piece = vec![0; from.remaining().min(PIECE)];
-        write_through(from, &mut piece, |_, done, bytes| {
-            let at = offset.saturating_add(done);
-            self.shared.driver.write(handle, at, bytes)
-        })
+        let done = match direct {
+            0 => {
+                let mut piece = vec![0; from.remaining().min(PIECE)];
+                write_through(from, &mut piece, |_, done, bytes| {
+                    let at = offset.saturating_add(done);
+                    self.shared.driver.write(handle, at, bytes)
+                })
+            }
+            direct => Ok(direct),
+        };
+        self.changed(handle);
+        done
     }
 
     fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
@@ -78,9 +89,10 @@ impl<T: PathFileSystem + 'static> File for PathFile<T> {
         let mut bytes = vec![0; from.remaining()];
         let count = from.take(&mut bytes)?;
         let end = self.attributes(&Caller::SYSTEM)?.size;
-        self.shared
-            .driver
-            .append(self.handle()?, end, &bytes[..count])
+        let handle = self.handle()?;
+        let done = self.shared.driver.append(handle, end, &bytes[..count]);
+        self.changed(handle);
+        done
     }
 
     fn attributes(&self, _: &Caller<'_>) -> Result<Attributes> {
@@ -96,14 +108,19 @@ impl<T: PathFileSystem + 'static> File for PathFile<T> {
             .driver
             .set_handle_attributes(self.handle()?, changes)
         {
-            Some(done) => done.and_then(|()| self.attributes(caller)),
+            Some(done) => {
+                self.changed(self.handle()?);
+                done.and_then(|()| self.attributes(caller))
+            }
             None => self.shared.change(None, self.node, changes),
         }
     }
 
     fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
         let driver = &self.shared.driver;
-        driver.allocate(self.handle()?, mode, offset, length)
+        let done = driver.allocate(self.handle()?, mode, offset, length);
+        self.changed(self.handle()?);
+        done
     }
 
     fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
@@ -147,7 +164,9 @@ impl<T: PathFileSystem + 'static> File for PathFile<T> {
         let other = other.filter(|other| Arc::ptr_eq(&self.shared, &other.shared));
         let other = other.ok_or(Errno::EXDEV)?;
         let (from, to) = ((self.handle()?, offset), (other.handle()?, to_offset));
-        self.shared.driver.copy_range(from, to, length)
+        let done = self.shared.driver.copy_range(from, to, length);
+        other.changed(to.0);
+        done
     }
 
     fn as_any(&self) -> Option<&dyn Any> {
@@ -185,14 +204,29 @@ impl<T: PathFileSystem> Drop for PathFile<T> {
 }
 
 impl<T: PathFileSystem> AdapterState<T> {
-    /// `handle` of `node` as an open file.
-    pub(super) fn opened(shared: &Arc<Self>, node: Node, handle: T::Handle) -> Result<Opened>
+    /// `handle` of `node` as an open file. By its path another file may have been opened, that took
+    /// the name meanwhile: the handle says what it is, as `own` where that is known already, or the
+    /// driver what is at `path` now.
+    pub(super) fn opened(
+        shared: &Arc<Self>,
+        node: Node,
+        handle: T::Handle,
+        own: Option<Attributes>,
+        path: Option<&[u8]>,
+    ) -> Result<Opened>
     where
         T: 'static,
     {
-        // By its path another file may have been opened, that took the name meanwhile.
-        if let Some(Ok(own)) = shared.driver.handle_attributes(&handle) {
-            shared.table.lock().compare(node, &own)?;
+        let asked = || {
+            shared
+                .driver
+                .handle_attributes(&handle)
+                .and_then(Result::ok)
+        };
+        match (own.or_else(asked), path) {
+            (Some(own), _) => shared.table.lock().compare(node, &own)?,
+            (None, Some(path)) => shared.verify(node, path)?,
+            (None, None) => {}
         }
         shared.table.lock().get_mut(node)?.opens += 1;
         let file = PathFile::new(Arc::clone(shared), node, handle);

@@ -93,7 +93,8 @@ impl PathEntry {
 /// An open directory for which a driver by paths keeps something: a snapshot, a cursor, a
 /// connection. Dropped at the last close.
 pub trait PathDirectory: Send + Sync {
-    /// All names, as [`PathFileSystem::list`] gives them; asked at the start and after rewinddir(3).
+    /// All names, as [`PathFileSystem::list`] gives them; asked at the start and after
+    /// rewinddir(3).
     fn list(&self) -> Result<Vec<PathEntry>>;
 
     /// fsync(2) or fdatasync(2).
@@ -163,6 +164,13 @@ pub trait PathFileSystem: Send + Sync {
 
     /// Opens a regular file that exists.
     fn open(&self, caller: &Caller<'_>, path: &[u8], flags: OpenFlags) -> Result<Self::Handle>;
+
+    /// Whether [`open`](Self::open) refuses whatever is no regular file by now, a symbolic link
+    /// too, without waiting for anybody. Then the adapter does not ask before each open whether the
+    /// path still leads to a file, but compares what was opened.
+    fn opens_files_only(&self) -> bool {
+        false
+    }
 
     /// Reads from `offset` on into `out`, and returns how many bytes; 0 only at or past the end.
     /// Called again when it gives fewer than wanted.
@@ -249,10 +257,10 @@ pub trait PathFileSystem: Send + Sync {
     }
 
     /// A descriptor of the kernel's, borrowed, whose file has the bytes of this one, at the same
-    /// offsets and with the access mode of the open, for as long as the handle lives. Where there is
-    /// one, reads and writes at offsets and mappings are the kernel's, straight from and to the
-    /// program's memory, and [`read`](Self::read) and [`write`](Self::write) are asked only where it
-    /// would not. None by default.
+    /// offsets and with the access mode of the open, for as long as the handle lives. Where there
+    /// is one, reads and writes at offsets and mappings are the kernel's, straight from and to the
+    /// program's memory, and [`read`](Self::read) and [`write`](Self::write) are asked only where
+    /// it would not. None by default.
     fn descriptor(&self, handle: &Self::Handle) -> Option<i32> {
         let _ = handle;
         None
@@ -489,6 +497,15 @@ pub trait PathFileSystem: Send + Sync {
     ) -> Result<Self::Handle> {
         let _ = state;
         self.open(caller, path, flags)
+    }
+
+    /// The directory of the kernel's that the file system is, all that is below it with the same
+    /// names, inodes and rights ([`FileSystem::backing`](crate::FileSystem::backing)): a
+    /// descriptor, borrowed, valid for as long as the driver lives. Asked of a driver that a
+    /// library exports and that runs in a program: programs are then served by the kernel, and
+    /// nothing else here is called. None by default.
+    fn tree(&self) -> Option<i32> {
+        None
     }
 
     /// This process is the child of a fork ([`FileSystem::forked`](crate::FileSystem::forked)).

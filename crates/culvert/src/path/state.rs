@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{Attributes, Entry, Errno, Node, Result, sync::Mutex};
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 pub(super) struct AdapterState<T> {
     pub(super) driver: T,
@@ -14,9 +15,13 @@ pub(super) struct AdapterState<T> {
     /// stale between being made and being used.
     pub(super) tree: TreeLock,
     /// Held for moments only, never during a call of the driver.
-    pub(super) table: Mutex<PathTable>,
+    pub(super) table: alloc::sync::Arc<Mutex<PathTable>>,
     /// Held from finding the end of a file to writing there.
     pub(super) appending: Mutex<()>,
+    /// Held from asking what a file without a name is to noting it down.
+    pub(super) remembering: Mutex<()>,
+    /// Whether a file may be open that has no name: the table has what it was at the removal.
+    pub(super) orphaned: AtomicBool,
 }
 
 impl<T: PathFileSystem> AdapterState<T> {
@@ -54,6 +59,24 @@ impl<T: PathFileSystem> AdapterState<T> {
         Ok(self.complete(node, attributes))
     }
 
+    /// An open file of `node` has changed: what is known of a node without a name is what `ask`
+    /// says now.
+    pub(super) fn changed(&self, node: Node, ask: impl FnOnce() -> Option<Result<Attributes>>) {
+        if !self.orphaned.load(SeqCst) {
+            return;
+        }
+        // A removal that is on its way is over then; a later one will ask the driver.
+        let _tree = self.tree.read();
+        let removed = matches!(self.table.lock().removed(node), Ok(Some(_)));
+        if !removed {
+            return;
+        }
+        let _remembering = self.remembering.lock();
+        if let Some(Ok(own)) = ask() {
+            self.table.lock().remember(node, own);
+        }
+    }
+
     /// What an open file said of itself, completed: without links once it has lost its name.
     pub(super) fn own_attributes(&self, node: Node, own: Attributes) -> Result<Attributes> {
         let table = self.table.lock();
@@ -89,9 +112,28 @@ impl<T: PathFileSystem> AdapterState<T> {
         })
     }
 
+    /// Opens the file `node` by `open`, which takes nothing but files: what was opened is compared,
+    /// so it need not be looked for before.
+    pub(super) fn open_by_path<R>(
+        &self,
+        node: Node,
+        open: impl FnOnce(&[u8]) -> Result<R>,
+    ) -> Result<R> {
+        let _tree = self.tree.read();
+        let path = self.table.lock().path(node);
+        self.by_path(path, |path| {
+            let opened = open(path);
+            if opened.is_err() {
+                // Of another file it may be.
+                self.verify(node, path)?;
+            }
+            opened
+        })
+    }
+
     /// Asks the driver whether `path` still leads to `node`: other processes rename, too. A driver
     /// that reports no inodes cannot tell. The tree must be held.
-    fn verify(&self, node: Node, path: &[u8]) -> Result<()> {
+    pub(super) fn verify(&self, node: Node, path: &[u8]) -> Result<()> {
         let known = node != ROOT && self.table.lock().is_identified(node)?;
         if !known || self.driver.capabilities().immutable {
             return Ok(());
@@ -112,6 +154,12 @@ impl<T: PathFileSystem> AdapterState<T> {
                 return Err(error);
             }
         };
+        self.bound(dir, name, attributes)
+    }
+
+    /// The entry of what is `name` in `dir` and has these attributes, with one reference. The tree
+    /// must be held.
+    pub(super) fn bound(&self, dir: Node, name: &[u8], attributes: Attributes) -> Result<Entry> {
         let mut table = self.table.lock();
         let node = table.bind(dir, name, &attributes)?;
         table.reference(node);

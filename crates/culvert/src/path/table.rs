@@ -154,6 +154,18 @@ impl PathTable {
         Ok(self.get(node)?.last)
     }
 
+    /// `node`, which has no name any more, is `now` so, but for its links.
+    pub(super) fn remember(&mut self, node: Node, now: Attributes) {
+        let last = self
+            .nodes
+            .get_mut(&node)
+            .and_then(|known| known.last.as_mut());
+        if let Some(last) = last {
+            let links = last.links;
+            *last = Attributes { links, ..now };
+        }
+    }
+
     /// Whether `node` is `above` or lies below it.
     pub(super) fn is_below(&self, mut node: Node, above: Node) -> bool {
         loop {

@@ -1,22 +1,22 @@
 //! What a driver by paths tells of changes, by node.
 
 use super::{
-    PathChange, PathFileSystem, PathObserver,
-    state::AdapterState,
+    PathChange, PathObserver,
     table::{PathTable, ROOT},
 };
-use crate::{Change, Node, Observer};
+use crate::{Change, Node, Observer, sync::Mutex};
 use alloc::sync::{Arc, Weak};
 
-pub(super) struct Told<T: PathFileSystem> {
-    /// Not kept alive by the driver that it is a part of.
-    of: Weak<AdapterState<T>>,
+pub(super) struct Told {
+    /// Not kept alive by the driver that tells; nor is the driver by this: it would end while it
+    /// tells.
+    table: Weak<Mutex<PathTable>>,
     observer: Arc<dyn Observer>,
 }
 
-impl<T: PathFileSystem> Told<T> {
-    pub(super) fn new(of: Weak<AdapterState<T>>, observer: Arc<dyn Observer>) -> Self {
-        Self { of, observer }
+impl Told {
+    pub(super) fn new(table: Weak<Mutex<PathTable>>, observer: Arc<dyn Observer>) -> Self {
+        Self { table, observer }
     }
 }
 
@@ -29,12 +29,12 @@ fn known(table: &PathTable, path: &[u8]) -> Option<Node> {
     }
 }
 
-impl<T: PathFileSystem> PathObserver for Told<T> {
+impl PathObserver for Told {
     fn tell(&self, change: PathChange<'_>) {
-        let Some(shared) = self.of.upgrade() else {
+        let Some(table) = self.table.upgrade() else {
             return;
         };
-        let node = |path| known(&shared.table.lock(), path);
+        let node = |path| known(&table.lock(), path);
         let change = match change {
             PathChange::Everything => Some(Change::Everything),
             PathChange::Attributes(path) => node(path).map(Change::Attributes),

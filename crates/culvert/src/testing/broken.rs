@@ -2,7 +2,7 @@
 
 mod file;
 
-use super::{Memory, RULES, fill, reading, tests::everything, user, writing};
+use super::{Memory, RULES, Tree, fill, reading, sharing, tests::everything, user, writing};
 use crate::{
     Attributes, Caller, Directory, DirectoryEntry, DirectoryPlusSink, DirectorySink, Entry, Errno,
     FileKind, FileSystem, Layer, Layered, LayeredFile, Node, OpenFlags, Opened, OpenedDirectory,
@@ -382,7 +382,13 @@ fn found(flaw: &'static str) -> Vec<&'static str> {
     fill(&memory, &tree).unwrap();
     let shown = reading(&broken(memory.read_only(), flaw), &tree);
     let changed = writing(&|| Box::new(broken(Memory::new(), flaw)));
+    let (one, two) = (Memory::new(), Memory::new());
+    fill(&two, &Tree::new().file("shared", "")).unwrap();
+    // One that the other one hears nothing of.
+    let other = if flaw == "seen-in-time" { &two } else { &one };
+    let shared = sharing([&one, other]);
     let failures = shown.failures.iter().chain(&changed.failures);
+    let failures = failures.chain(&shared.failures);
     failures.map(|failure| failure.rule).collect()
 }
 

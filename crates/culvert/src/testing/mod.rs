@@ -25,6 +25,7 @@ mod fill;
 mod memory;
 mod reading;
 mod rules;
+mod sharing;
 mod sinks;
 mod tree;
 mod writing;
@@ -33,6 +34,7 @@ pub use fill::fill;
 pub use memory::Memory;
 pub use reading::reading;
 pub use rules::RULES;
+pub use sharing::sharing;
 pub use tree::Tree;
 pub use writing::writing;
 

@@ -166,6 +166,10 @@ pub const RULES: &[(&str, &str)] = &[
     ),
     ("one-winner", "of several that make one name, one does"),
     (
+        "seen-in-time",
+        "two processes see each other's changes: at once, or when both have synced",
+    ),
+    (
         "appends-together",
         "appends of several threads neither overlap nor tear",
     ),

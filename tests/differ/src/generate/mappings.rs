@@ -34,7 +34,8 @@ pub const OPERATIONS: &[(usize, &str)] = &[
     ),
     (
         3,
-        "remap %M %O [4096;8192;4194304;0] [4096;8192;20000;4194304] [MREMAP_MAYMOVE|MREMAP_FIXED;MREMAP_MAYMOVE|MREMAP_FIXED;MREMAP_FIXED;MREMAP_MAYMOVE|MREMAP_FIXED|MREMAP_DONTUNMAP] %M",
+        "remap %M %O [4096;8192;4194304;0] [4096;8192;20000;4194304] \
+        [MREMAP_MAYMOVE|MREMAP_FIXED;MREMAP_MAYMOVE|MREMAP_FIXED;MREMAP_FIXED;MREMAP_MAYMOVE|MREMAP_FIXED|MREMAP_DONTUNMAP] %M",
     ),
     (
         4,
@@ -57,7 +58,8 @@ pub const OPERATIONS: &[(usize, &str)] = &[
     (6, "ftruncate %F [0;100;4096;5000;10000;1048576;3000000]"),
     (
         3,
-        "fallocate %F [0;FALLOC_FL_KEEP_SIZE;FALLOC_FL_PUNCH_HOLE|FALLOC_FL_KEEP_SIZE] [0;100;4096;1048576] [100;4096;10000;1048576]",
+        "fallocate %F [0;FALLOC_FL_KEEP_SIZE;FALLOC_FL_PUNCH_HOLE|FALLOC_FL_KEEP_SIZE] \
+        [0;100;4096;1048576] [100;4096;10000;1048576]",
     ),
     (
         3,
@@ -77,7 +79,8 @@ pub const OPERATIONS: &[(usize, &str)] = &[
     ),
     (
         1,
-        "spawn none [read %F %n;write %F %n;ftruncate %F 0;ftruncate %F 5000;map m0 %F PROT_READ MAP_SHARED 0 4096]",
+        "spawn none [read %F %n;write %F %n;ftruncate %F 0;ftruncate %F 5000;map m0 %F PROT_READ \
+        MAP_SHARED 0 4096]",
     ),
     (
         1,

@@ -86,7 +86,8 @@ pub const OPERATIONS: &[(usize, &str)] = &[
     (1, "setfd %f [0;FD_CLOEXEC]"),
     (
         6,
-        "lock %f [F_SETLK;F_GETLK;F_OFD_SETLK;F_OFD_GETLK] [F_RDLCK;F_WRLCK;F_UNLCK] [0;10;100;-5] [0;10;100] [SEEK_SET;SEEK_SET;SEEK_CUR;SEEK_END]",
+        "lock %f [F_SETLK;F_GETLK;F_OFD_SETLK;F_OFD_GETLK] [F_RDLCK;F_WRLCK;F_UNLCK] \
+        [0;10;100;-5] [0;10;100] [SEEK_SET;SEEK_SET;SEEK_CUR;SEEK_END]",
     ),
     (
         4,
@@ -123,7 +124,8 @@ pub const OPERATIONS: &[(usize, &str)] = &[
     (1, "fchown %f [-1;0;65534] [-1;0;65534]"),
     (
         2,
-        "utimens %d [%p;{null}] [now;omit;1000;invalid;100000] [now;omit;1234;invalid] [0;AT_SYMLINK_NOFOLLOW;AT_EMPTY_PATH;1]",
+        "utimens %d [%p;{null}] [now;omit;1000;invalid;100000] [now;omit;1234;invalid] \
+        [0;AT_SYMLINK_NOFOLLOW;AT_EMPTY_PATH;1]",
     ),
     (1, "futimens %f [now;omit;1000] [now;omit;2000]"),
     (1, "utimes %p"),
@@ -173,7 +175,8 @@ pub const OPERATIONS: &[(usize, &str)] = &[
     (1, "umask [022;0;077;0177]"),
     (
         2,
-        "setxattr %p [user.a;user.b;trusted.c;security.d;nonsense;user.;{user.x:1}] [0;1;100;4000] [0;XATTR_CREATE;XATTR_REPLACE;3]",
+        "setxattr %p [user.a;user.b;trusted.c;security.d;nonsense;user.;{user.x:1}] \
+        [0;1;100;4000] [0;XATTR_CREATE;XATTR_REPLACE;3]",
     ),
     (
         1,
@@ -190,7 +193,8 @@ pub const OPERATIONS: &[(usize, &str)] = &[
     (1, "fremovexattr %f user.a"),
     (
         3,
-        "vfork [close %f;dup2 %s %f #7;chdir d;openat %s %d %p %o %m;write %f %n;lseek %f 3 SEEK_CUR;mkdir %p 0755;lock %f F_SETLK F_WRLCK 0 0;umask 0]",
+        "vfork [close %f;dup2 %s %f #7;chdir d;openat %s %d %p %o %m;write %f %n;lseek %f 3 \
+        SEEK_CUR;mkdir %p 0755;lock %f F_SETLK F_WRLCK 0 0;umask 0]",
     ),
     (
         1,
@@ -198,11 +202,15 @@ pub const OPERATIONS: &[(usize, &str)] = &[
     ),
     (
         2,
-        "spawn [none;dup2.%s.#7;close.%s;dup2.%s.#1,close.%s;open.#6.%p] [fstat #7;write #7 %n;read %f %n;lseek %f 5 SEEK_CUR;getcwd 4096;openat %s %d %p %o %m;lock %f F_GETLK F_WRLCK 0 0]",
+        "spawn [none;dup2.%s.#7;close.%s;dup2.%s.#1,close.%s;open.#6.%p] [fstat #7;write #7 \
+        %n;read %f %n;lseek %f 5 SEEK_CUR;getcwd 4096;openat %s %d %p %o %m;lock %f F_GETLK \
+        F_WRLCK 0 0]",
     ),
     (
         2,
-        "shell [head -c 9999 f > g;echo hello >> {m}/d/g;head -c 9999 < f > h;ls -a d > h;cp -r d {m}/h;mv f d/f;rm -rf d;ln -s f h;test -f {m}/f;(echo a && (echo b)) > h;cd d && pwd > p;ls -a > {m}/h;head -c 10 f >> f;exec 5<f && head -c 5 <&5 && head -c 99 <&5 > h]",
+        "shell [head -c 9999 f > g;echo hello >> {m}/d/g;head -c 9999 < f > h;ls -a d > h;cp -r d \
+        {m}/h;mv f d/f;rm -rf d;ln -s f h;test -f {m}/f;(echo a && (echo b)) > h;cd d && pwd > \
+        p;ls -a > {m}/h;head -c 10 f >> f;exec 5<f && head -c 5 <&5 && head -c 99 <&5 > h]",
     ),
 ];
 

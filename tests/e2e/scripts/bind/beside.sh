@@ -1,6 +1,6 @@
 set -e
 cd @place@
-export program=@program@ culvert=@culvert@ options='@options@' ways='@ways@' steps=@steps@
+export program=@program@ culvert=@culvert@ options='@options@' original='@original@' ways='@ways@' steps=@steps@ mounter=@mounter@
 case $options in
     hide-hard-links) export ONE_LINK=1 ;;
     # Ours loses set-group-ID of a directory by a chmod(2) of who is not in its group (bind.md).
@@ -12,17 +12,31 @@ unshare -m --propagation private sh -ec '
     mount -t tmpfs none target
     chmod 755 target
     cd target
-    random() { "$@" python3 $program $seed $steps $PWD/$name/m $users > $name.out; }
+    # Where everybody may read it, and run by what is there for everybody.
+    cp $program bind_random.py
+    program=$PWD/bind_random.py
+    python=python3
+    as() { "$@"; }
+    own=allow_other,
+    if [ $mounter != 0 ]; then
+        mknod fuse c 10 229
+        chmod 666 fuse
+        mount --bind fuse /dev/fuse
+        as() { setpriv --reuid=$mounter --regid=$mounter --clear-groups -- "$@"; }
+        python=/usr/bin/python3 own= never=$never,no-allow-other
+    fi
+    random() { as "$@" $python $program $seed $steps $PWD/$name/m $users > $name.out; }
     for seed in 1 2; do
         for users in @users@; do
             for way in $ways; do
                 name=$way$seed
                 mkdir -p $name/s $name/m
+                chown $mounter $name/m
                 python3 $program fill $name/s
                 case $way in
-                    original) bindfs -o "$options,$never" $name/s $name/m; random; umount $name/m ;;
+                    original) as bindfs -o "$original,$never" $name/s $name/m; random; umount $name/m ;;
                     run) random $culvert run --mount type=bind,source=$PWD/$name/s,target=$PWD/$name/m,$options -- ;;
-                    mount) $culvert mount -t bind -o allow_other,$options $name/s $name/m; random; $culvert umount $name/m ;;
+                    mount) as $culvert mount -t bind -o $own$options $PWD/$name/s $PWD/$name/m; random; as $culvert umount $PWD/$name/m ;;
                 esac
                 python3 $program state $PWD/$name/s >> $name.out
                 rm -r $name

@@ -1,6 +1,6 @@
 //! A driver whose files change, and become ready, when it is told so: `telling [--without
 //! CAPABILITY]... [--with CAPABILITY]... [--ring] [--always-ready] TARGET` mounts it and serves
-//! until the mount is gone. Everything is believed for ever, so that the kernel asks again only
+//! until the mount is gone; a TARGET `/dev/fd/N` is the device of a mount itself. Everything is believed for ever, so that the kernel asks again only
 //! what it was told of.
 //!
 //! It says `mounted` and the protocol's minor version. Commands come by standard input, a line
@@ -26,11 +26,12 @@ use culvert::{
 };
 use culvert_server::{
     DeviceFuse, Ended, Session, Settings,
-    mounting::{self, MountPoint, Mounting, Rights},
+    mounting::{self, MountIdentity, MountPoint, Mounting, Rights},
 };
 use std::{
     collections::BTreeMap,
     io::{BufRead, Write},
+    os::fd::{FromRawFd, OwnedFd},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, Condvar, Mutex, MutexGuard},
@@ -107,8 +108,8 @@ impl State {
     fn attributes(&mut self, node: Node) -> Result<Attributes> {
         let inode = self.inode(node)?;
         let permissions = match inode.kind {
-            FileKind::Directory => 0o755,
-            _ => 0o644,
+            FileKind::Directory => 0o777,
+            _ => 0o666,
         };
         Ok(Attributes {
             node,
@@ -425,22 +426,34 @@ fn arguments() -> Option<(PathBuf, Settings, bool)> {
     Some((target?, settings, polls))
 }
 
-fn serve(
-    filesystem: &Telling,
-    settings: Settings,
-    target: &Path,
-) -> std::result::Result<(), String> {
+/// The device of the mount at `target`, and what ends it; of `/dev/fd/N` the device itself.
+fn mounted(target: &Path) -> std::result::Result<(OwnedFd, Option<MountIdentity>), String> {
+    if let Ok(number) = target.strip_prefix("/dev/fd") {
+        let number = number.to_str().and_then(|number| number.parse().ok());
+        // SAFETY: the process has it from its start, for this alone.
+        let device = unsafe { OwnedFd::from_raw_fd(number.ok_or("no descriptor")?) };
+        return Ok((device, None));
+    }
     let target = target.canonicalize().map_err(|error| error.to_string())?;
     let place = MountPoint::open(&target).map_err(|error| error.to_string())?;
-    let (device, mounted) = mounting::mount(&Mounting {
+    let mounted = mounting::mount(&Mounting {
         source: "telling",
         subtype: "telling",
         target: &place,
         read_only: false,
         rights: Rights::default(),
         times: 0,
-    })
-    .map_err(|failed| failed.to_string())?;
+    });
+    let (device, mounted) = mounted.map_err(|failed| failed.to_string())?;
+    Ok((device, Some(mounted)))
+}
+
+fn serve(
+    filesystem: &Telling,
+    settings: Settings,
+    target: &Path,
+) -> std::result::Result<(), String> {
+    let (device, mounted) = mounted(target)?;
     let transport = Box::new(DeviceFuse::new(device));
     let session = Session::negotiate(Box::new(filesystem.clone()), settings, &*transport);
     let session = session.map_err(|error| error.to_string())?;
@@ -455,7 +468,7 @@ fn serve(
                 .unwrap_or_else(|error| format!("error: {error}"));
             said = said.and_then(|()| writeln!(out, "{answer}"));
         }
-        let unmounted = mounting::unmount(&mounted, true);
+        let unmounted = mounted.map_or(Ok(()), |mounted| mounting::unmount(&mounted, true));
         if let (Ok(()), Err(failed)) = (said, unmounted) {
             eprintln!("{failed}");
         }

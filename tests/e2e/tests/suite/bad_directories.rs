@@ -418,7 +418,8 @@ fn a_full_shared_memory_is_enomem_where_files_are_mapped() {
             program
         );
         let done = outside(&place.case, &script);
-        let expected = "small ok\nsparse ENOMEM\nwrite ENOSPC True\nmoved ENOMEM\nsmall ok b'x\\x07x'\nread True b'y'\nagain ok b'\\x07z'\n";
+        let expected = "small ok\nsparse ENOMEM\nwrite ENOSPC True\nmoved ENOMEM\nsmall ok \
+            b'x\\x07x'\nread True b'y'\nagain ok b'\\x07z'\n";
         assert_eq!(done.text(), expected, "{}", done.report());
     }
 }
@@ -495,7 +496,8 @@ on_each_driver! {
 
     few_descriptors_for_writers |case| {
         // Each file that is driven by a descriptor of the kernel's costs two.
-        let many = if case.driver() == Some(Driver::Driven) { "exec 5>a 9>e" } else { "exec 5>a 6>b 7>c 8>d 9>e" };
+        let many = if case.driver() == Some(Driver::Driven) { "exec 5>a 9>e" } else { "exec 5>a \
+            6>b 7>c 8>d 9>e" };
         case.good(&script!("bad_directories/few_descriptors_for_writers.sh", many));
     };
 

@@ -2,14 +2,14 @@
 
 use crate::kernel_mount::{culvert, shell};
 use crate::suites::FSX;
-use culvert_e2e::{Finished, suite, world};
-use std::{fs, path::PathBuf, sync::OnceLock};
+use culvert_e2e::{Finished, run_within, suite, world};
+use std::{fs, path::PathBuf, process::Command, sync::OnceLock, time::Duration};
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-const JAVA: &str = "type=java,class=KeyValue,classpath=@base@/classes";
+pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+pub const JAVA: &str = "type=java,class=KeyValue,classpath=@base@/classes";
 
 /// The JDK by which `scripts/bindings` has built Java's part; none: there is none of release 22.
-fn jdk() -> Option<&'static PathBuf> {
+pub fn jdk() -> Option<&'static PathBuf> {
     static JDK: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = JDK.get_or_init(|| {
         let bin = world().path("bin");
@@ -27,12 +27,12 @@ fn jdk() -> Option<&'static PathBuf> {
 }
 
 /// Directories for one test.
-struct Place {
-    base: PathBuf,
+pub struct Place {
+    pub base: PathBuf,
 }
 
 impl Place {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let base = world().claim("bindings", name);
         for directory in ["source", "target", "classes"] {
             fs::create_dir_all(base.join(directory)).expect("the base directory is ours");
@@ -40,18 +40,25 @@ impl Place {
         Self { base }
     }
 
-    fn build(&self, script: &str) {
+    /// Runs a script that may fetch what it builds with.
+    #[track_caller]
+    pub fn build(&self, script: &str) {
         let base = self.base.display();
         let include = format!("{ROOT}/crates/culvert-library/include");
-        let done = shell(&format!(
-            "set -e; base={base} root={ROOT} include={include} bin={}; {script}",
-            world().path("bin").display()
-        ));
+        let mut command = Command::new("bash");
+        command.args([
+            "-c",
+            &format!(
+                "set -e; base={base} root={ROOT} include={include} bin={}; {script}",
+                world().path("bin").display()
+            ),
+        ]);
+        let done = run_within(command, &[], Duration::from_secs(240));
         assert_eq!(done.status, "exit 0", "{}", done.report());
     }
 
     /// Compiles Java sources, which are below `root` or written before.
-    fn javac(&self, sources: &str) -> bool {
+    pub fn javac(&self, sources: &str) -> bool {
         let Some(jdk) = jdk() else { return false };
         let javac = jdk.join("bin/javac");
         self.build(&format!(
@@ -61,7 +68,23 @@ impl Place {
         true
     }
 
-    fn run(&self, mount: &str, script: &str) -> Finished {
+    /// The example in C++, as kv.so.
+    pub fn cpp(&self) {
+        self.build(
+            "c++ -std=c++17 -Wall -Wextra -Werror -D_GNU_SOURCE -O1 -shared -fPIC -I$include \
+             -o $base/kv.so $root/examples/cpp/keyvalue.cpp",
+        );
+    }
+
+    /// The example in Go, as kv.so.
+    pub fn go(&self) {
+        self.build(
+            "cp -r $root/examples/go $base/go; cd $base/go; \
+             CGO_CFLAGS=\"-I$include\" go build -buildmode=c-shared -o $base/kv.so .",
+        );
+    }
+
+    pub fn run(&self, mount: &str, script: &str) -> Finished {
         let base = self.base.display().to_string();
         let mount = mount.replace("@base@", &base);
         let mount = format!("{mount},target={base}/target");
@@ -70,32 +93,56 @@ impl Place {
     }
 
     #[track_caller]
-    fn prints(&self, mount: &str, script: &str, want: &str) {
+    pub fn prints(&self, mount: &str, script: &str, want: &str) {
         let done = self.run(mount, script);
         assert_eq!(done.text(), want, "{}", done.report());
         assert_eq!(done.status, "exit 0", "{}", done.report());
     }
 
     #[track_caller]
-    fn refused(&self, mount: &str, want: &str) {
+    pub fn refused(&self, mount: &str, want: &str) {
+        self.await_servers();
         let done = self.run(mount, "echo ran");
         let told = String::from_utf8_lossy(&done.stderr).into_owned();
         assert_eq!(done.status, "exit 125", "{}", done.report());
         assert!(told.contains(want), "no {want}: {told}");
     }
 
+    /// Waits until the servers of runs that have ended are gone: a run that begins before that is
+    /// served by them, whatever has become of their files.
+    fn await_servers(&self) {
+        let base = self.base.as_os_str().as_encoded_bytes();
+        let own = std::process::id().to_string();
+        let names_base = |entry: fs::DirEntry| {
+            let name = entry.file_name();
+            let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            name != own.as_str() && words.windows(base.len()).any(|part| part == base)
+        };
+        for _ in 0..200 {
+            let mut all = fs::read_dir("/proc").expect("mounted").flatten();
+            if !all.any(names_base) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+
     /// What the store is to programs: names, data, attributes, threads, fsx.
     #[track_caller]
     fn is_a_store(&self, mount: &str) {
-        let script = "echo one > a; echo two >> a; cat a; mv a b; ls; stat -c '%s %a %F' b; chmod 640 b; \
+        let script = "echo one > a; echo two >> a; cat a; mv a b; ls; stat -c '%s %a %F' b; chmod \
+            640 b; \
              stat -c %a b; touch -d @5 b; stat -c %Y b; setfattr -n user.k -v v b; \
-             getfattr --only-values -n user.k b; echo; getfattr -n user.none b 2>&1 | grep -c 'No such'; \
+             getfattr --only-values -n user.k b; echo; getfattr -n user.none b 2>&1 | grep -c 'No \
+             such'; \
              setfattr -x user.k b; getfattr -d b; exec 5< b; rm b; cat <&5; exec 5<&-; ls; \
              head -c 300000 /dev/urandom > big; cp big copy; cmp big copy && echo same; \
              truncate -s 5 copy; stat -c %s copy; (cat big; cat big) | wc -c; rm big copy; \
-             for i in $(seq 200); do : > f$i; done; ls | wc -l; rm f*; ls; cat none 2>&1 | grep -c 'No such'; \
+             for i in $(seq 200); do : > f$i; done; ls | wc -l; rm f*; ls; cat none 2>&1 | grep \
+             -c 'No such'; \
              printf x > $'not\\xffutf8'; ls -b; rm *";
-        let want = "one\ntwo\nb\n8 644 regular file\n640\n5\nv\n1\none\ntwo\nsame\n5\n600000\n200\n1\n\
+        let want = "one\ntwo\nb\n8 644 regular \
+            file\n640\n5\nv\n1\none\ntwo\nsame\n5\n600000\n200\n1\n\
              not\\377utf8\n";
         self.prints(mount, script, want);
         let threads = "import threading, os\ndef one(i):\n for n in range(40):\n  p = f't{i}'\n  \
@@ -111,7 +158,8 @@ impl Place {
         fs::write(self.base.join("fsx.conf"), configuration).expect("ours");
         let (fsx, base) = (suite("fsx"), self.base.display());
         let script = format!(
-            "mkdir {base}/said; {} -f {base}/fsx.conf -N 1500 -S 7 -P {base}/said file > {base}/fsx.log 2>&1 \
+            "mkdir {base}/said; {} -f {base}/fsx.conf -N 1500 -S 7 -P {base}/said file > \
+            {base}/fsx.log 2>&1 \
              || tail -n 30 {base}/fsx.log; rm -r {base}/said; tail -n 1 {base}/fsx.log",
             fsx.display()
         );
@@ -140,20 +188,14 @@ fn a_store_in_python() {
 #[test]
 fn a_store_in_cpp() {
     let place = Place::new("cpp");
-    place.build(
-        "c++ -std=c++17 -Wall -Wextra -Werror -D_GNU_SOURCE -O1 -shared -fPIC -I$include \
-         -o $base/kv.so $root/examples/cpp/keyvalue.cpp",
-    );
+    place.cpp();
     place.is_a_store("type=@base@/kv.so");
 }
 
 #[test]
 fn a_store_in_go() {
     let place = Place::new("go");
-    place.build(
-        "cp -r $root/examples/go $base/go; cd $base/go; \
-         CGO_CFLAGS=\"-I$include\" go build -buildmode=c-shared -o $base/kv.so .",
-    );
+    place.go();
     place.is_a_store("type=@base@/kv.so");
 }
 
@@ -203,9 +245,29 @@ fn exceptions_of_java_are_errors_of_the_call() {
     let script = "for name in deep gone mine other; do stat $name 2>&1 | sed 's/.*: //'; done; \
          stat -c %F .";
     let done = place.run(mount, script);
-    let want = "Input/output error\nNo such file or directory\nPermission denied\nInput/output error\n\
+    let want = "Input/output error\nNo such file or directory\nPermission denied\nInput/output \
+        error\n\
          directory\n";
     assert_eq!(done.text(), want, "{}", done.report());
+}
+
+#[test]
+fn numbers_of_python_are_cut_as_those_of_c() {
+    let place = Place::new("numbers");
+    let code = "import culvert\nclass Odd(culvert.FileSystem):\n \
+        inodes = True\n \
+        def stat(self, path):\n  \
+          mode = 0o100600 if path else 0o40755\n  \
+          inode = {'': 1, 'less': -2}.get(path, (1 << 64) + 7)\n  \
+          return {'st_mode': mode - (1 << 32), 'st_ino': inode, 'st_rdev': -1}\n";
+    fs::write(place.base.join("odd.py"), code).expect("ours");
+    jdk();
+    let want = "18446744073709551614 600\n7 600\n";
+    place.prints(
+        "type=python,class=@base@/odd.py:Odd",
+        "stat -c '%i %a' less more",
+        want,
+    );
 }
 
 #[test]
@@ -275,12 +337,14 @@ fn a_program_for_mfusepy_runs_unchanged() {
     fs::write(place.base.join("source/file"), "hello\n").expect("ours");
     let bin = world().path("bin");
     let mount = format!(
-        "type=fuse,command=env PYTHONPATH={0}/python CULVERT_FUSE_LIBRARY={0}/libculvert_fuse.so python3 -m culvert \
+        "type=fuse,command=env PYTHONPATH={0}/python CULVERT_FUSE_LIBRARY={0}/libculvert_fuse.so \
+        python3 -m culvert \
          --as mfusepy {1} %s %m,source=@base@/source",
         bin.display(),
         program.display()
     );
-    let script = "cat file; echo more > new; cat new; mkdir d; mv new d; ls d; ln -s file soft; readlink soft; \
+    let script = "cat file; echo more > new; cat new; mkdir d; mv new d; ls d; ln -s file soft; \
+        readlink soft; \
          chmod 600 file; stat -c %a file; rm -r d soft; ls";
     place.prints(&mount, script, "hello\nmore\nnew\nfile\n600\nfile\n");
 }
@@ -297,8 +361,10 @@ fn a_program_for_pyfuse3_runs_unchanged() {
     );
     let bin = world().path("bin");
     let mount = format!(
-        "type=fuse,command=env BORG_FUSE_IMPL=pyfuse3 BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes \
-         BORG_BASE_DIR={base}/borg CULVERT_FUSE_LIBRARY={0}/libculvert_fuse.so PYTHONPATH={0}/python /usr/bin/python3 \
+        "type=fuse,command=env BORG_FUSE_IMPL=pyfuse3 \
+        BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes \
+         BORG_BASE_DIR={base}/borg CULVERT_FUSE_LIBRARY={0}/libculvert_fuse.so \
+         PYTHONPATH={0}/python /usr/bin/python3 \
          -m culvert --as pyfuse3 /usr/bin/borg mount -f {base}/repo %m",
         bin.display()
     );

@@ -82,7 +82,8 @@ fn calls_on_a_descriptor_alone() {
     if culvert_e2e::world().only_native {
         return;
     }
-    const REFUSED: &str = " open_tree EOPNOTSUPP open_tree-clone EOPNOTSUPP open_tree_attr EOPNOTSUPP mount_setattr EINVAL fspick EOPNOTSUPP \
+    const REFUSED: &str = " open_tree EOPNOTSUPP open_tree-clone EOPNOTSUPP open_tree_attr \
+        EOPNOTSUPP mount_setattr EINVAL fspick EOPNOTSUPP \
          file_getattr EOPNOTSUPP file_setattr EOPNOTSUPP name_to_handle_at EOPNOTSUPP\n  ";
     const DONE: &str =
         " getxattrat ENODATA listxattrat works removexattrat ENODATA same works created works\n";

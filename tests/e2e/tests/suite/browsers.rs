@@ -5,8 +5,11 @@ use culvert_e2e::{Case, Driver, User, installed, world};
 use std::time::Duration;
 
 /// Nothing that is drawn when there is time, as pictures are.
-const PAGE: &str = "<!doctype html><html><head><link rel=stylesheet href=style.css></head><body><div id=x></div><h1>hello</h1><script src=script.js></script></body></html>";
-const STYLE: &str = "body { background: #123456; margin: 0 } #x { width: 100px; height: 100px; background: #fe0 } h1 { color: #fff }";
+const PAGE: &str = "<!doctype html><html><head><link rel=stylesheet \
+    href=style.css></head><body><div id=x></div><h1>hello</h1><script \
+    src=script.js></script></body></html>";
+const STYLE: &str = "body { background: #123456; margin: 0 } #x { width: 100px; height: 100px; \
+    background: #fe0 } h1 { color: #fff }";
 const SCRIPT: &str = "document.getElementById('x').style.background = '#0f0'";
 
 /// `$D` of the script is where the page is, `$F` where the profile is.

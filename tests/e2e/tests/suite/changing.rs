@@ -5,7 +5,8 @@ use culvert_e2e::as_each_user;
 as_each_user! {
     changing_calls_are_refused |case| {
         if !case.native_is_read_only() {
-            eprintln!("not compared: without unshare(1) there is no read-only mount to compare with");
+            eprintln!("not compared: without unshare(1) there is no read-only mount to compare \
+                with");
             return;
         }
         let case = case.odd();

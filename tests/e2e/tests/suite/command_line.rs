@@ -450,7 +450,7 @@ fn doctor_says_why_code_is_rewritten_in_place() {
         let line = said.lines().find(|line| line.contains("rewritten code"));
         let line = line.unwrap_or_else(|| panic!("{}", done.report()));
         assert!(
-            line.starts_with("limited") && line.contains("in place: /dev/shm/culvert-"),
+            line.starts_with("limited") && line.contains("copied: /dev/shm/culvert-"),
             "{line}"
         );
         assert!(line.ends_with("is mounted noexec"), "{line}");

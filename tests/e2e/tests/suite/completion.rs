@@ -35,7 +35,8 @@ fn bash_completes() {
     let program = case.program("completed.bash");
     let lines = [
         ("culvert r", "run"),
-        ("culvert m", "mount"),
+        ("culvert mo", "mount"),
+        ("culvert me", "memory"),
         ("culvert run --pr", "--private"),
         ("culvert run -v arch", "archive.tar"),
         ("culvert run -v archive.tar:pla", "place"),

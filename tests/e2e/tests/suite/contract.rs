@@ -147,12 +147,30 @@ fn table() -> BTreeMap<String, (bool, bool)> {
 
 /// No driver of Culvert's own has these; the driver `telling` is asked for them in kernel_told.rs.
 /// Front ends ask `statfs_of`, which asks `statfs` in the driver itself.
-const SEEN_ELSEWHERE: [(&str, &str); 5] = [
+const SEEN_ELSEWHERE: [(&str, &str); 13] = [
+    ("birth_time", "the_time_of_birth_is_that_of_the_file_behind"),
     ("statfs", "statfs_of"),
     ("poll", "who_waits_waits_until_the_driver_says_so"),
+    (
+        "waiter",
+        "who_waits_for_a_servers_file_waits_until_it_says_so",
+    ),
     ("get_lock", "locks_are_the_drivers"),
     ("set_lock", "locks_are_the_drivers"),
     ("flock", "locks_are_the_drivers"),
+    ("reach_new", "what_is_there_is_not_made_again"),
+    // Asked of a driver that no layer covers.
+    ("attributes_at", "a_path_below_a_layer_costs_few_calls"),
+    ("change_at", "a_path_below_a_layer_costs_few_calls"),
+    (
+        "unlink_at",
+        "a_change_without_a_lookup_goes_to_what_is_there",
+    ),
+    ("rename_at", "a_path_below_a_layer_costs_few_calls"),
+    (
+        "has_ended",
+        "a_server_that_dies_is_started_again_and_what_was_open_is_lost",
+    ),
 ];
 
 fn called(log: &Path) -> BTreeSet<String> {

@@ -10,6 +10,8 @@ use std::{
     fs,
     path::PathBuf,
     process::Command,
+    thread,
+    time::Duration,
 };
 
 const PROGRAMS: &str = include_str!("../../golden/programs.txt");
@@ -35,6 +37,10 @@ const PACKAGES: &[&str] = &[
 /// How often a count that differs is taken again: a signal or a lock that waits costs calls.
 const TRIES: usize = 4;
 
+/// How long a file must not have changed before its image is remembered (`images/store.rs`), and
+/// half a second: a test that has made a link to the dynamic linker has changed it.
+const SETTLED: Duration = Duration::from_millis(2500);
+
 /// Calls that depend on who is served first.
 const UNSTEADY: &[&str] = &[
     "brk",
@@ -45,8 +51,8 @@ const UNSTEADY: &[&str] = &[
     "sched_yield",
 ];
 
-/// Calls whose number depends on how long a text of /proc is, on where the library lies, or on which
-/// directories' names have one hash (`vfs/misses.rs`): they may differ by [`FEW`].
+/// Calls whose number depends on how long a text of /proc is, on where the library lies, or on
+/// which directories' names have one hash (`vfs/misses.rs`): they may differ by [`FEW`].
 const NEARLY: &[&str] = &["mmap", "munmap", "newfstatat", "openat2", "read"];
 const FEW: u64 = 2;
 
@@ -170,6 +176,7 @@ fn programs_cost_as_many_system_calls_as_they_did() {
             if difference.is_empty() {
                 break;
             }
+            thread::sleep(SETTLED);
             difference = differing(&wanted, &count(&case, command));
         }
         if !difference.is_empty() {

@@ -17,11 +17,13 @@ fn a_file_in_an_argument_is_the_file_or_refused() {
     for (driver, expected) in [
         (
             Driver::Memory,
-            "ioctl(loop, LOOP_CONFIGURE, &configuration): EINVAL\n-1 \nioctl(loop, LOOP_SET_FD, fd): EINVAL\n-1 \n",
+            "ioctl(loop, LOOP_CONFIGURE, &configuration): EINVAL\n-1 \nioctl(loop, LOOP_SET_FD, \
+            fd): EINVAL\n-1 \n",
         ),
         (
             Driver::Driven,
-            "ioctl(loop, LOOP_CONFIGURE, &configuration): ok\n8 contents\nioctl(loop, LOOP_SET_FD, fd): ok\n8 contents\n",
+            "ioctl(loop, LOOP_CONFIGURE, &configuration): ok\n8 contents\nioctl(loop, \
+            LOOP_SET_FD, fd): ok\n8 contents\n",
         ),
     ] {
         let case = Case::new(&format!("in-arguments-{driver:?}"), User::Me).directory(driver);

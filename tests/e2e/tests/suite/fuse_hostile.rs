@@ -2,7 +2,7 @@
 //! they share, some are killed and stopped, and one moves what another has open.
 
 use crate::fuse_servers::Place;
-use crate::kernel_mount::shell;
+use crate::kernel_mount::{possible, shell};
 use culvert_e2e::{installed, world};
 
 #[test]
@@ -102,4 +102,122 @@ os.execlp("cat", "cat")'"#
         "{}",
         done.report()
     );
+}
+
+/// What the device says to each wrong write, and what programs get. The kernel compares the length
+/// of a reply with what was asked for before the server's write returns; here the program does, so
+/// of these the server is not told.
+const LIES: [&str; 2] = [
+    "short EINVAL EINVAL done
+length EINVAL EINVAL done
+unknown ENOENT ENOENT done
+positive EINVAL done
+large EINVAL EINVAL done
+notice EINVAL EINVAL done
+errorbody EINVAL ENOENT
+twice done ENOENT ENOENT
+absent done
+",
+    "short ENOENT
+length ENOENT
+unknown ENOENT
+positive ENOENT
+large ENOENT
+notice ENOENT
+errorbody EIO
+twice ENOENT
+truncated EIO
+longer EIO
+kind EIO
+absent ENOENT
+read EIO
+written EIO
+",
+];
+
+#[test]
+fn what_a_server_writes_wrongly_is_refused_as_by_the_kernel() {
+    let place = Place::new("liar");
+    let (target, server) = (place.text("target"), world().program("device_liar.py"));
+    let program = world().program("meets_liar.py");
+    let (log, program) = (place.text("log"), program.display());
+    let kind = format!(
+        "type=fuse,\"command=python3 {} %m {log}\"",
+        server.display()
+    );
+    let done = place.run(&kind, &format!("python3 {program} {target}"));
+    let told = std::fs::read_to_string(&log).unwrap_or_default();
+    assert_eq!([&told[..], &done.text()[..]], LIES, "{}", done.report());
+    if !possible() || !world().is_root() {
+        return;
+    }
+    let done = shell(&format!(
+        "python3 {} {target} {log} & python3 - <<'END'
+import os, time
+while not os.path.ismount('{target}'):
+    time.sleep(.01)
+END
+        python3 {program} {target}; umount -l {target}; wait",
+        server.display()
+    ));
+    let told = std::fs::read_to_string(&log).unwrap_or_default();
+    assert_eq!([&told[..], &done.text()[..]], LIES, "{}", done.report());
+}
+
+/// What is opened is released, once nobody has it: `script` says nothing of its own then.
+fn all_is_released(place: &Place, script: &str) -> String {
+    let log = place.text("log");
+    let script = format!(
+        r#"{script}
+        count() {{ grep -c " opcode: $1 " {log}; }}
+        opened() {{ echo $(( $(count OPEN) + $(count CREATE) )); }}
+        for i in $(seq 300); do
+            [ $(opened) = $(count RELEASE) ] && [ $(count OPENDIR) = $(count RELEASEDIR) ] && break
+            sleep .1
+        done
+        echo $(( $(opened) - $(count RELEASE) )) $(( $(count OPENDIR) - $(count RELEASEDIR) ))"#
+    );
+    let done = place.run(&crate::fuse_servers::LOGGED.replace("LOG", &log), &script);
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    done.text()
+}
+
+#[test]
+fn more_programs_than_have_places_see_all_that_others_change() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("many");
+    let script = format!(
+        "python3 {} {} 60",
+        world().program("many_users.py").display(),
+        place.text("target")
+    );
+    assert_eq!(all_is_released(&place, &script), "all right\n0 0\n");
+}
+
+#[test]
+fn a_file_that_killed_programs_had_together_is_released() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("together");
+    let script = format!(
+        r#"for time in 1 2 3; do
+            python3 -c 'import os, signal
+file = os.open("{target}/file", os.O_RDWR)
+waits, go = os.pipe()
+for child in range(3):
+    if os.fork() == 0:
+        os.write(go, b"x")
+        signal.pause()
+for child in range(3):
+    os.read(waits, 1)
+os.killpg(0, signal.SIGKILL)' &
+            wait $!
+        done 2> /dev/null; ls -A {target}"#,
+        target = place.text("target")
+    );
+    let script = format!("set -m; {script}");
+    assert_eq!(all_is_released(&place, &script), "big\nfile\n0 0\n");
 }

@@ -1,7 +1,7 @@
 //! Runs that share a FUSE server, and the terminal of the one that starts it.
 
 use crate::fuse_servers::{Place, together};
-use crate::kernel_mount::shell;
+use crate::kernel_mount::{culvert, shell};
 use culvert_e2e::{installed, world};
 use std::fs;
 
@@ -115,7 +115,7 @@ for one in json.load(sys.stdin):
 }
 
 #[test]
-fn a_server_that_dies_is_started_again_for_programs_that_start_then() {
+fn a_server_that_dies_is_started_again_and_what_was_open_is_lost() {
     if !installed("bindfs") {
         return;
     }
@@ -133,14 +133,15 @@ with open("{target}/file") as file:
 open("{target}/made", "a").write("{target}"[:1])'
         done
         cat {target}/made; echo
-        read word < {target}/file || echo the shell itself has the old one"#
+        read word < {target}/file; echo the shell itself has "$word""#
     );
     let done = place.run("type=fuse.bindfs,restart", &script);
     let told = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(
         done.text(),
-        "hello\nhello\nwhat was inherited is dead\nhello\nhello\nwhat was inherited is dead\nhello\n\
-         //\nthe shell itself has the old one\n",
+        "hello\nhello\nwhat was inherited is dead\nhello\nhello\nwhat was inherited is \
+        dead\nhello\n\
+         //\nthe shell itself has hello\n",
         "{}",
         done.report()
     );
@@ -150,4 +151,127 @@ open("{target}/made", "a").write("{target}"[:1])'
     );
     let done = place.run("type=memory,place=host,restart", "true");
     assert_eq!(done.status, "exit 125", "{}", done.report());
+}
+
+#[test]
+fn programs_that_run_go_on_with_a_server_that_was_started_again() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("goeson");
+    let target = place.text("target");
+    // Beside it a shell that uses the mount for the first time when its server is not the first
+    // one.
+    let script = format!(
+        r#"mkfifo {target}/../go
+        bash -c 'read go < {target}/../go; read word < {target}/file; echo later: $word' &
+        python3 {program} {target} {source}
+        echo > {target}/../go
+        wait"#,
+        program = world().program("goes_on.py").display(),
+        source = place.text("source"),
+    );
+    let done = place.run("type=fuse.bindfs,restart", &script);
+    let once = "ENOTCONN ENOTCONN ENOTCONN hello\n";
+    assert_eq!(
+        done.text(),
+        format!("{}made once each\nlater: hello\n", once.repeat(3)),
+        "{}",
+        done.report()
+    );
+}
+
+/// Also one that outlives the run in which it was started.
+#[test]
+fn a_run_within_a_run_goes_on_with_its_server_and_with_one_that_was_started_again() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("nested");
+    fs::create_dir_all(place.base.join("inner")).expect("the base directory is ours");
+    let script = format!(
+        r#"inner() {{ {culvert} run -v {source}:{base}/inner -- "$@"; }}
+        inner python3 {program} {target} {source}
+        mkfifo {base}/go
+        inner bash -c 'echo > {base}/go; read word < {base}/go
+            until cat {target}/file > {base}/later; do sleep .1; done' &
+        read word < {base}/go"#,
+        culvert = world().culvert.display(),
+        base = place.base.display(),
+        program = world().program("goes_on.py").display(),
+        target = place.text("target"),
+        source = place.text("source"),
+    );
+    let culvert = world().culvert.display();
+    let (source, target) = (place.text("source"), place.text("target"));
+    // Its output goes to a file: the end of a pipe would be that of the inner run.
+    let done = shell(&format!(
+        r#"cd {base}
+        {culvert} run --mount type=fuse.bindfs,restart,source={source},target={target} \
+            -- bash -c '{script}' > said
+        echo > go; for i in $(seq 600); do [ -s later ] && break; sleep .1; done; cat said later"#,
+        base = place.base.display(),
+        script = script.replace('\'', r"'\''"),
+    ));
+    let once = "ENOTCONN ENOTCONN ENOTCONN hello\n";
+    assert_eq!(
+        done.text(),
+        format!("{}made once each\nhello\n", once.repeat(3)),
+        "{}",
+        done.report()
+    );
+}
+
+#[test]
+fn a_server_that_is_started_again_stays_behind_what_hides_it() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("hidden");
+    for directory in ["cover", "empty"] {
+        fs::create_dir_all(place.base.join(directory)).expect("the base directory is ours");
+    }
+    fs::write(place.base.join("cover/own"), "own\n").expect("ours");
+    let script = format!(
+        r#"cd {base}; mkfifo go on
+        {culvert} run -v {base}/cover:{target} -- bash -c \
+            'cat {target}/own; echo > go; read word < on; cat {target}/own; ls {target}' &
+        read word < go
+        pkill -9 -f '^[a-z/]*bindfs {source} '
+        # Nothing of this is remembered.
+        until touch {target}/made 2> /dev/null; do sleep .05; done
+        echo > on; wait; ls {target}"#,
+        culvert = world().culvert.display(),
+        base = place.base.display(),
+        target = place.text("target"),
+        source = place.text("empty"),
+    );
+    let mount = format!(
+        "type=fuse.bindfs,restart,source={},target={}",
+        place.text("empty"),
+        place.text("target")
+    );
+    let done = culvert(&["run", "--mount", &mount, "--", "bash", "-c", &script]);
+    assert_eq!(done.text(), "own\nown\nown\nmade\n", "{}", done.report());
+}
+
+#[test]
+fn a_child_of_vfork_takes_up_no_server_for_its_parent() {
+    if !installed("bindfs") {
+        return;
+    }
+    let place = Place::new("spawns");
+    let script = format!(
+        "timeout 300 python3 {program} {target} {source}",
+        program = world().program("spawns_again.py").display(),
+        target = place.text("target"),
+        source = place.text("source"),
+    );
+    let done = place.run("type=fuse.bindfs,restart", &script);
+    assert_eq!(
+        done.text(),
+        "hello hello hello\n".repeat(3),
+        "{}",
+        done.report()
+    );
 }

@@ -61,6 +61,7 @@ servers! {
     rclone "rclone.sh" ["rclone"];
     squashfuse "squashfuse.sh" ["squashfuse", "mksquashfs"];
     sshfs "sshfs.sh" ["sshfs"];
+    sshfs_by_a_real_sshd_that_is_connected_to_again "sshd.sh" ["sshfs", "sshd", "ssh-keygen"];
     unionfs "unionfs.sh" ["unionfs"];
 }
 
@@ -120,10 +121,21 @@ fn examples_of_libfuse() {
     serves("examples", &["cc", "pkg-config"], &script);
 }
 
+#[test]
+fn who_waits_for_a_servers_file_waits_until_it_says_so() {
+    let script = script!(
+        part "fuse_servers/poll.sh",
+        telling = env!("CARGO_BIN_EXE_telling"),
+        programs = concat!(env!("CARGO_MANIFEST_DIR"), "/programs")
+    );
+    serves("poll", &["cc", "python3"], &script);
+}
+
 /// What fails in a run that does not behind the kernel, and why.
 const DIFFERENT: &[(&str, &str)] = &[(
     "rmdir::ebusy",
-    "mounts a file system of the kernel on a directory of the mount, which the kernel cannot: it knows no such directory",
+    "mounts a file system of the kernel on a directory of the mount, which the kernel cannot: it \
+    knows no such directory",
 )];
 
 /// The server is the same, so that what it cannot do fails in both; a run may know better what has

@@ -96,7 +96,8 @@ fn a_server_that_dies_is_named_and_its_files_are_errors() {
     assert!(told.contains("not connected"), "{told}");
     // The guardian ends after the program; the brackets keep the shell itself out of the list.
     let left = shell(&format!(
-        "for i in $(seq 100); do pgrep -f '[b]indfs {source}' || {{ echo none; exit; }}; sleep .1; done"
+        "for i in $(seq 100); do pgrep -f '[b]indfs {source}' || {{ echo none; exit; }}; sleep \
+        .1; done"
     ));
     assert!(left.text().ends_with("none\n"), "{}", left.report());
 }

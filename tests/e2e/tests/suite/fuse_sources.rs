@@ -9,17 +9,17 @@ use std::{
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Where scripts/prerequisites unpacks Debian's sources of libfuse.
-const SOURCES: [(&str, &str); 2] = [
+pub const SOURCES: [(&str, &str); 2] = [
     ("/usr/src/culvert/fuse", "2.9"),
     ("/usr/src/culvert/fuse3", "3.14"),
 ];
 
-struct Place {
-    base: PathBuf,
+pub struct Place {
+    pub base: PathBuf,
 }
 
 impl Place {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let base = world().claim("fuse-sources", name);
         for directory in ["source", "target"] {
             fs::create_dir_all(base.join(directory)).expect("the base directory is ours");
@@ -27,23 +27,24 @@ impl Place {
         Self { base }
     }
 
-    fn cc(&self, source: &str, words: &str) -> Finished {
+    pub fn cc(&self, source: &str, words: &str) -> Finished {
         let base = self.base.display();
         let culvert = world().culvert.display();
         shell(&format!(
-            "cc -Wall {words} -shared -fPIC $({culvert} config --cflags) {source} -o {base}/fs.so && \
+            "cc -Wall {words} -shared -fPIC $({culvert} config --cflags) {source} -o {base}/fs.so \
+            && \
              chmod 755 {base}/fs.so"
         ))
     }
 
     #[track_caller]
-    fn compile(&self, source: &str, words: &str) {
+    pub fn compile(&self, source: &str, words: &str) {
         let done = self.cc(source, words);
         assert_eq!(done.status, "exit 0", "{}", done.report());
     }
 
     /// Runs `script` in the target.
-    fn run(&self, options: &str, script: &str) -> Finished {
+    pub fn run(&self, options: &str, script: &str) -> Finished {
         let base = self.base.display();
         let mount = format!("type={base}/fs.so,target={base}/target{options}");
         let script = format!("cd {base}/target; {script}");
@@ -125,7 +126,8 @@ fn a_source_is_served_by_the_kernel_too() {
         "cd {target} && grep -c ' {target} fuse.fs.so ' /proc/mounts; {CHANGES}"
     ));
     let ended = shell(&format!(
-        "umount {target} && for i in $(seq 100); do [ -e {base}/ended ] && break; sleep 0.1; done; cat {base}/ended"
+        "umount {target} && for i in $(seq 100); do [ -e {base}/ended ] && break; sleep 0.1; \
+        done; cat {base}/ended"
     ));
     assert!(
         done.text()
@@ -156,7 +158,8 @@ fn a_source_that_does_not_fit_is_refused_with_the_reason() {
     refused("int nothing;", "does not define culvert_driver");
     refused("int main(void) { return 3; }", "status 3 before it served");
     refused(
-        "extern int missing(void); int main(void) { return missing(); } int (*there)(void) = missing;",
+        "extern int missing(void); int main(void) { return missing(); } int (*there)(void) = \
+        missing;",
         "undefined symbol: missing",
     );
     refused(
@@ -175,9 +178,11 @@ fn a_program_linked_to_the_library_is_a_server() {
     let base = place.base.display();
     let culvert_path = world().culvert.display();
     let done = shell(&format!(
-        "mkdir -p {base}/pc && for p in culvert fuse fuse3; do {culvert_path} config --pkg-config $p > {base}/pc/$p.pc; done; \
+        "mkdir -p {base}/pc && for p in culvert fuse fuse3; do {culvert_path} config --pkg-config \
+        $p > {base}/pc/$p.pc; done; \
          export PKG_CONFIG_PATH={base}/pc; pkg-config --modversion fuse fuse3 culvert && \
-         cc $(pkg-config --cflags fuse3) {ROOT}/examples/c/greeting.c -o {base}/greeting $(pkg-config --libs fuse3) && \
+         cc $(pkg-config --cflags fuse3) {ROOT}/examples/c/greeting.c -o {base}/greeting \
+         $(pkg-config --libs fuse3) && \
          chmod 755 {base}/greeting"
     ));
     assert_eq!(done.text(), "2.9.9\n3.14.0\n3.14.0\n", "{}", done.report());
@@ -235,4 +240,25 @@ fn examples_of_libfuse_compile_unchanged() {
             place.prints("", &script, "one\nb\n");
         }
     }
+}
+
+/// A `configure` links programs that call functions by their plain names.
+#[test]
+fn a_configure_that_links_a_name_finds_it() {
+    let place = Place::new("names");
+    let (base, culvert) = (place.base.display(), world().culvert.display());
+    let program = "char fuse_session_loop(void); int main(void) { return fuse_session_loop(); }";
+    fs::write(place.base.join("names.c"), program).expect("ours");
+    let linked = |words: &str| shell(&format!("cc {base}/names.c -o {base}/names {words}"));
+    assert_ne!(linked("").status, "exit 0");
+    let done = linked(&format!("$({culvert} config --libs)"));
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    // Each that a header has.
+    let include = format!("{ROOT}/crates/culvert-fuse/include");
+    let script = format!(
+        "cd {include}; grep -ohE '\\bfuse_[a-z0-9_]+\\(' fuse*.h | grep -oE '^[a-z0-9_]+' | \
+         sort -u | while read name; do \
+         grep -qx \"PROVIDE($name = 0);\" fuse_names.ld || echo $name; done"
+    );
+    assert_eq!(shell(&script).text(), "fuse_main\n");
 }

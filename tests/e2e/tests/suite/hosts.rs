@@ -57,6 +57,14 @@ fn processes_of_a_run_see_one_state_of_a_host() {
 }
 
 #[test]
+fn the_time_of_birth_is_that_of_the_file_behind() {
+    let place = Place::new("birth");
+    let script = "stat -c %w file > {}/seen; stat -c %w {}/source/file | cmp - {}/seen && echo same
+                  stat -c %w . > {}/seen; stat -c %w {}/source | cmp - {}/seen && echo same";
+    place.prints("type=passthrough,source={}/source", script, "same\nsame\n");
+}
+
+#[test]
 fn what_a_program_opens_stays_open_when_a_child_ends_that_used_the_mount_first() {
     let place = Place::new("spawned");
     fs::copy("/bin/sleep", place.base.join("source/sleep")).expect("ours");
@@ -110,6 +118,33 @@ fn every_driver_and_layer_runs_in_a_host() {
         "file\ntwo\nsecond\n",
     );
     place.prints(
+        "type=memory,source=memory",
+        "echo made > new; bash -c 'cat new; mv new moved'; ls",
+        "made\nmoved\n",
+    );
+    place.prints(
+        "type=bind,source={}/source,perms=u+x:go=",
+        "stat -c %a file; cat file; touch new; stat -c %a new",
+        "700\nhello\n700\n",
+    );
+    place.prints(
+        "type=passthrough,source={}/source,layer=bind,bind.exclude=new",
+        "ls; cat file",
+        "file\nhello\n",
+    );
+    if world().is_root() {
+        place.prints(
+            "type=sdcard,source={}/source,view=write,packages={}/none",
+            "stat -c '%g %a' file; cat FILE; chmod 700 new; stat -c %a new",
+            "9997 644\nhello\n644\n",
+        );
+    }
+    place.prints(
+        "type=passthrough,source={}/source,layer=trace,trace.to={}/trace",
+        "cat file; grep -q read_at {}/trace && echo traced",
+        "hello\ntraced\n",
+    );
+    place.prints(
         "type=passthrough,source={}/source,layer=casefold",
         "cat FILE",
         "hello\n",
@@ -147,7 +182,8 @@ fn a_host_that_dies_is_named_and_its_files_are_errors() {
         "{told}"
     );
     let left = shell(&format!(
-        "for i in $(seq 100); do pgrep -f '[r]un-fuse .* {}/target ' || {{ echo none; exit; }}; sleep .1; done",
+        "for i in $(seq 100); do pgrep -f '[r]un-fuse .* {}/target ' || {{ echo none; exit; }}; \
+        sleep .1; done",
         place.base.display()
     ));
     assert!(left.text().ends_with("none\n"), "{}", left.report());

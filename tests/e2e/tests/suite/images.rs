@@ -20,7 +20,8 @@ fn says(case: Case, script: &str, expected: &str) {
 /// What it says, and the report.
 fn run(case: Case, script: &str) -> (String, String) {
     let (program, filtered) = (case.program("images"), case.program("filtered"));
-    let limits = case.program("limits");
+    let faults = case.program("start_faults");
+    let (limits, sandboxed) = (case.program("limits"), case.program("sandboxed"));
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/images.c");
     let library = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/images_library.c");
     let culvert = world().culvert.to_str().expect("plain").to_owned();
@@ -28,7 +29,9 @@ fn run(case: Case, script: &str) -> (String, String) {
         .variable("CULVERT", culvert)
         .variable("IMAGES", program)
         .variable("FILTERED", filtered)
+        .variable("FAULTS", faults)
         .variable("LIMITS", limits)
+        .variable("SANDBOXED", sandboxed)
         .variable("SOURCE", source)
         .variable("LIBRARY", library);
     let alone: &[&str] = match world().is_root() && case.user() == User::Me {
@@ -49,6 +52,10 @@ as_each_user! {
     a_changed_library_is_another |case| says(case,
         script!("images/a_changed_library_is_another.sh"),
         "1000\n1000\n2000\n3000\n3000\nno\n3000\n");
+
+    a_library_on_tmpfs_gets_none |case| says(case,
+        script!("images/a_library_on_tmpfs_gets_none.sh"),
+        "1000\n1000\n0 images\n2000\n");
 
     an_updated_libc_is_used_at_once |case| says(case,
         script!("images/an_updated_libc_is_used_at_once.sh"),
@@ -79,9 +86,67 @@ as_each_user! {
         script!("images/threads_go_on_in_images_that_are_cut.sh"),
         "ready\n[b'written'] 0\n");
 
+    signals_come_while_images_are_cut |case| {
+        const SHARED: &str = "private code: libc 0 kB, ld.so 0 kB\n";
+        let each = "over\n".repeat(4) + SHARED;
+        says(case,
+            script!("images/signals_come_while_images_are_cut.sh"),
+            &(SHARED.to_owned() + &each.repeat(4)));
+    };
+
     a_full_store_is_left |case| says(case,
         script!("images/a_full_store_is_left.sh"),
         &"1000\n".repeat(5));
+
+    a_full_index_takes_no_more |case| says(case,
+        script!("images/a_full_index_takes_no_more.sh"),
+        &"1000\n".repeat(3));
+
+    a_store_begins_anew_when_caches_were_dropped |case| says(case,
+        script!("images/a_store_begins_anew_when_caches_were_dropped.sh"), "");
+
+    a_store_takes_no_more_bytes |case| says(case,
+        script!("images/a_store_takes_no_more_bytes.sh"),
+        "1000\n1000\n0 images\n1000\n1 images\n");
+
+    a_store_is_made_anew_within_a_run |case| says(case,
+        script!("images/a_store_is_made_anew_within_a_run.sh"),
+        "private code: libc 0 kB, ld.so 0 kB\n1000\n1000\n\
+         private code: libc 0 kB, ld.so 0 kB\nno\nno\n\
+         private code: libc 0 kB, ld.so 0 kB\n1000\n700\n");
+
+    whoever_makes_an_image_may_be_killed |case| {
+        if installed("strace") {
+            says(case,
+                script!("images/whoever_makes_an_image_may_be_killed.sh"),
+                "16 1000\n30 1000\n1000\nno\n");
+        }
+    };
+
+    the_place_behind_ld_so_is_taken |case| says(case,
+        script!("images/the_place_behind_ld_so_is_taken.sh"),
+        "1000\nprivate code: libc 0 kB, ld.so 0 kB\n1000\n\
+         private code: libc 0 kB, ld.so 0 kB\n1000\n\
+         private code: libc 0 kB, ld.so some\n");
+
+    images_are_read_where_they_are_not_executed |case| {
+        if installed("strace") {
+            says(case,
+                script!("images/images_are_read_where_they_are_not_executed.sh"),
+                "1000\n2000\nholes.so\nld-linux-x86-64.so.2\nlibc.so.6\nlibp.so\n1000\n2000\n\
+                 1000, no more mappings\n1000\n1000\n1000\nlimit mdwe\n1000\n\
+                 private code: libc some, ld.so some\n1000\n0\n4000\n");
+        }
+    };
+
+    doctor_tells_why_code_is_in_place |case| says(case,
+        script!("images/doctor_tells_why_code_is_in_place.sh"),
+        "limited  rewritten code      in place: a seccomp filter is in force\n\
+         ok       rewritten code      shared, in it\n\
+         limited  rewritten code      in place: it has 0 MiB free\n");
+
+    a_sandbox_of_the_same_user_changes_none |case| says(case,
+        script!("images/a_sandbox_of_the_same_user_changes_none.sh"), &refused());
 
     a_library_is_opened_again_and_again |case| says(case,
         script!("images/a_library_is_opened_again_and_again.sh"),
@@ -93,7 +158,8 @@ as_each_user! {
 
     memory_that_is_written_is_never_executed |case| says(case,
         script!("images/memory_that_is_written_is_never_executed.sh"),
-        "limit mdwe\nprivate code: libc 0 kB, ld.so 0 kB\nlimit mdwe\n1000\nlimit mdwe\n1000\nlimit mdwe\n2000\nlimit mdwe\n2000\n");
+        "limit mdwe\nprivate code: libc 0 kB, ld.so 0 kB\nlimit mdwe\n1000\nlimit \
+        mdwe\n1000\nlimit mdwe\n2000\nlimit mdwe\n2000\n");
 
     a_filter_refuses_executable_rights |case| says(case,
         script!("images/a_filter_refuses_executable_rights.sh"),
@@ -105,11 +171,49 @@ as_each_user! {
 
     a_noexec_store_is_told_of |case| says(case,
         script!("images/a_noexec_store_is_told_of.sh"),
-        "private code: libc some, ld.so some\nprivate code: libc some, ld.so some\nin place: it is mounted noexec\n");
+        "private code: libc some, ld.so some\nprivate code: libc some, ld.so some\ncopied: it \
+        is mounted noexec\n");
 
     an_image_is_an_object |case| says(case,
         script!("images/an_image_is_an_object.sh"),
         "1000\n400\n700\n");
+}
+
+/// What is tried in a root and a user namespace of its own, then in a Landlock domain, and what the
+/// other one says before and after.
+fn refused() -> String {
+    const STAYS: &str = "1000 127 file\n127 file\n127 file\n";
+    let by_the_other = ["memory of the other", "bytes of the other", "traced"];
+    let by_its_own = ["its pages removed", "its mapping opened"];
+    let names = [
+        "by its name",
+        "by the root of the other",
+        "by the directory of the other",
+    ];
+    let files = [
+        "replaced",
+        "linked",
+        "opened again",
+        "truncated",
+        "a hole",
+        "mapped to be written",
+        "made writable",
+        "its shared pages removed",
+    ];
+    let all: [&[&str]; 6] = [
+        &names,
+        &by_the_other,
+        &by_its_own,
+        &files,
+        &by_the_other,
+        &by_its_own,
+    ];
+    let lines: String = all
+        .concat()
+        .iter()
+        .map(|what| format!("{what}: refused\n"))
+        .collect();
+    format!("1000\n1000\n{lines}1000\n{STAYS}no\n")
 }
 
 /// What a program that goes on says, and others beside it.
@@ -163,6 +267,20 @@ fn a_confined_process_changes_none() {
         Case::new("images-confined", User::Me),
         script!("images/a_confined_process_changes_none.sh"),
         &format!("1000\n{refused}1000\n4 Read-only file system\n1000\n"),
+    );
+}
+
+/// Libraries of squashfs and erofs images that agree in inode, size and times.
+#[test]
+fn reproducible_file_systems_are_not_mixed_up() {
+    if !world().is_root() || !installed("mksquashfs") || !installed("mkfs.erofs") {
+        return;
+    }
+    let each = |kind| format!("1000\n1000\n2000\n2000\n1000\n1000\n1 {kind}, 0 images\n");
+    says(
+        Case::new("images-reproducible", User::Me),
+        script!("images/reproducible_file_systems_are_not_mixed_up.sh"),
+        &(each("squashfs") + &each("erofs")),
     );
 }
 

@@ -34,7 +34,8 @@ fn isolated(action: &str, end: &str, independent: &str) {
         let program = case.program("isolation.py");
         let done = case.through_culvert(&["sh", "-c", "exec python3 $0 $1 $M", &program, action]);
         let want = format!(
-            "{independent}shared description: True 1000\nvictim: {end}\nafter: exit 0\nwhole: True\n"
+            "{independent}shared description: True 1000\nvictim: {end}\nafter: exit 0\nwhole: \
+            True\n"
         );
         assert_eq!(done.text(), want, "{}", done.report());
         let log = std::fs::read_to_string(&log).unwrap_or_default();

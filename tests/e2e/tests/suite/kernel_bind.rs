@@ -3,35 +3,69 @@
 use crate::kernel_mount::{Mounted, culvert, possible, shell};
 use culvert_e2e::{installed, world};
 
-/// What bindfs gives, on a kernel mount and, but for options that a run has not, in a run.
-fn beside(name: &str, (ways, users): (&str, &str), all: &[&str]) {
-    if !possible() || !installed("bindfs") {
-        return;
-    }
-    for options in all {
-        let place = Mounted::place(&format!("bind-{name}"));
-        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/bind_random.py");
-        let (culvert, steps) = (world().culvert.display(), 250);
-        let place = place.text("");
-        let script = script!(
-            "bind/beside.sh",
-            place,
-            program,
-            culvert,
-            options,
-            ways,
-            users,
-            steps
-        );
-        let done = shell(&script);
-        assert_eq!(done.text(), "compared\n", "{options}\n{}", done.report());
-    }
+/// Who mounts, who works on the mount, and what is compared: mounts of bindfs's (`original`) and
+/// ours (`mount`), and runs of ours (`run`).
+#[derive(Clone, Copy)]
+pub struct Who {
+    ways: &'static str,
+    users: &'static str,
+    mounter: u32,
 }
 
 /// Root alone, and three users in turn.
 const USERS: &str = r#"0 "0 1 65534""#;
-const EVERYWHERE: (&str, &str) = ("original run mount", USERS);
-const MOUNTS: (&str, &str) = ("original mount", USERS);
+const EVERYWHERE: Who = Who {
+    ways: "original run mount",
+    users: USERS,
+    mounter: 0,
+};
+const MOUNTS: Who = Who {
+    ways: "original mount",
+    ..EVERYWHERE
+};
+/// An ordinary user, with what he has mounted himself.
+const HIS_OWN: Who = Who {
+    users: "65534",
+    mounter: 65534,
+    ..EVERYWHERE
+};
+
+/// What bindfs gives by its options `original`, by the same random operations.
+fn compared(name: &str, who: Who, options: &str, original: &str) {
+    let place = Mounted::place(&format!("bind-{name}"));
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/bind_random.py");
+    let (culvert, steps) = (world().culvert.display(), 250);
+    let place = place.text("");
+    let Who {
+        ways,
+        users,
+        mounter,
+    } = who;
+    let script = script!(
+        "bind/beside.sh",
+        place,
+        program,
+        culvert,
+        options,
+        original,
+        ways,
+        users,
+        steps,
+        mounter
+    );
+    let done = shell(&script);
+    assert_eq!(done.text(), "compared\n", "{options}\n{}", done.report());
+}
+
+/// The same by the same options, each in turn.
+fn beside(name: &str, who: Who, all: &[&str]) {
+    if !possible() || !installed("bindfs") {
+        return;
+    }
+    for options in all {
+        compared(name, who, options, options);
+    }
+}
 
 #[test]
 fn owners_and_modes() {
@@ -78,8 +112,57 @@ fn numbers() {
     // not.
     beside(
         "offsets",
-        ("original mount", r#""1 65534""#),
+        Who {
+            users: r#""1 65534""#,
+            ..MOUNTS
+        },
         &["uid-offset=1,gid-offset=1"],
+    );
+}
+
+/// Users by files like passwd(5): what has their numbers there is theirs here, and the other way
+/// round, which Debian's bindfs has no word for.
+#[test]
+fn numbers_of_files() {
+    if !possible() || !installed("bindfs") {
+        return;
+    }
+    let users = "# old\ndaemon:x:0:1::/:/bin/sh\nroot:x:65534:0::/:/bin/sh\nnobody:x:1:1::/:\n\
+                 no-such-user-here:x:7:7::/:\n";
+    let groups = "root:x:65534:\nnogroup:x:0:root\n";
+    for (suffix, original) in [
+        ("", "map-passwd={},map-group={}"),
+        ("-rev", "map=1/0:0/65534:65534/1:@0/@65534:@65534/@0"),
+    ] {
+        let name = format!("files{suffix}");
+        let place = Mounted::place(&format!("bind-{name}-of"));
+        let files = [("passwd", users), ("group", groups)].map(|(name, text)| {
+            let path = place.text(name);
+            std::fs::write(&path, text).expect("the place is ours");
+            path
+        });
+        let [passwd, group] = files;
+        let original = original.replacen("{}", &passwd, 1).replace("{}", &group);
+        let ours = format!("map-passwd{suffix}={passwd},map-group{suffix}={group}");
+        compared(&name, MOUNTS, &ours, &original);
+    }
+}
+
+/// An ordinary user's own mount and run, beside bindfs that he has mounted.
+#[test]
+fn an_ordinary_users_own() {
+    beside(
+        "own",
+        HIS_OWN,
+        &[
+            "chown-normal,chgrp-normal,chmod-normal,xattr-rw",
+            "realistic-permissions",
+            "realistic-permissions,perms=a+rwX",
+            "force-user=1,perms=u=rwX:g=rD:o=",
+            "mirror=65534:1,perms=0600:u+X",
+            "chmod-filter=g-w:o-rwx,chown-ignore",
+            "ro",
+        ],
     );
 }
 
@@ -145,6 +228,7 @@ fn other_changes() {
             "xattr-none",
             "xattr-ro",
             "delete-deny,rename-deny,perms=o-w",
+            "disable-lock-forwarding,ro",
         ],
     );
 }
@@ -181,6 +265,50 @@ fn links_that_others_swap_lead_nowhere_else() {
     let (place, culvert) = (place.text(""), world().culvert.display());
     let done = shell(&script!("bind/swapped.sh", place, culvert, program));
     assert_eq!(done.text(), "0 some\n", "{}", done.report());
+}
+
+/// The same of what is changed, made and removed, by each policy; and of the layers over
+/// directories that others may change.
+#[test]
+fn links_that_others_swap_change_nothing_outside() {
+    if !possible() {
+        return;
+    }
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/swapped.py");
+    let culvert = world().culvert.display();
+    let resolving =
+        |policy: &str| format!("perms=a+rwX,resolve-symlinks,resolved-symlink-deletion={policy}");
+    for (name, kind, options) in [
+        ("bind", "bind", "perms=a+rwX,create-as-user".to_owned()),
+        ("deny", "bind", resolving("deny")),
+        ("only", "bind", resolving("symlink-only")),
+        ("first", "bind", resolving("symlink-first")),
+        ("target", "bind", resolving("target-first")),
+        (
+            "sdcard",
+            "sdcard",
+            "view=write,fullwrite,uid=65534,gid=65534".to_owned(),
+        ),
+        ("casefold", "passthrough", "layer=casefold".to_owned()),
+    ] {
+        let place = Mounted::place(&format!("swapped-{name}"));
+        let place = place.text("");
+        let script = script!(
+            "bind/swapped_changes.sh",
+            place,
+            culvert,
+            program,
+            kind,
+            options
+        );
+        let done = shell(&script);
+        assert_eq!(
+            done.text(),
+            "0 some unchanged\n",
+            "{name}: {}",
+            done.report()
+        );
+    }
 }
 
 /// One user after the other, on one kernel mount: each sees his own.
@@ -268,4 +396,6 @@ fn the_table_says_something_of_each_option_of_bindfs() {
         count += 1;
     }
     assert!(count > 40, "{help}");
+    let stands = culvert_e2e::stands_in(&page, "no-such-option-at-all");
+    assert!(!stands, "the table names everything");
 }

@@ -40,29 +40,35 @@ struct Count {
 #[rustfmt::skip]
 const COUNTS: &[Count] = &[
     Count { name: "max-pages", words: &["--without", "passthrough"], source: Fresh(MEBIBYTE), warm: "true",
-        program: "dd if=/dev/zero of=f bs=1M count=1 conv=notrunc", asked: "WRITE", with: 1..=1, without: 8..=8 },
+        program: "dd if=/dev/zero of=f bs=1M count=1 \
+            conv=notrunc", asked: "WRITE", with: 1..=1, without: 8..=8 },
     Count { name: "big-writes", words: &["--without", "passthrough"], source: Fresh(MEBIBYTE), warm: "true",
-        program: "dd if=/dev/zero of=f bs=64k count=1 conv=notrunc", asked: "WRITE", with: 1..=1, without: 16..=16 },
+        program: "dd if=/dev/zero of=f bs=64k count=1 \
+            conv=notrunc", asked: "WRITE", with: 1..=1, without: 16..=16 },
     Count { name: "killpriv-v2", words: &["-o", "valid=600"], source: Fresh(MEBIBYTE), warm: "true",
-        program: "dd if=/dev/zero of=f bs=16 count=100 conv=notrunc", asked: "GETXATTR", with: 0..=1, without: 100..=101 },
+        program: "dd if=/dev/zero of=f bs=16 count=100 \
+            conv=notrunc", asked: "GETXATTR", with: 0..=1, without: 100..=101 },
     Count { name: "passthrough", words: &[], source: Fresh(MEBIBYTE), warm: "true",
         program: "cat f", asked: "READ", with: 0..=0, without: 1..=99 },
     Count { name: "keep-cache", words: &["--without", "passthrough"], source: There(OLD), warm: "cat GPL-3; cat GPL-3",
         program: "cat GPL-3", asked: "READ", with: 0..=0, without: 1..=99 },
     Count { name: "cache-dir", words: &["-o", "valid=600"], source: There(OLD), warm: "ls; ls",
         program: "ls", asked: "READDIRPLUS", with: 0..=0, without: 1..=9 },
-    Count { name: "cache-symlinks", words: &["-t", "memory"], source: Memory, warm: "ln -s x l; readlink l",
+    Count { name: "cache-symlinks", words: &["-t", "memory"], source: Memory, warm: "ln -s x l; \
+        readlink l",
         program: "readlink l", asked: "READLINK", with: 0..=0, without: 1..=1 },
     Count { name: "no-open", words: &[], source: Archive, warm: "cat f; cat f",
         program: "cat f", asked: "OPEN", with: 0..=0, without: 1..=1 },
-    Count { name: "no-opendir", words: &["-t", "memory"], source: Memory, warm: "mkdir d; ls d; ls d",
+    Count { name: "no-opendir", words: &["-t", "memory"], source: Memory, warm: "mkdir d; ls d; \
+        ls d",
         program: "ls d", asked: "OPENDIR", with: 0..=0, without: 1..=1 },
     Count { name: "readdirplus", words: &["-o", "valid=600", "--without", "xattrs"], source: Fresh("seq 50 | xargs touch"), warm: "true",
         program: "ls -l", asked: "LOOKUP", with: 0..=0, without: 50..=50 },
     Count { name: "readdirplus-auto", words: &["-o", "valid=600", "--without", "cache-dir"], source: There(LARGE), warm: "true",
         program: "ls -U", asked: "READDIRPLUS", with: 1..=1, without: 2..=99 },
     Count { name: "xattrs", words: &[], source: Fresh("touch f"), warm: "getfattr -n user.a f 2>&1",
-        program: "{ getfattr -n user.a f 2>&1; true; }", asked: "GETXATTR", with: 1..=2, without: 0..=0 },
+        program: "{ getfattr -n user.a f 2>&1; true; \
+            }", asked: "GETXATTR", with: 1..=2, without: 0..=0 },
 ];
 
 /// What a program says.
@@ -82,24 +88,31 @@ const MANY: &str = script!("kernel_capabilities/many.sh");
 
 #[rustfmt::skip]
 const RESULTS: &[Result] = &[
-    Result { name: "posix-acl", words: &[], source: Fresh("echo content > f; chmod 640 f; setfacl -m u:2:r f"),
-        program: "setpriv --reuid=2 --regid=2 --clear-groups cat f 2>/dev/null || echo denied", with: "content\n", without: "denied\n" },
+    Result { name: "posix-acl", words: &[], source: Fresh("echo content > f; chmod 640 f; setfacl \
+        -m u:2:r f"),
+        program: "setpriv --reuid=2 --regid=2 --clear-groups cat f 2>/dev/null || echo \
+            denied", with: "content\n", without: "denied\n" },
     Result { name: "auto-inval-data", words: &["--without", "passthrough", "-o", "valid=0"], source: Fresh("echo old > f"),
         program: script!("kernel_capabilities/many-2.sh"),
         with: "old\nb'new\\n'\n", without: "old\nb'old\\n'\n" },
     Result { name: "create-supp-group", words: &["-t", "memory"], source: Memory,
         program: script!("kernel_capabilities/many-3.sh"),
         with: "2775\n", without: "775\n" },
-    Result { name: "no-export", words: &[], source: Fresh("touch f"), program: HANDLE, with: "95\n", without: "0\n" },
+    Result { name: "no-export", words: &[], source: Fresh("touch \
+        f"), program: HANDLE, with: "95\n", without: "0\n" },
     // Set-user-ID and set-group-ID go with a write, a truncation and an ACL, whoever is told to
     // take them off.
-    Result { name: "killpriv-v2", words: &[], source: Fresh("cp /bin/true f; cp f g; chmod 6777 f g"),
+    Result { name: "killpriv-v2", words: &[], source: Fresh("cp /bin/true f; cp f g; chmod 6777 f \
+        g"),
         program: script!("kernel_capabilities/many-4.sh"), with: "777\n777\n", without: "777\n777\n" },
     Result { name: "setxattr-ext", words: &[], source: Fresh("touch f; chown 2:4 f; chmod 2755 f"),
-        program: "setpriv --reuid=2 --regid=2 --clear-groups setfacl -m u:3:r f; stat -c %a f", with: "755\n", without: "755\n" },
+        program: "setpriv --reuid=2 --regid=2 --clear-groups setfacl -m u:3:r f; stat -c %a \
+            f", with: "755\n", without: "755\n" },
     // What several threads do at once shows in times only; that it is right, in results.
-    Result { name: "async-read", words: &["--without", "passthrough"], source: Fresh("head -c 4194304 /dev/urandom > f"), program: SAME, with: "same\n", without: "same\n" },
-    Result { name: "async-dio", words: &["--without", "passthrough"], source: Fresh("head -c 4194304 /dev/urandom > f"), program: SAME, with: "same\n", without: "same\n" },
+    Result { name: "async-read", words: &["--without", "passthrough"], source: Fresh("head -c \
+        4194304 /dev/urandom > f"), program: SAME, with: "same\n", without: "same\n" },
+    Result { name: "async-dio", words: &["--without", "passthrough"], source: Fresh("head -c \
+        4194304 /dev/urandom > f"), program: SAME, with: "same\n", without: "same\n" },
     Result { name: "parallel-dirops", words: &[], source: Fresh("true"), program: MANY, with: "30\n", without: "30\n" },
     Result { name: "give-way", words: &[], source: Fresh("true"), program: MANY, with: "30\n", without: "30\n" },
     Result { name: "stay-awake", words: &[], source: Fresh("true"), program: MANY, with: "30\n", without: "30\n" },

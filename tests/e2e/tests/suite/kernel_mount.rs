@@ -88,7 +88,9 @@ fn archives_are_read() {
         // EACCES comes before EROFS.
         if user == User::Me {
             scripts.push(
-                "touch hello.txt; rm -r dir; mkdir x; echo y > hello.txt; chmod 700 dir; ln hello.txt h; mv dir other; head -c 5 sparse.bin".into(),
+                "touch hello.txt; rm -r dir; mkdir x; echo y > hello.txt; chmod 700 dir; ln \
+                hello.txt h; mv dir other; head -c 5 sparse.bin"
+                    .into(),
             );
         }
         for script in scripts {

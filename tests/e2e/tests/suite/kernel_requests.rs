@@ -80,6 +80,34 @@ fn a_file_that_is_read_again() {
     );
 }
 
+/// Nothing is asked at close(2) where the file below has nothing to report there.
+#[test]
+fn what_is_read_through_a_layer_is_closed_without_a_request() {
+    if !possible() {
+        return;
+    }
+    let below = format!("/dev/shm/culvert-e2e-closing-{}", std::process::id());
+    std::fs::create_dir(&below).expect("/dev/shm is there");
+    std::fs::write(format!("{below}/file"), "text").expect("written");
+    let union = format!("{below}=RW");
+    let ways: [(&[&str], &str); 2] = [
+        (&["-o", "valid=600,layer=bind"], &below),
+        (&["-o", "valid=600", "-t", "union"], &union),
+    ];
+    for (number, (words, source)) in ways.iter().enumerate() {
+        let mount = Mounted::of(&format!("requests-closing-{number}"), words, source);
+        let target = mount.text("target");
+        let read = format!("cat {target}/file");
+        asks(
+            &target,
+            &read,
+            &read,
+            &[("OPEN", 1), ("GETATTR", 1), ("RELEASE", 1)],
+        );
+    }
+    std::fs::remove_dir_all(&below).expect("removed");
+}
+
 #[test]
 fn an_archive_is_asked_once() {
     if !possible() {

@@ -13,7 +13,8 @@ fn install() -> String {
 }
 
 /// A name by which mount(8) finds the helper, in this mount namespace alone.
-const UPPER: &str = "mount -t tmpfs none /mnt && mkdir /mnt/up /mnt/a && mount -t overlay none -o lowerdir=/mnt/up:/usr/sbin /usr/sbin || exit 77";
+const UPPER: &str = "mount -t tmpfs none /mnt && mkdir /mnt/up /mnt/a && mount -t overlay none -o \
+    lowerdir=/mnt/up:/usr/sbin /usr/sbin || exit 77";
 
 /// What `scripts/install` installs works where it lies, and mount(8) finds the helper.
 #[test]
@@ -35,10 +36,13 @@ fn what_is_installed_is_found() {
         not_tested("no overlay file system");
         return;
     }
-    let pages = "culvert-doctor.1 culvert-drivers.1 culvert-log.1 culvert-mount.1 culvert-plfs.1 culvert-run.1 culvert-sync.1 culvert.1";
-    let headers = "fuse.h fuse/fuse.h fuse/fuse_common.h fuse/fuse_log.h fuse/fuse_lowlevel.h fuse/fuse_opt.h \
-                   fuse3/fuse.h fuse3/fuse_common.h fuse3/fuse_log.h fuse3/fuse_lowlevel.h fuse3/fuse_opt.h \
-                   fuse_common.h fuse_log.h fuse_lowlevel.h fuse_opt.h";
+    let pages = "culvert-doctor.1 culvert-drivers.1 culvert-log.1 culvert-mount.1 culvert-plfs.1 \
+        culvert-run.1 culvert-sync.1 culvert.1";
+    let headers = "fuse.h fuse/fuse.h fuse/fuse_common.h fuse/fuse_log.h fuse/fuse_lowlevel.h \
+        fuse/fuse_opt.h \
+                   fuse3/fuse.h fuse3/fuse_common.h fuse3/fuse_log.h fuse3/fuse_lowlevel.h \
+                   fuse3/fuse_opt.h \
+                   fuse_common.h fuse_log.h fuse_lowlevel.h fuse_names.ld fuse_opt.h memory.h";
     let headers = headers.split_whitespace();
     let headers = headers.map(|header| format!("include/culvert/{header}"));
     let first = [

@@ -4,8 +4,8 @@
 use crate::trust::shell;
 use culvert_e2e::{installed, not_tested};
 
-/// Launches of each kind, and which of them the first stage does: those that it judged wrongly would
-/// end otherwise, those that it left would be slow.
+/// Launches of each kind, and which of them the first stage does: those that it judged wrongly
+/// would end otherwise, those that it left would be slow.
 #[test]
 fn what_is_plain_needs_no_libc() {
     if !installed("strace") {
@@ -55,7 +55,8 @@ fn other_rights_are_refused() {
             )
         };
         let missing = "culvert: the command's other part cannot be executed: No such file or \
-                       directory; it is W/4755/culvert-full or W/lib/culvert/culvert-full\n         \
+                       directory; it is W/4755/culvert-full or \
+                       W/lib/culvert/culvert-full\n         \
                        install it there, or build both: cargo build --release\n125\n";
         let expected = [
             refused("user", "u-s"),

@@ -136,8 +136,10 @@ fn what_the_driver_crashes_at_ends_an_ordinary_users_program() {
 fn signals_behind_the_first_half() -> String {
     let behind = BAD + 3 * PAGE;
     format!(
-        "before, byte {before}: {before}\nbehind, byte {behind}: BUS\nonce more, byte {behind}: BUS\nthe first, byte 0: 0\n\
-         the kernel: EFAULT\nthe kernel, before: reads it\na child, byte {BAD}: BUS\nchild: 0\nmunmap: 0\nend 0\n",
+        "before, byte {before}: {before}\nbehind, byte {behind}: BUS\nonce more, byte {behind}: \
+        BUS\nthe first, byte 0: 0\n\
+         the kernel: EFAULT\nthe kernel, before: reads it\na child, byte {BAD}: BUS\nchild: \
+         0\nmunmap: 0\nend 0\n",
         before = BAD - PAGE
     )
 }

@@ -85,7 +85,8 @@ fn what_was_stored_is_in_the_file_when_its_descriptor_is_closed() {
 
 #[test]
 fn what_anybody_has_stored_is_in_the_file_when_msync_returns() {
-    let want = "a child, by the mapping: aaaa\na child, by a part: bb\nthis process, by another mapping: cc\na child, by a mapping of a reader: dd\n";
+    let want = "a child, by the mapping: aaaa\na child, by a part: bb\nthis process, by another \
+        mapping: cc\na child, by a mapping of a reader: dd\n";
     works("synced", User::Me, want);
     works("synced", User::Nobody, want);
 }

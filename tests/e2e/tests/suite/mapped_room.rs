@@ -171,7 +171,8 @@ fn a_mapped_file_larger_than_the_memory_is_read_by_calls() {
 fn what_is_filled_at_once_of_a_sparse_file_is_what_it_holds() {
     let script = script!("mapped_room/what_is_filled_at_once_of_a_sparse_file_is_what_it_holds.sh");
     if let Some(done) = in_little_memory("sparse", script) {
-        let want = "MAP_POPULATE: good\nPROT_EXEC: good\nMREMAP_FIXED: good\nchild 0, a 0 fcs 0 s\nright, afsm, sparse\n";
+        let want = "MAP_POPULATE: good\nPROT_EXEC: good\nMREMAP_FIXED: good\nchild 0, a 0 fcs 0 \
+            s\nright, afsm, sparse\n";
         assert_eq!(done.text(), want.repeat(2), "{}", done.report());
         assert!(most_used(&done) < 20, "{}", done.report());
     }

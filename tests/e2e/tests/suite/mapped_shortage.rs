@@ -55,7 +55,8 @@ fn what_could_not_be_written_back_when_a_mapping_went_is_told_and_tried_again() 
             "owed",
             user,
             "write+path=/short+times=4+errno=ENOSPC",
-            "munmap: 0\nfsync: ENOSPC\nfsync: ENOSPC\nclose: ENOSPC\nread: s\nfsync: 0\nfile: 16384 s\n\
+            "munmap: 0\nfsync: ENOSPC\nfsync: ENOSPC\nclose: ENOSPC\nread: s\nfsync: 0\nfile: \
+            16384 s\n\
              munmap: 0\nfile: 16383 s 1 t\n",
         );
     }

@@ -23,7 +23,8 @@ const DIFFERENT: &[(&[Driver], &[&str], &str)] = &[
     (
         CALLED,
         &["/static/", "/scm_rights/directory"],
-        "what a program that nobody intercepts gets through a socket was not made for it: ENOTDIR for a directory that only a driver can list",
+        "what a program that nobody intercepts gets through a socket was not made for it: ENOTDIR \
+        for a directory that only a driver can list",
     ),
     (
         &[Driver::Memory],

@@ -39,7 +39,8 @@ as_each_user! {
         let program = case.program("musl-musl");
         let case = case.odd();
         // bash counts its levels and keeps its own command in `_`.
-        for prefix in ["", "env -i", "env LD_PRELOAD=/nowhere.so", "env LD_AUDIT=x LD_LIBRARY_PATH=/none A= B=b"] {
+        for prefix in ["", "env -i", "env LD_PRELOAD=/nowhere.so", "env LD_AUDIT=x \
+            LD_LIBRARY_PATH=/none A= B=b"] {
             same(&case, &script!("musl/the_environment_is_the_programs_own.sh", prefix, program));
             // Started by the command itself.
             let mut words: Vec<&str> = prefix.split(' ').filter(|word| !word.is_empty()).collect();
@@ -58,7 +59,8 @@ as_each_user! {
         let case = case.odd();
         // It needs no library, so that both kinds of programs load it.
         let make = script!("musl/what_the_user_preloads_is_loaded-make.sh");
-        let script = format!("{make}\nLD_PRELOAD=$W/p.so {program} environment signals | grep -v -e ^_= -e SHLVL -e OLDPWD");
+        let script = format!("{make}\nLD_PRELOAD=$W/p.so {program} environment signals | grep -v \
+            -e ^_= -e SHLVL -e OLDPWD");
         let done = same(&case, &script);
         assert!(done.text().starts_with("loaded\n"), "{}", done.report());
         assert!(done.text().contains("\nLD_PRELOAD="), "{}", done.report());

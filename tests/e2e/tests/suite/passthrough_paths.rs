@@ -127,8 +127,8 @@ fn a_mount_inside_a_tree() {
     }
 }
 
-/// A program that gives itself another root finds nothing of the old one above a tree that the kernel
-/// had bound over the target.
+/// A program that gives itself another root finds nothing of the old one above a tree that the
+/// kernel had bound over the target.
 #[test]
 fn a_program_that_changes_its_mounts() {
     let case = Case::new("changes-its-mounts", culvert_e2e::User::Me);
@@ -142,7 +142,8 @@ fn a_program_that_changes_its_mounts() {
     let done = case.natively(&["bash", "-c", &script]);
     assert_eq!(
         done.text(),
-        "before: file\ninside: file\nafter: No such file or directory\nabove: No such file or directory\n",
+        "before: file\ninside: file\nafter: No such file or directory\nabove: No such file or \
+        directory\n",
         "{}",
         done.report()
     );

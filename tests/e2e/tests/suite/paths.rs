@@ -255,7 +255,8 @@ as_each_user! {
     mount_tables_name_the_mount |case| {
         let case = case.odd();
         case.good(script!("paths/mount_tables_name_the_mount.sh"));
-        case.good("awk -v m=$M '$2 == m { print $2, substr($4, 1, 2) }' /proc/mounts /proc/self/mounts /etc/mtab");
+        case.good("awk -v m=$M '$2 == m { print $2, substr($4, 1, 2) }' /proc/mounts \
+            /proc/self/mounts /etc/mtab");
         case.good(script!("paths/mount_tables_name_the_mount-2.sh"));
         case.good(script!("paths/mount_tables_name_the_mount-3.sh"));
     };

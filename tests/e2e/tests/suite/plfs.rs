@@ -34,7 +34,8 @@ fn processes_of_a_run_share_a_file() {
             for i in 1 2 3 4; do (for j in 1 2 3 4 5 6 7 8; do echo $i $j; done >> log) & done; wait
             sort -u log | wc -l
             exec 3>> log; rm log; echo more >&3; ls
-            mkdir d; cp /bin/sh d/sh; ./d/sh -c \"echo executed\"; mv d/sh d/other; cmp d/other /bin/sh'
+            mkdir d; cp /bin/sh d/sh; ./d/sh -c \"echo executed\"; mv d/sh d/other; cmp d/other \
+            /bin/sh'
          ls {place}/back"
     );
     let done = shell(&script);
@@ -108,7 +109,8 @@ fn a_run_with_sync_auto_has_a_service() {
     let place = place("auto");
     let culvert = world().culvert.display();
     let script = format!(
-        "{culvert} run --mount type=plfs,source={place}/back,target={place}/mnt,sync=auto -- sh -ec '
+        "{culvert} run --mount type=plfs,source={place}/back,target={place}/mnt,sync=auto -- sh \
+        -ec '
             cd {place}/mnt
             for i in 1 2 3 4; do (for j in 1 2 3 4 5 6 7 8; do echo $i $j >> log; done) & done; wait
             exec 3>> log 4>&3; echo to 3 >&3; echo to 4 >&4; sh -c \"echo of a child >&3\"
@@ -131,4 +133,150 @@ end"
     );
     let done = shell(&script);
     assert_eq!(done.text(), "35\nend\nserved True\n", "{}", done.report());
+}
+
+/// `victim` is killed before each of its system calls, of `every` so many, in turn.
+fn killed_at_each_step(victim: &str, how: &str, every: u32) {
+    let place = place(&format!("steps-{victim}-{how}"));
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/plfs_steps.py");
+    let culvert = world().culvert.display();
+    let done = shell(&format!(
+        "python3 {program} {culvert} {place} {victim} {how} {every}"
+    ));
+    assert_eq!(done.text(), "nothing lost\n", "{}", done.report());
+}
+
+#[test]
+fn a_writer_killed_at_a_step_of_an_append_loses_nothing() {
+    killed_at_each_step("writer", "append", 5);
+}
+
+#[test]
+fn a_service_killed_at_a_step_loses_nothing() {
+    killed_at_each_step("service", "append", 4);
+}
+
+/// Two services of two hosts, as far as a machine can be two: one works, and when it is killed the
+/// other one does, found by the lease in the back end.
+#[test]
+fn services_of_hosts_take_over_from_each_other() {
+    let place = place("hosts");
+    let culvert = world().culvert.display();
+    let script = format!(
+        "cd {place}
+         told() {{ until grep -q \"$2\" told$1; do :; done; }}
+         {culvert} sync --socket {place}/s1 --hosts {place}/back 2> told1 & first=$!
+         told 1 'epoch 1'
+         {culvert} sync --socket {place}/s2 --hosts {place}/back 2> told2 & second=$!
+         told 2 waiting
+         run() {{ {culvert} run --mount \
+         type=plfs,source={place}/back,target={place}/mnt,sync=hosts,host=$1 -- $2; }}
+         append() {{ run $1 \"dd if=/dev/zero of={place}/mnt/f bs=4096 count=50 oflag=append \
+         conv=notrunc status=none\"; }}
+         append a & a=$!; append b & b=$!; wait $a $b
+         append a & a=$!; append b & b=$!; kill -9 $first; wait $a $b; wait $first
+         told 2 'epoch 2'
+         append a & a=$!; append b & b=$!; wait $a $b
+         {culvert} plfs ls {place}/back
+         run a 'ls -A {place}/mnt'
+         run c 'strace -f -qq -e trace=connect -o {place}/trace dd if=/dev/zero of={place}/mnt/f \
+         bs=4096 count=1 oflag=append conv=notrunc status=none'
+         grep -c 'AF_INET.*= 0' {place}/trace
+         python3 {}/programs/plfs_secret.py {place}/back
+         kill $second; wait $second",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let done = shell(&script);
+    let (report, told) = (done.report(), done.text());
+    let size = 6 * 50 * 4096;
+    assert!(told.contains(&format!(" {size} ")), "{report}");
+    assert!(told.ends_with("\nf\n1\nrefused\n"), "{report}");
+}
+
+/// Appends, becomes another user for good, and appends again; what it has of the service meanwhile.
+const BECOMES: &str = r#"
+import os, subprocess
+os.umask(0)
+log = os.open("the file", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+reading, told = os.pipe()
+waiting, go = os.pipe()
+child = os.fork()
+if child == 0:
+    try:
+        os.write(log, b"root\n")
+        os.write(told, b"x")
+        os.read(waiting, 1)
+        os.setresuid(65534, 65534, 65534)
+        os.write(told, b"x")
+        os.read(waiting, 1)
+        os.write(log, b"other\n")
+        os._exit(0)
+    finally:
+        os._exit(1)
+for _ in range(2):
+    os.read(reading, 1)
+    text = f"cd /proc/{child}; grep -c memfd:culvert-sync maps; ls -l fd | grep -c socket:"
+    print(subprocess.run(["sh", "-c", text], capture_output=True, text=True).stdout.split())
+    os.write(go, b"x")
+print(os.waitpid(child, 0)[1], open("the file").read())
+"#;
+
+#[test]
+fn who_becomes_another_user_keeps_nothing_of_the_service() {
+    // Only root can become somebody else.
+    if !world().is_root() {
+        return;
+    }
+    let place = place("becomes");
+    let culvert = world().culvert.display();
+    let program = BECOMES.replace("the file", &format!("{place}/mnt/f"));
+    std::fs::write(format!("{place}/becomes.py"), program).unwrap();
+    let script = format!(
+        "{culvert} sync --socket {place}/sync 2> {place}/told & service=$!
+         until grep -q serving {place}/told; do :; done
+         {culvert} run --mount type=plfs,source={place}/back,target={place}/mnt,sync={place}/sync \
+         -- python3 {place}/becomes.py
+         kill $service; wait $service"
+    );
+    let done = shell(&script);
+    let want = "['1', '1']\n['0', '0']\n0 root\nother\n\n";
+    assert_eq!(done.text(), want, "{}", done.report());
+}
+
+/// Another user is sent away at the socket, even where its mode would let him connect, cannot read
+/// the secret, and appends by locks.
+#[test]
+fn other_users_are_refused_by_a_service() {
+    // Only root can be two users.
+    if !world().is_root() {
+        return;
+    }
+    let place = place("users");
+    let culvert = world().culvert.display();
+    let script = format!(
+        "chmod 755 {place}; chmod 777 {place}/back; cp $(dirname {culvert})/culvert* $(dirname \
+        {culvert})/libculvert.so {place}
+         {culvert} sync --socket {place}/sync --hosts {place}/back 2> {place}/told & service=$!
+         until grep -q serving {place}/told; do :; done
+         chmod 666 {place}/sync
+         other() {{ setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\"; }}
+         other /usr/bin/python3 -c '
+import socket
+link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+link.connect(\"{place}/sync\")
+try:
+    link.send(b\"CvS2\" + bytes([3]) + bytes(43))
+    print(link.recv(100))
+except (BrokenPipeError, ConnectionResetError):
+    print(b\"\")'
+         other cat {place}/back/.culvert-sync/secret 2> /dev/null || echo unread
+         for sync in {place}/sync hosts; do
+             other {place}/culvert run --mount \
+             type=plfs,source={place}/back,target={place}/mnt,sync=$sync -- \
+                 sh -c 'echo line >> {place}/mnt/f && wc -l < {place}/mnt/f'
+         done
+         kill $service; wait $service"
+    );
+    let done = shell(&script);
+    assert_eq!(done.text(), "b''\nunread\n1\n2\n", "{}", done.report());
 }

@@ -83,8 +83,8 @@ fn what_is_refused() {
     }
 }
 
-/// Which registered file a request is about only the kernel knows: reads and writes are its own, and
-/// what a layer is to hear of is refused.
+/// Which registered file a request is about only the kernel knows: reads and writes are its own,
+/// and what a layer is to hear of is refused.
 #[test]
 fn what_a_layer_would_not_hear_of_is_refused() {
     let case = Case::new("rings-layered", User::Me).directory(Driver::Passthrough);

@@ -55,7 +55,8 @@ as_each_user! {
         // another one.
         let first = case.through_culvert(&["busybox", "true"]);
         assert_eq!(lines(&first).len(), 1, "{}", first.report());
-        let both = case.through_culvert(&["busybox", "sh", "-c", "/bin/bash -c 'busybox true; busybox true'"]);
+        let both = case.through_culvert(&["busybox", "sh", "-c", "/bin/bash -c 'busybox true; \
+            busybox true'"]);
         assert_eq!(lines(&both).len(), 1, "{}", both.report());
         let inner = format!("exec {} run -- busybox true", world().culvert.display());
         says(&case, &inner, &STATIC);
@@ -249,7 +250,9 @@ fn programs_with_file_capabilities_are_told_of() {
          dynamic loader loads no library of ours; "
     );
     let expected = format!(
-        "{line}`culvert mount --allow-other` shows the same files to it\n{missing}{missing}evil\n{line}so --strict does not let it start\nbash: line 1: {what}: Permission denied\n126\n"
+        "{line}`culvert mount --allow-other` shows the same files to \
+        it\n{missing}{missing}evil\n{line}so --strict does not let it start\nbash: line 1: \
+        {what}: Permission denied\n126\n"
     );
     assert_eq!(done.text(), expected, "{}", done.report());
 }

@@ -18,8 +18,10 @@ on_each_driver! {
         // Kernel file systems do not promise that for more than a page.
         if case.driver() == Some(Driver::Memory) {
             let sharing = case.program("sharing");
-            let done = case.through_culvert(&["bash", "-c", &format!("cd $M && exec {sharing} torn")]);
-            assert_eq!(done.text(), "processes that saw half of a write: 0\ndone\n", "{}", done.report());
+            let done = case.through_culvert(&["bash", "-c", &format!("cd $M && exec {sharing} \
+                torn")]);
+            assert_eq!(done.text(), "processes that saw half of a write: \
+                0\ndone\n", "{}", done.report());
         }
     };
     programs_that_are_not_intercepted_read_and_write_what_they_inherit |case| {

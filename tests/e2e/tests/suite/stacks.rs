@@ -4,8 +4,6 @@
 use crate::kernel_mount::{Mounted, culvert, possible, shell};
 use culvert_e2e::{Finished, world};
 
-const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/stacked.py");
-
 /// Layers with their options; `@` stands for the test's directory.
 const LAYERS: [&str; 11] = [
     "layer=bind",
@@ -21,14 +19,16 @@ const LAYERS: [&str; 11] = [
     "layer=sdcard,sdcard.view=write,sdcard.fullwrite",
 ];
 
-/// What is below, as `--mount` says it.
-const BASES: [&str; 7] = [
+/// What is below, as `--mount` says it. `base.tar` holds a directory that programs do not use.
+const BASES: [&str; 9] = [
     "type=bind,source=@/source,exclude=*.nobody-has-this",
     "type=passthrough,source=@/source",
     "type=passthrough,source=@/source,driven",
-    "type=memory",
+    "type=memory,source=memory",
     "type=union,source=@/source:@/other,minfreespace=0",
     "type=union,source=@/source:memory:,minfreespace=0,category.create=ff",
+    "type=union,source=@/base.tar=RO:@/source,minfreespace=0",
+    "type=union,source=@/base.tar=RO:memory:,minfreespace=0",
     "type=sdcard,source=@/source,view=write,fullwrite",
 ];
 
@@ -41,85 +41,124 @@ fn seeds(usual: usize) -> std::ops::RangeInclusive<usize> {
     first.parse().expect("a number")..=last.parse().expect("a number")
 }
 
-/// The stack of `seed`: what is below, and the layers.
-fn stack(seed: usize, place: &str) -> (String, String) {
-    let mut state = seed as u64 * 0x9e37_79b9 + 1;
-    let mut random = |bound: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 20) as usize % bound
-    };
-    // As another user than root nobody may write where the owner is an app.
-    let ours = |word: &&&str| world().is_root() || !word.contains("sdcard");
-    let bases: Vec<_> = BASES.iter().filter(ours).collect();
-    let all: Vec<_> = LAYERS.iter().filter(ours).collect();
-    let base = bases[random(bases.len())];
-    let layers: Vec<_> = (0..1 + random(4))
-        .map(|_| *all[random(all.len())])
-        .collect();
-    let filled = |text: &str| text.replace('@', place.trim_end_matches('/'));
-    (filled(base), filled(&layers.join(",")))
+/// What is below, and the layers.
+struct Stack {
+    below: String,
+    layers: String,
 }
 
-fn natively(place: &Mounted) -> String {
-    let native = place.text("native");
-    let done = shell(&format!(
-        "rm -rf {native}; mkdir {native}; python3 {PROGRAM} {native}"
+impl Stack {
+    /// That of `seed`, of the bases that `suit`.
+    fn random(seed: usize, place: &str, suit: fn(&str) -> bool) -> Self {
+        let mut state = seed as u64 * 0x9e37_79b9 + 1;
+        let mut random = |bound: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 20) as usize % bound
+        };
+        // As another user than root nobody may write where the owner is an app.
+        let ours = |word: &&&str| world().is_root() || !word.contains("sdcard");
+        let bases: Vec<_> = BASES
+            .iter()
+            .filter(ours)
+            .filter(|base| suit(base))
+            .collect();
+        let all: Vec<_> = LAYERS.iter().filter(ours).collect();
+        let base = bases[random(bases.len())];
+        let layers: Vec<_> = (0..1 + random(4))
+            .map(|_| *all[random(all.len())])
+            .collect();
+        let filled = |text: &str| text.replace('@', place.trim_end_matches('/'));
+        Self {
+            below: filled(base),
+            layers: filled(&layers.join(",")),
+        }
+    }
+
+    /// What the program is told: whether files are shown as programs that may be run.
+    fn word(&self) -> &'static str {
+        match self.below.contains("sdcard") || self.layers.contains("sdcard") {
+            true => "plain",
+            false => "exec",
+        }
+    }
+}
+
+/// A place for the stack of `seed`.
+fn place(test: &str, seed: usize) -> Mounted {
+    let place = Mounted::place(&format!("{test}-{seed}"));
+    let directory = place.text("");
+    let made = shell(&format!(
+        "cd {directory} && mkdir -p other tree/archived && tar cf base.tar -C tree archived"
     ));
-    assert_eq!(done.status, "exit 0", "{}", done.report());
-    done.text().to_owned()
+    assert_eq!(made.status, "exit 0", "{}", made.report());
+    place
 }
 
-/// Two processes, fork, exec with an open file, mappings, copies, renames: as natively.
+/// What the program says on a directory of the kernel's.
+fn natively(test: &str) -> String {
+    let program = world().program("stacked").display().to_string();
+    let mut all = ["exec", "plain"].map(|word| {
+        let place = Mounted::place(&format!("{test}-native-{word}"));
+        let done = shell(&format!("{program} {} {word}", place.text("source")));
+        assert_eq!(done.status, "exit 0", "{}", done.report());
+        assert!(done.text().contains("sees aaaaa far."), "{}", done.report());
+        done.text()
+    });
+    assert_eq!(all[0], all[1]);
+    std::mem::take(&mut all[0])
+}
+
+/// Two processes, fork, exec with an open file and of a program there, mappings, copies, renames:
+/// as natively.
 #[test]
 fn programs_do_on_random_stacks_what_they_do_natively() {
-    for seed in seeds(16) {
-        let place = Mounted::place(&format!("stacks-run-{seed}"));
-        let (below, layers) = stack(seed, &place.text(""));
-        let (target, other) = (place.text("target"), place.text("other"));
-        std::fs::create_dir_all(other).expect("ours");
+    let (program, want) = (world().program("stacked"), natively("stacks-run"));
+    for seed in seeds(200) {
+        let place = place("stacks-run", seed);
+        let stack = Stack::random(seed, &place.text(""), |_| true);
+        let (target, Stack { below, layers }) = (place.text("target"), &stack);
         let mount = format!("{below},target={target},{layers}");
-        println!("seed {seed}: {mount}");
-        let done = culvert(&["run", "--mount", &mount, "--", "python3", PROGRAM, &target]);
-        assert_eq!(
-            done.text(),
-            natively(&place),
-            "seed {seed}: {mount}\n{}",
-            done.report()
-        );
+        let program = program.to_str().expect("plain");
+        let run = [
+            "run",
+            "--mount",
+            &mount,
+            "--",
+            program,
+            &target,
+            stack.word(),
+        ];
+        let done = culvert(&run);
+        assert_eq!(done.text(), want, "seed {seed}: {mount}\n{}", done.report());
         assert_eq!(done.status, "exit 0", "seed {seed}: {}", done.report());
     }
 }
 
+/// The same on the kernel's mounts, of every base but directories beside memory.
 #[test]
 fn programs_do_on_kernel_mounts_of_random_stacks_what_they_do_natively() {
     if !possible() {
         return;
     }
-    for seed in seeds(8) {
-        let place = Mounted::place(&format!("stacks-mount-{seed}"));
-        let base = place.text("");
-        let layers = stack(seed, &base).1;
-        println!("seed {seed}: {layers}");
-        let (source, target) = (place.text("source"), place.text("target"));
-        let up = culvert(&[
-            "mount",
-            "-t",
-            "passthrough",
-            "-o",
-            &layers,
-            &source,
-            &target,
-        ]);
-        assert_eq!(up.status, "exit 0", "seed {seed}: {}", up.report());
-        let done = shell(&format!("python3 {PROGRAM} {target}"));
-        assert_eq!(
-            done.text(),
-            natively(&place),
-            "seed {seed}: {layers}\n{}",
-            done.report()
-        );
+    let (program, want) = (world().program("stacked"), natively("stacks-mount"));
+    for seed in seeds(36) {
+        let place = place("stacks-mount", seed);
+        let suits = |base: &str| !base.contains("source:memory:");
+        let stack = Stack::random(seed, &place.text(""), suits);
+        let target = place.text("target");
+        let mut words: Vec<_> = stack.below.split(',').collect();
+        let value = |word: &str, name: &str| word.strip_prefix(name).map(str::to_owned);
+        let kind = value(words.remove(0), "type=").expect("the first word");
+        let source = value(words.remove(0), "source=").expect("the second word");
+        words.push(&stack.layers);
+        let options = words.join(",");
+        let up = culvert(&["mount", "-t", &kind, "-o", &options, &source, &target]);
+        let said = format!("seed {seed}: {kind} of {source}, {options}");
+        assert_eq!(up.status, "exit 0", "{said}: {}", up.report());
+        let done = shell(&format!("{} {target} {}", program.display(), stack.word()));
+        assert_eq!(done.text(), want, "{said}\n{}", done.report());
     }
 }
 

@@ -66,7 +66,8 @@ as_each_user! {
     programs_that_inherit_the_root_of_a_layer |case| inherited_root(&case.directory(Driver::Layered));
 
     below_a_layer |case| {
-        case.directory(Driver::Layered).good(&format!("{TREE} cd d\n{LOOK} echo new > new; busybox cat new"));
+        case.directory(Driver::Layered).good(&format!("{TREE} cd d\n{LOOK} echo new > new; \
+            busybox cat new"));
     };
 }
 
@@ -105,7 +106,8 @@ fn what_is_too_large_is_an_error() {
         assert_eq!(
             done.text(),
             format!(
-                ".: EINVAL\nnothing: ENOENT\n/dev/fd/5/: ENOTDIR\nnew: ENOENT\nnew\n{names}\n.: 2 names\n"
+                ".: EINVAL\nnothing: ENOENT\n/dev/fd/5/: ENOTDIR\nnew: ENOENT\nnew\n{names}\n.: 2 \
+                names\n"
             ),
             "{}",
             done.report()

@@ -30,8 +30,8 @@ pub fn shell(name: &str, script: &str) -> Option<Finished> {
 }
 
 /// What `CULVERT_RUN` names is another user's, open to all or not, a link, a FIFO or has one, or is
-/// not there any more: it is ignored and said in one line, by root and by a user, and nobody waits. With a library that is
-/// loaded by hand nothing changes either.
+/// not there any more: it is ignored and said in one line, by root and by a user, and nobody waits.
+/// With a library that is loaded by hand nothing changes either.
 #[test]
 fn a_run_of_another_user_is_ignored() {
     let script = script!("trust/a_run_of_another_user_is_ignored.sh");

@@ -59,7 +59,8 @@ on_each_driver! {
                     console.log(event, name);
                     if (name === 'end') { watcher.close(); process.exit(0); }
                 });
-                fs.writeFileSync('d/new', 'text'); fs.appendFileSync('d/old', 'more'); fs.renameSync('d/new', 'd/moved');
+                fs.writeFileSync('d/new', 'text'); fs.appendFileSync('d/old', 'more'); \
+                fs.renameSync('d/new', 'd/moved');
                 fs.unlinkSync('d/old'); fs.writeFileSync('d/end', '');";
             case.good(&format!("cd $M && node -e \"{script}\""));
         }
@@ -80,8 +81,9 @@ fn without_descriptors_and_through_a_layer() {
     }
 }
 
-/// Files are the kernel's there, directories nobody's but the run's: what is done to bytes is told to
-/// who watches the file, and all else to who watches the directory, too, whichever process does it.
+/// Files are the kernel's there, directories nobody's but the run's: what is done to bytes is told
+/// to who watches the file, and all else to who watches the directory, too, whichever process does
+/// it.
 #[test]
 fn unions_and_names_in_any_case() {
     for driver in [Driver::Union, Driver::Casefold] {

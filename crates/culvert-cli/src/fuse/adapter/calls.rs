@@ -1,5 +1,6 @@
-//! What a server that is not intercepted does with /dev/fuse by its own system calls: the kernel asks
-//! the adapter about them (seccomp_unotify(2)), whatever the server's loader, language or word size.
+//! What a server that is not intercepted does with /dev/fuse by its own system calls: the kernel
+//! asks the adapter about them (seccomp_unotify(2)), whatever the server's loader, language or word
+//! size.
 //!
 //! | the server calls | answer |
 //! |---|---|
@@ -125,7 +126,8 @@ const NUMBERS: [Numbers; 2] = [
 ];
 const FSOPEN: u32 = 430;
 
-/// Where `struct seccomp_data` has the call's number, the processor and the lower half of an argument.
+/// Where `struct seccomp_data` has the call's number, the processor and the lower half of an
+/// argument.
 const NUMBER: u32 = 0;
 const PROCESSOR: u32 = 4;
 const fn argument(index: u32) -> u32 {
@@ -231,6 +233,8 @@ pub struct Answers {
     pub by_number: bool,
     /// The server has unmounted.
     pub unmounted: Box<dyn Fn() + Send>,
+    /// Whether the session is over: nothing is mounted any more.
+    pub has_ended: Box<dyn Fn() -> bool + Send>,
 }
 
 /// What a call is to do.
@@ -297,7 +301,7 @@ impl Answers {
         if number == numbers.mount {
             let kind = self.string(asked, third, 64).unwrap_or_default();
             let kind = kind.strip_prefix(b"fuseblk").or(kind.strip_prefix(b"fuse"));
-            if !kind.is_some_and(|rest| rest.is_empty() || rest[0] == b'.') {
+            if !kind.is_some_and(|rest| rest.is_empty() || rest[0] == b'.') || (self.has_ended)() {
                 return Done::GoOn;
             }
             *target = self.string(asked, second, LONGEST);
@@ -322,8 +326,8 @@ impl Answers {
         }
     }
 
-    /// Gives the asking thread's process the device: its number there. At first by the number of which
-    /// the filter knows that nothing is spliced to it.
+    /// Gives the asking thread's process the device: its number there. At first by the number of
+    /// which the filter knows that nothing is spliced to it.
     fn give(&mut self, asked: &Asked, flags: u32) -> Result<i64, Errno> {
         const GIVE: u32 = 0x4018_2103;
         const BY_NUMBER: u32 = 1;

@@ -1,13 +1,15 @@
-//! The socket that stands for /dev/fuse: each packet is one message. Requests come from the slots, and
-//! replies go there.
+//! The socket that stands for /dev/fuse: each packet is one message. Requests come from the slots,
+//! and replies go there.
 //!
-//! A read of the device gives one message and a write takes one, and so it is on a socket of packets:
-//! also for several workers that read at once. But a server is not told what is wrong with what it
-//! has written, and a packet has less room than the device ([`PACKET`]).
+//! A read of the device gives one message and a write takes one, and so it is on a socket of
+//! packets: also for several workers that read at once. But a server is not told what is wrong with
+//! what it has written, and a packet has less room than the device ([`PACKET`]).
 
 use super::{init, look::Look};
 use culvert_client::notices::{self, Heard};
-use culvert_slots::{Area, BELL, Message, OUT_HEADER, Reply, Server, open_fifo};
+use culvert_slots::{
+    Area, BELL, Message, OUT_HEADER, Reply, SLOTS, Server, Session, open_fifo, waiters,
+};
 use culvert_sys::raw::general::pollfd;
 use culvert_sys::{BorrowedFd, Errno, OwnedFd, fd, fs, net, process, trust::Opened};
 use rustix::net::{
@@ -37,10 +39,6 @@ const KERNELS: usize = 32;
 /// From here on a reply is worth a look at its head, so that its bytes need not be copied twice.
 const LARGE: usize = 16 << 10;
 
-/// `FUSE_NOTIFY_RETRIEVE`, `FUSE_NOTIFY_REPLY`.
-const RETRIEVE: i32 = 5;
-const NOTIFY_REPLY: u32 = 41;
-
 culvert_sys::calls! {
     /// writev(2) of memory that is mapped for as long.
     fn writev(fd: BorrowedFd<'_>, parts: &[[usize; 2]]) -> usize
@@ -65,6 +63,7 @@ pub enum End {
 #[derive(Debug)]
 pub struct Device {
     slots: Server,
+    directory: Opened,
     bell: OwnedFd,
     socket: OwnedFd,
     /// Who takes and sends a request has it: what poll(2) says of the room holds until it is sent.
@@ -87,6 +86,7 @@ impl Device {
         let (socket, its, packet) = pair()?;
         let device = Self {
             slots: Server::new(area, owner),
+            directory: directory.duplicate().map_err(slots)?,
             bell,
             socket,
             turn: Mutex::new(()),
@@ -97,7 +97,8 @@ impl Device {
         Ok((device, its))
     }
 
-    /// The session is over: whoever waits for a reply is told, and the server finds its device gone.
+    /// The session is over: whoever waits for a reply is told, and the server finds its device
+    /// gone.
     pub fn end(&self) {
         let bell = fd::duplicate(&self.bell, 0);
         // A full FIFO has bytes enough, and is not waited for.
@@ -105,6 +106,11 @@ impl Device {
             self.slots.area().end(&bell);
         }
         self.hang_up();
+    }
+
+    /// Whether the session is over.
+    pub fn has_ended(&self) -> bool {
+        self.slots.area().session() == Session::Ended
     }
 
     /// The server reads the end of the device; what it writes is still taken.
@@ -169,7 +175,9 @@ impl Device {
         };
         match sent {
             Ok(_) => {
-                message.taken();
+                if message.handed() {
+                    let _ = fs::write(&self.bell, &[0]);
+                }
                 Ok(())
             }
             Err(errno @ (Errno::EPIPE | Errno::ECONNRESET | Errno::ENOTCONN)) => {
@@ -279,8 +287,8 @@ impl Device {
         }
     }
 
-    /// After a reply: hands on the next request where it comes at once. This thread must not wait for
-    /// the server, which may wait for it.
+    /// After a reply: hands on the next request where it comes at once. This thread must not wait
+    /// for the server, which may wait for it.
     fn look_on(&self) {
         const POLLOUT: i16 = 4;
         if !self.look.finds(&self.slots) {
@@ -362,31 +370,32 @@ impl Device {
 
     /// Notification `code` with `body`.
     fn notified(&self, code: i32, body: &[u8]) {
-        match notices::hear(self.slots.words(), code, body) {
+        let ring = |times: usize| {
+            let _ = fs::write(&self.bell, &[0; SLOTS][..times.min(SLOTS)]);
+        };
+        match notices::hear_all(&self.slots.caches(), code, body) {
             Heard::All => self.slots.notified(),
-            Heard::Question if code == RETRIEVE => self.retrieved(body),
-            // The device would tell the server that it is none.
+            Heard::Ready(number) => waiters::wake(&self.directory, Some(number)),
+            Heard::Resend => ring(self.slots.resend()),
+            Heard::Retrieved(found) => {
+                if self
+                    .slots
+                    .tell(found.number, found.node, &found.body)
+                    .is_ok()
+                {
+                    ring(1);
+                }
+            }
+            // The device would tell the server that it is none. Who waits for pages is answered.
+            Heard::Refused(_) => {
+                if let Some(none) = notices::nothing_retrieved(code, body)
+                    && self.slots.tell(none.number, none.node, &none.body).is_ok()
+                {
+                    ring(1);
+                }
+            }
             Heard::Counted | Heard::Question | Heard::Malformed => {}
         }
-    }
-
-    /// The server asks for pages, of which there are none here: it is told so, where it reads now.
-    fn retrieved(&self, body: &[u8]) {
-        const MSG_DONTWAIT: u32 = 0x40;
-        const MSG_NOSIGNAL: u32 = 0x4000;
-        // `struct fuse_notify_retrieve_out`: its number, the node, where from.
-        let word = |at: usize| body.get(at..at + 8).unwrap_or(&[0; 8]);
-        let mut message = [0; 40 + 40];
-        let length = message.len() as u32;
-        let mut put =
-            |at: usize, value: &[u8]| message[at..at + value.len()].copy_from_slice(value);
-        put(0, &length.to_ne_bytes());
-        put(4, &NOTIFY_REPLY.to_ne_bytes());
-        put(8, word(0));
-        put(16, word(8));
-        // `struct fuse_notify_retrieve_in`: how many bytes is 0.
-        put(48, word(16));
-        let _ = net::send(&self.socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
 }
 

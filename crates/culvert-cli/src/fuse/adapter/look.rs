@@ -1,15 +1,18 @@
-//! When the thread that has put a reply looks for the next request itself, without a system call and
-//! without a switch of thread: where requests come one by one and fast, and a processor is idle.
+//! When the thread that has put a reply looks for the next request itself, without a system call
+//! and without a switch of thread: where requests come one by one and fast, and a processor is
+//! idle.
 
 use culvert_slots::{LOOK, Message, Server, Session, cycles};
 use std::{
     fs,
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     thread,
 };
 
 /// So many requests follow each other fast before, at first and at most.
 const NEEDED: [u32; 2] = [64, 1 << 16];
+/// How many of them one takes away that was slow: now and then the caller is interrupted.
+const SLOW: u32 = 16;
 /// From a reply to the caller's next request, where they follow each other fast: cycles.
 const FAST: u32 = 60_000;
 
@@ -18,6 +21,8 @@ const FAST: u32 = 60_000;
 pub struct Look {
     fast: AtomicU32,
     needed: AtomicU32,
+    /// After the next reply one looks, as there seems to be a processor for that.
+    may: AtomicBool,
     /// Not 0: one looks; how often it has found one.
     found: AtomicU32,
 }
@@ -28,6 +33,7 @@ impl Look {
         Self {
             fast: AtomicU32::new(0),
             needed: AtomicU32::new(NEEDED[0]),
+            may: AtomicBool::new(false),
             found: AtomicU32::new(0),
         }
     }
@@ -37,30 +43,36 @@ impl Look {
         if !request.has_reply() {
             return;
         }
-        let is_fast = request.pause() < FAST && !slots.is_crowded();
-        let fast = match is_fast {
-            true => self.fast.load(Relaxed).saturating_add(1),
-            false => 0,
+        let fast = self.fast.load(Relaxed);
+        let fast = match request.pause() < FAST {
+            true => fast.saturating_add(1),
+            false => fast.saturating_sub(SLOW),
         };
+        let fast = if slots.is_crowded() { 0 } else { fast };
         self.fast.store(fast, Relaxed);
+        let needed = self.needed.load(Relaxed);
+        if fast < needed || self.found.load(Relaxed) != 0 || !request.sleeps() {
+            return;
+        }
+        // Now, while its caller sleeps: later it would be one that runs.
+        self.fast.store(0, Relaxed);
+        match is_one_idle() {
+            true => self.may.store(true, Relaxed),
+            false => self.needed.store((needed * 2).min(NEEDED[1]), Relaxed),
+        }
     }
 
     /// A reply was put. Whether there is a request, for which nobody may have rung.
     pub fn finds(&self, slots: &Server) -> bool {
-        let (fast, needed) = (self.fast.load(Relaxed), self.needed.load(Relaxed));
         let found = self.found.load(Relaxed);
-        if found == 0 {
-            if fast < needed {
+        match found {
+            0 if !self.may.swap(false, Relaxed) => return false,
+            0 => {}
+            _ if slots.is_crowded() => {
+                self.end(slots);
                 return false;
             }
-            self.fast.store(0, Relaxed);
-            if !is_one_idle() {
-                self.needed.store((needed * 2).min(NEEDED[1]), Relaxed);
-                return false;
-            }
-        } else if fast == 0 {
-            self.end(slots);
-            return false;
+            _ => {}
         }
         slots.attends(true);
         self.found.store(found.saturating_add(1), Relaxed);

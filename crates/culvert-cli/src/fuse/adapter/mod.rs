@@ -198,13 +198,16 @@ fn start(
     // Of itself nothing is asked.
     thread::spawn(move || {
         if let Ok(listener) = listener.recv() {
-            let unmounted = Box::new(move || device.end());
+            let ending = device.clone();
+            let unmounted = Box::new(move || ending.end());
+            let has_ended = Box::new(move || device.has_ended());
             let answers = calls::Answers {
                 listener,
                 place,
                 device: its,
                 by_number,
                 unmounted,
+                has_ended,
             };
             answers.answer();
         }

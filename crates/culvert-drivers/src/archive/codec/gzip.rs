@@ -28,8 +28,8 @@ pub const MEMBER_SPACING: u64 = 128 << 10;
 
 /// `Point::kind` of a member's start; `raw` is its bit position.
 const MEMBER: u32 = 1;
-/// `Point::kind` inside a member; `raw` and `extra` are [`BlockStart::next`] and [`BlockStart::header`], the
-/// window is stored.
+/// `Point::kind` inside a member; `raw` and `extra` are [`BlockStart::next`] and
+/// [`BlockStart::header`], the window is stored.
 const INSIDE: u32 = 2;
 
 /// Whether `prefix` starts a member: magic, method deflate, no reserved flags.

@@ -1,5 +1,5 @@
-//! The packing of the windows and chunks that the seek table keeps: LZ4 blocks, which cost little to
-//! unpack.
+//! The packing of the windows and chunks that the seek table keeps: LZ4 blocks, which cost little
+//! to unpack.
 
 use super::damaged;
 use alloc::vec::Vec;

@@ -60,6 +60,23 @@ impl Lzma {
         Ok(Self::new(input, stream, 0))
     }
 
+    /// The stream at `start..end` of the archive as lzip has it, without properties in front, whose
+    /// first byte is plain byte `plain`, `length` bytes when decoded.
+    pub fn raw((start, end): (u64, u64), dictionary: u32, plain: u64, length: u64) -> Result<Self> {
+        /// lc 3, lp 0, pb 2, as LZMA's header has them.
+        const PROPERTIES: u8 = 93;
+        let least = dictionary.min(u32::try_from(length).unwrap_or(u32::MAX));
+        let dictionary = least.max(4096);
+        if dictionary > LARGEST_DICTIONARY << 10 {
+            return Err(explain(lzma_rust2::Error::OutOfMemory("")));
+        }
+        let stream = LzmaStream::new_with_props(length, PROPERTIES, dictionary, None);
+        let stream = Stream::Bare(Box::new(stream.map_err(explain)?), dictionary as usize);
+        let mut lzma = Self::new(Input::new(start, end), stream, plain);
+        lzma.ended = length == 0;
+        Ok(lzma)
+    }
+
     /// The xz streams at `start..end` of the archive.
     pub fn xz(start: u64, end: u64) -> Self {
         let stream = XzStream::new_mem_limit(true, LARGEST_DICTIONARY + 1024);

@@ -10,8 +10,9 @@
 //! | bzip2 | at blocks | one block: 900 kB, more where bytes repeat |
 //! | zstd | at frames; those from 8 MiB on are stored once more in the table | 64 KiB, or a shorter frame |
 //! | xz | at blocks; those from 2 MiB on are stored once more in the table | 64 KiB, or a shorter block |
+//! | lzip | at members; those from 2 MiB on are stored once more in the table | 64 KiB, or a shorter member |
 //!
-//! What is stored once more is bounded by [`Options::spool`]; behind that a frame or block is
+//! What is stored once more is bounded by [`Options::spool`]; behind that a frame, block or member is
 //! decoded from its start, and decoders that stand nearer are used.
 //!
 //! Damage is `EIO` with a cause; nothing here panics on any input, and memory stays bounded
@@ -26,6 +27,7 @@ mod gzip;
 mod inflate;
 mod input;
 mod lz;
+mod lzip;
 mod lzma;
 mod member;
 mod spool;
@@ -55,6 +57,8 @@ pub enum Format {
     Xz,
     /// bzip2.
     Bzip2,
+    /// lzip.
+    Lzip,
 }
 
 impl Format {
@@ -65,12 +69,13 @@ impl Format {
             Self::Zstd => "zstd",
             Self::Xz => "xz",
             Self::Bzip2 => "bzip2",
+            Self::Lzip => "lzip",
         }
     }
 
     /// From what `as u8` gave.
     pub fn from_number(number: u8) -> Option<Self> {
-        let all = [Self::Gzip, Self::Zstd, Self::Xz, Self::Bzip2];
+        let all = [Self::Gzip, Self::Zstd, Self::Xz, Self::Bzip2, Self::Lzip];
         all.get(usize::from(number)).copied()
     }
 }
@@ -79,6 +84,9 @@ impl Format {
 pub fn detect(prefix: &[u8]) -> Option<Format> {
     if gzip::is_member(prefix) {
         return Some(Format::Gzip);
+    }
+    if lzip::detect(prefix) {
+        return Some(Format::Lzip);
     }
     match prefix {
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Format::Zstd),
@@ -120,6 +128,7 @@ pub fn build(
         Format::Bzip2 => bzip2::build(raw, sink, progress),
         Format::Zstd => zstd::build(raw, options, sink, progress),
         Format::Xz => xz::build(raw, options, sink, progress),
+        Format::Lzip => lzip::build(raw, options, sink, progress),
     }
 }
 

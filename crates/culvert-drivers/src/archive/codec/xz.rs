@@ -1,7 +1,7 @@
-//! xz ("The .xz File Format" 1.2): streams of blocks, each decodable by itself. The build pass takes
-//! the places of the blocks from the indexes at the streams' ends, and decodes the whole file, block
-//! by block, which verifies them; long blocks are spooled (xz(1) before 5.6 makes a single block of
-//! any file).
+//! xz ("The .xz File Format" 1.2): streams of blocks, each decodable by itself. The build pass
+//! takes the places of the blocks from the indexes at the streams' ends, and decodes the whole
+//! file, block by block, which verifies them; long blocks are spooled (xz(1) before 5.6 makes a
+//! single block of any file).
 
 use super::{
     Format, Options,

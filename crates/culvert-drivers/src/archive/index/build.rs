@@ -3,6 +3,7 @@
 use crate::archive::bytes::{Bytes, FileBytes};
 use crate::archive::codec::{self, Checkpoints, Format};
 use crate::archive::format::{Header, Identity, Parts, SECTIONS};
+use crate::archive::package::Package;
 use crate::archive::scan::{self, Feeder, Scan};
 use crate::archive::tree::Tree;
 use crate::archive::{ar, cpio, hash, host, iso, tar, zip};
@@ -36,6 +37,8 @@ pub enum Kind {
     Zip,
     /// An ISO 9660 image.
     Iso,
+    /// A package, its payload perhaps compressed.
+    Package(Package, Option<Format>),
 }
 
 /// Numbers of kinds in the header of an index: those before each kind of serial archive, and the
@@ -43,6 +46,8 @@ pub enum Kind {
 const CPIO: u8 = 0x10;
 const AR: u8 = 0x20;
 const ISO: u8 = 0x30;
+const DEB: u8 = 0x40;
+const RPM: u8 = 0x50;
 
 impl Kind {
     /// As the header of an index has it.
@@ -53,15 +58,34 @@ impl Kind {
             Self::Serial(Serial::Tar, _) => 0,
             Self::Serial(Serial::Cpio, _) => CPIO,
             Self::Serial(Serial::Ar, _) => AR,
+            Self::Package(Package::Deb, _) => DEB,
+            Self::Package(Package::Rpm, _) => RPM,
         };
         match self {
-            Self::Serial(_, Some(format)) => first + format as u8 + 2,
+            Self::Serial(_, Some(format)) | Self::Package(_, Some(format)) => {
+                first + format as u8 + 2
+            }
             _ => first,
         }
     }
 
     /// From the header of an index; `EIO` when it makes no sense.
     pub fn of(header: &Header) -> Result<Self> {
+        let package = match header.kind & 0xf0 {
+            DEB => Some(Package::Deb),
+            RPM => Some(Package::Rpm),
+            _ => None,
+        };
+        if let Some(package) = package {
+            let format = match header.kind & 0x0f {
+                0 => None,
+                number => Some(
+                    (number.checked_sub(2).and_then(Format::from_number))
+                        .ok_or_else(|| super::broken("kind"))?,
+                ),
+            };
+            return Ok(Self::Package(package, format));
+        }
         let serial = match header.kind & 0xf0 {
             0 => Serial::Tar,
             CPIO => Serial::Cpio,
@@ -84,6 +108,7 @@ impl Kind {
         match self {
             Self::Zip => "zip",
             Self::Iso => "iso9660",
+            Self::Package(package, _) => package.name(),
             Self::Serial(serial, format) => serial.name(format),
         }
     }
@@ -97,16 +122,19 @@ impl Serial {
             (Self::Tar, Some(Format::Zstd)) => "tar, zstd",
             (Self::Tar, Some(Format::Xz)) => "tar, xz",
             (Self::Tar, Some(Format::Bzip2)) => "tar, bzip2",
+            (Self::Tar, Some(Format::Lzip)) => "tar, lzip",
             (Self::Cpio, None) => "cpio",
             (Self::Cpio, Some(Format::Gzip)) => "cpio, gzip",
             (Self::Cpio, Some(Format::Zstd)) => "cpio, zstd",
             (Self::Cpio, Some(Format::Xz)) => "cpio, xz",
             (Self::Cpio, Some(Format::Bzip2)) => "cpio, bzip2",
+            (Self::Cpio, Some(Format::Lzip)) => "cpio, lzip",
             (Self::Ar, None) => "ar",
             (Self::Ar, Some(Format::Gzip)) => "ar, gzip",
             (Self::Ar, Some(Format::Zstd)) => "ar, zstd",
             (Self::Ar, Some(Format::Xz)) => "ar, xz",
             (Self::Ar, Some(Format::Bzip2)) => "ar, bzip2",
+            (Self::Ar, Some(Format::Lzip)) => "ar, lzip",
         }
     }
 
@@ -119,6 +147,11 @@ impl Serial {
             return Ok(Some(Self::Cpio));
         }
         Ok(ar::detect(head)?.then_some(Self::Ar))
+    }
+
+    /// Fills `tree` from `raw`, not compressed.
+    pub fn scan(self, raw: &dyn Bytes, tree: &mut Tree, tolerant: bool) -> Result<()> {
+        scan::scan(raw, &mut *self.scanner(tree, tolerant), &mut |_| {})
     }
 
     fn scanner<'t>(self, tree: &'t mut Tree, tolerant: bool) -> Box<dyn Scan + 't> {
@@ -138,6 +171,9 @@ pub fn detect(raw: &dyn Bytes) -> Result<Kind> {
     let head = &head[..length];
     if let Some(format) = codec::detect(head) {
         return Ok(Kind::Serial(Serial::Tar, Some(format)));
+    }
+    if let Some(package) = Package::detect(head) {
+        return Ok(Kind::Package(package, None));
     }
     // The first sectors of an image are its system's: zeroes, as of an empty tar, or a boot loader.
     let is_empty = head.iter().all(|&byte| byte == 0);
@@ -162,10 +198,8 @@ pub fn detect(raw: &dyn Bytes) -> Result<Kind> {
     let known = [
         (&b"7z\xbc\xaf\x27\x1c"[..], "a 7-Zip archive"),
         (b"Rar!\x1a\x07", "a RAR archive"),
-        (b"\xed\xab\xee\xdb", "an RPM package"),
         (b"hsqs", "a squashfs image"),
         (b"\x04\x22\x4d\x18", "compressed with lz4"),
-        (b"LZIP", "compressed with lzip"),
     ];
     let known = known.iter().find(|(magic, _)| head.starts_with(magic));
     Err(match (known, length) {
@@ -175,8 +209,8 @@ pub fn detect(raw: &dyn Bytes) -> Result<Kind> {
         (None, 0) => Error::because(Errno::EINVAL, "an empty file, not an archive"),
         (None, _) => Error::because(
             Errno::EINVAL,
-            "not an archive: neither tar, cpio nor ar (plain, gzip, zstd, xz or bzip2), \
-             nor zip or ISO 9660",
+            "not an archive: neither tar, cpio nor ar (plain, gzip, zstd, xz, bzip2 or lzip), \
+             nor zip, deb, rpm or ISO 9660",
         ),
     })
 }
@@ -264,6 +298,12 @@ pub fn build_from(
             scan::scan(&*raw, &mut *scanner, &mut progress)?;
             None
         }
+        Kind::Package(package, _) => {
+            let (format, checkpoints) =
+                packaged(package, &raw, &mut tree, tolerant, &mut progress)?;
+            kind = Kind::Package(package, format);
+            checkpoints
+        }
         Kind::Serial(_, Some(format)) => {
             let (serial, checkpoints) =
                 compressed(&*raw, format, &mut tree, tolerant, &mut progress)?;
@@ -286,6 +326,46 @@ pub fn build_from(
     // They are freed before the rest is put together.
     let encoded = checkpoints.map_or(Vec::new(), |checkpoints| checkpoints.encode());
     Ok(tree.seal(header, encoded))
+}
+
+/// A package: its payload is an archive, and Debian's has one more.
+fn packaged(
+    package: Package,
+    raw: &Arc<dyn Bytes>,
+    tree: &mut Tree,
+    tolerant: bool,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Option<Format>, Option<Checkpoints>)> {
+    package.describe(raw, tree, tolerant)?;
+    let payload = package.payload(raw)?;
+    let wanted = package.holds();
+    let mut head = [0; tar::BLOCK];
+    let length = payload.read_at(0, &mut head)?;
+    let (found, format, checkpoints) = match codec::detect(&head[..length]) {
+        Some(format) => {
+            let (serial, table) = compressed(&payload, format, tree, tolerant, progress)?;
+            (Some(serial), Some(format), Some(table))
+        }
+        None => {
+            let serial = Serial::detect(&head[..length])?;
+            if serial == Some(wanted) {
+                let mut scanner = wanted.scanner(tree, tolerant);
+                scan::scan(&payload, &mut *scanner, progress)?;
+            }
+            (serial, None, None)
+        }
+    };
+    match found == Some(wanted) {
+        true => Ok((format, checkpoints)),
+        false => Err(Error::because(
+            Errno::EOPNOTSUPP,
+            text!(
+                "the payload of the {} package is compressed by a method that is not known, or is \
+                no archive",
+                package.name()
+            ),
+        )),
+    }
 }
 
 /// A compressed archive: what it is, is known by the first bytes inside.

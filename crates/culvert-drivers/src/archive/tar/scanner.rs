@@ -163,7 +163,10 @@ impl<'t> Scanner<'t> {
         if self.zeroes >= 2 && self.members > 0 {
             self.warn(
                 b"",
-                format!("the archive goes on behind its end mark at byte {at}: taken as archives put together"),
+                format!(
+                    "the archive goes on behind its end mark at byte {at}: taken as archives \
+                    put together"
+                ),
             );
         }
         (self.zeroes, self.unsure) = (0, 0);
@@ -244,7 +247,10 @@ impl<'t> Scanner<'t> {
             Outcome::Good => {}
             Outcome::Odd => self.warn(
                 b"",
-                format!("the extended header before byte {at} has an owner or time that makes no sense: ignored"),
+                format!(
+                    "the extended header before byte {at} has an owner or time that makes no \
+                    sense: ignored"
+                ),
             ),
             Outcome::Malformed => {
                 let what = format!("the extended header before byte {at} is malformed");
@@ -300,7 +306,11 @@ impl<'t> Scanner<'t> {
                 return Ok(());
             }
             b'M' | b'N' | b'A' => {
-                self.warn(&name, "left out: part of a multi-volume archive, or of a kind that no program writes any more");
+                self.warn(
+                    &name,
+                    "left out: part of a multi-volume archive, or of a kind that no \
+                    program writes any more",
+                );
                 self.data(size, 0);
                 return Ok(());
             }

@@ -105,6 +105,14 @@ impl Tree {
         at
     }
 
+    /// Keeps the content of a file and returns where, for `place` of [`format::Storage::Indexed`].
+    pub fn keep_content(&mut self, content: &[u8]) -> Result<u64> {
+        let at = self.names.len() as u64;
+        self.names.extend_from_slice(content);
+        self.room()?;
+        Ok(at)
+    }
+
     /// Keeps extended attributes and returns where, for `extra`; [`NONE`] for none of them.
     pub fn keep_xattrs(&mut self, xattrs: &[(Vec<u8>, Vec<u8>)]) -> u32 {
         let Ok(at) = u32::try_from(self.xattrs.len()) else {

@@ -95,11 +95,15 @@ impl Directory {
         }
         let start = end.checked_sub(length).ok_or_else(|| {
             damaged(format!(
-                "the central directory claims {length} bytes, more than lie before its end: truncated?"
+                "the central directory claims {length} bytes, more than lie before its end: \
+                truncated?"
             ))
         })?;
         let shift = start.checked_sub(offset).ok_or_else(|| {
-            damaged("the central directory lies before the place it claims: is the start of the archive missing?")
+            damaged(
+                "the central directory lies before the place it claims: is the start of the \
+                archive missing?",
+            )
         })?;
         Ok(Self {
             start,

@@ -27,7 +27,8 @@ fn no_room(error: Error) -> Error {
     match error.errno() {
         Errno::ENOSPC | Errno::EDQUOT => Error::because(
             Errno::ENOMEM,
-            "no room for the file that is to be mapped (size=, or the place that the file system lies in)",
+            "no room for the file that is to be mapped (size=, or the place that the file system \
+            lies in)",
         ),
         _ => error,
     }
@@ -111,12 +112,19 @@ impl Core {
         at: u64,
         size: u64,
     ) -> Result<()> {
-        let length = (blocks * BLOCK).min(size.saturating_sub(at));
         // What a damaged image says is beyond its end is not copied.
         self.image.block(first + blocks - 1)?;
-        let from = (self.image.fd(), first * BLOCK);
-        let copy = || host::copy(from, (to, at), length);
-        Ok(files::within_limit(at + length, copy)?)
+        let (mut first, mut blocks, mut at) = (first, blocks, at);
+        while blocks > 0 {
+            let from = self.image.stretch(first, blocks);
+            let length = (from.blocks * BLOCK).min(size.saturating_sub(at));
+            let copy = || host::copy((from.fd, from.offset), (to, at), length);
+            files::within_limit(at + length, copy)?;
+            first += from.blocks;
+            blocks -= from.blocks;
+            at += from.blocks * BLOCK;
+        }
+        Ok(())
     }
 
     /// Says that the content lies in `file`.

@@ -1,6 +1,11 @@
 //! What a library is called for, when, and what its answers become.
 
+use super::answers::{MOST_NAMES, NAMES_AT_FIRST};
 use super::*;
+use core::ffi::{c_char, c_void};
+use culvert::library::abi::{Dirent, Driver, Mounted};
+use culvert::mount::Mount;
+use culvert::sync::Mutex;
 use culvert::{FileSystem, Node, Opened, path::PathAdapter};
 use std::vec::Vec;
 
@@ -30,20 +35,23 @@ extern "C" fn write(
     0
 }
 
-fn begun(driver: Driver) -> PathAdapter<Library> {
-    let mount = Mount {
+pub(super) fn mounted() -> Mount {
+    Mount {
         driver: "./lib.so".into(),
         source: b"/source".to_vec(),
         target: b"/target".to_vec(),
         options: Vec::new(),
         branches: Vec::new(),
-    };
+    }
+}
+
+fn begun(driver: Driver) -> PathAdapter<Library> {
     let driver = Driver {
         getattr: Some(attributes),
         write: Some(write),
         ..driver
     };
-    PathAdapter::new(Library::begin(driver, &mount).expect("it has no init"))
+    PathAdapter::new(Library::begin(driver, &mounted()).expect("it has no init"))
 }
 
 fn opened(library: &PathAdapter<Library>, flags: u32) -> Result<Opened> {
@@ -112,6 +120,19 @@ fn what_is_no_errno_is_an_error_of_the_library() {
 }
 
 #[test]
+fn a_directory_that_is_open_is_listed_only_by_who_can() {
+    extern "C" fn opendir(_: Pointer, _: Name, _: *mut Pointer) -> c_int {
+        0
+    }
+    let library = begun(Driver {
+        opendir: Some(opendir),
+        ..Driver::NONE
+    });
+    let open = library.driver().open_directory(&Caller::SYSTEM, b"");
+    assert!(open.expect("nobody is asked").is_none());
+}
+
+#[test]
 fn too_many_names_are_an_error() {
     extern "C" fn names(_: Pointer, _: Name, _: *mut Dirent, _: usize, count: *mut usize) -> c_int {
         // SAFETY: a counter.
@@ -124,4 +145,174 @@ fn too_many_names_are_an_error() {
     });
     let error = library.driver().list(b"").expect_err("too many");
     assert_eq!(error.errno(), Errno::EOVERFLOW);
+}
+
+#[test]
+fn init_may_say_why_it_has_returned_what_is_no_errno() {
+    extern "C" fn init(mounted: *const Mounted, _: *mut Pointer) -> c_int {
+        // SAFETY: room for a reason.
+        unsafe {
+            (*mounted)
+                .reason
+                .copy_from_nonoverlapping(c"no moon".as_ptr(), 8)
+        };
+        -22
+    }
+    let driver = Driver {
+        init: Some(init),
+        ..Driver::NONE
+    };
+    let error = Library::begin(driver, &mounted()).err().expect("it fails");
+    assert_eq!(error.errno(), Errno::EIO);
+    assert!(format!("{error}").contains("no moon"), "{error}");
+}
+
+#[test]
+fn a_hint_of_any_size_is_a_hint() {
+    extern "C" fn hint(_: Pointer, _: Name, count: *mut usize) -> c_int {
+        // SAFETY: a counter.
+        unsafe { *count = usize::MAX };
+        0
+    }
+    extern "C" fn names(
+        _: Pointer,
+        _: Name,
+        _: *mut Dirent,
+        room: usize,
+        count: *mut usize,
+    ) -> c_int {
+        // SAFETY: a counter.
+        unsafe { *count = 0 };
+        if room == NAMES_AT_FIRST { 0 } else { 5 }
+    }
+    let library = begun(Driver {
+        getdirentcount: Some(hint),
+        getdirents: Some(names),
+        ..Driver::NONE
+    });
+    assert!(library.driver().list(b"").expect("empty").is_empty());
+}
+
+#[test]
+fn an_open_file_goes_on_with_what_was_saved_of_it() {
+    extern "C" fn save(_: Pointer, _: Pointer, buffer: *mut u8, size: *mut usize) -> c_int {
+        // SAFETY: room for as much as it says.
+        unsafe {
+            assert!(*size >= 2);
+            buffer.copy_from_nonoverlapping(b"42".as_ptr(), 2);
+            *size = 2;
+        }
+        0
+    }
+    extern "C" fn restore(
+        _: Pointer,
+        _: Name,
+        _: c_int,
+        saved: *const u8,
+        size: usize,
+        file: *mut Pointer,
+    ) -> c_int {
+        // SAFETY: as many bytes, and room for a pointer.
+        unsafe {
+            assert_eq!(core::slice::from_raw_parts(saved, size), b"42");
+            *file = core::ptr::without_provenance_mut(42);
+        }
+        0
+    }
+    let library = begun(Driver {
+        save: Some(save),
+        restore: Some(restore),
+        ..Driver::NONE
+    });
+    let library = library.driver();
+    let flags = OpenFlags(0);
+    let open = library.open(&Caller::SYSTEM, b"file", flags);
+    let saved = open.and_then(|open| library.save(&open)).expect("saved");
+    let again = library.restore(&Caller::SYSTEM, b"file", flags, &saved);
+    assert_eq!(again.expect("open again").file as usize, 42);
+
+    let without = begun(Driver::NONE);
+    let open = without.driver().open(&Caller::SYSTEM, b"file", flags);
+    let saved = open.and_then(|open| without.driver().save(&open));
+    assert!(saved.expect("nothing").is_empty());
+}
+
+#[test]
+fn locks_and_changes_go_both_ways() {
+    use culvert::path::{PathChange, PathObserver};
+    use culvert::{Lock, LockKind, LockOwner, Wait};
+
+    static TOLD: Mutex<Vec<std::string::String>> = Mutex::new(Vec::new());
+
+    extern "C" fn getlk(_: Pointer, _: Pointer, owner: u64, lock: *mut abi::Flock) -> c_int {
+        // SAFETY: a lock.
+        let lock = unsafe { &mut *lock };
+        assert_eq!((owner, lock.kind, lock.start, lock.len), (7, 1, 10, 0));
+        (lock.kind, lock.start, lock.len, lock.pid) = (0, 20, 5, 99);
+        0
+    }
+    extern "C" fn setlk(
+        _: Pointer,
+        _: Pointer,
+        _: u64,
+        lock: *const abi::Flock,
+        wait: *const abi::Wait,
+    ) -> c_int {
+        // SAFETY: a lock, and null or how long to wait.
+        unsafe {
+            assert_eq!(((*lock).kind, (*lock).start, (*lock).len), (2, 0, 1));
+            match wait.is_null() {
+                true => Errno::EAGAIN.raw(),
+                false if ((*wait).interrupted)(wait) != 0 => Errno::EINTR.raw(),
+                false => 0,
+            }
+        }
+    }
+    extern "C" fn observe(_: Pointer, observer: *const abi::Observer) -> c_int {
+        // SAFETY: an observer, and a string.
+        unsafe { ((*observer).tell)(observer, abi::CONTENT, c"a/b".as_ptr()) };
+        0
+    }
+    struct Heard;
+    impl PathObserver for Heard {
+        fn tell(&self, change: PathChange<'_>) {
+            TOLD.lock().push(format!("{change:?}"));
+        }
+    }
+
+    let library = begun(Driver {
+        getlk: Some(getlk),
+        setlk: Some(setlk),
+        observe: Some(observe),
+        ..Driver::NONE
+    });
+    let library = library.driver();
+    let open = library.open(&Caller::SYSTEM, b"file", OpenFlags(0));
+    let open = open.expect("it has no open");
+    let ever = i64::MAX as u64;
+    let lock = |kind, start, end, pid| Lock {
+        kind,
+        start,
+        end,
+        pid,
+    };
+    let asked = lock(LockKind::Exclusive, 10, ever, 0);
+    let found = library.get_lock(&open, LockOwner(7), &asked);
+    let found = found.expect("it has getlk");
+    assert_eq!(found, Some(lock(LockKind::Shared, 20, 24, 99)));
+    let (unlock, owner) = (lock(LockKind::Unlock, 0, 0, 0), LockOwner(7));
+    for (wait, want) in [
+        (Wait::Never, Some(Errno::EAGAIN)),
+        (Wait::UntilInterrupted(&|| true), Some(Errno::EINTR)),
+        (Wait::UntilInterrupted(&|| false), None),
+    ] {
+        let set = library.set_lock(&open, owner, &unlock, wait);
+        assert_eq!(set.err().map(|error| error.errno()), want);
+    }
+    let whole = library.flock(&open, owner, LockKind::Shared, Wait::Never);
+    assert_eq!(whole.expect_err("none").errno(), Errno::ENOSYS);
+    assert!(library.observe(Arc::new(Heard)));
+    let content = format!("{:?}", PathChange::Content(b"a/b"));
+    assert_eq!(TOLD.lock()[..], [content]);
+    assert!(!library.capabilities().polls);
 }

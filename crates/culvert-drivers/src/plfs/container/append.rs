@@ -1,21 +1,25 @@
 //! Where appends go: each behind all others, by the synchronisation service or by locks.
 //!
-//! With a service: the writer locks `meta` shared, asks for a position, writes there, and releases
-//! the lock. So nobody begins to give out positions, or appends without asking for one, while
-//! somebody is under way with one (the other side: `culvert-sync/src/files.rs`). Whoever is killed
-//! has released the lock; the position that he had was never data.
+//! With a service: the writer locks the file [`APPENDS`] shared, takes a position in the memory
+//! that the service shares, or asks for one, writes there, and releases the lock. So nobody begins
+//! to give out positions, or appends without asking for one, while somebody is under way with one
+//! (the other side: `culvert-sync/src/files.rs`). Whoever is killed has released the lock; the
+//! position that he had was never data.
 //!
-//! Without: the writer locks `meta` exclusively, and finds the end by himself.
+//! Without: the writer locks it exclusively, and finds the end by himself. Where machines see each
+//! other's writes when they were synced, the writer syncs before it releases the lock.
 
 use super::{Container, State};
+use crate::OwnedFd;
 use crate::passthrough::kernel;
 use crate::plfs::forks::forks;
-use crate::plfs::service::{Connection, Service};
-use crate::plfs::{host, layout};
+use crate::plfs::service::{Connection, Memory, Service};
+use crate::plfs::{host, locks, meta};
+use alloc::sync::Arc;
 use culvert::{Errno, Result};
-use culvert_sync_wire::{Answer, Ask, FileId, Request};
+use culvert_sync_wire::memory::{Place, Taken};
+use culvert_sync_wire::{APPENDS, Answer, Ask, FileId, HOLDER, Request};
 use culvert_sys::fd::BorrowedFd;
-use culvert_sys::raw::general as linux;
 
 /// How often a position is asked for: a turn may end at any time. Then locks do.
 const TRIES: usize = 4;
@@ -23,12 +27,29 @@ const TRIES: usize = 4;
 /// For how long a service that refuses to hold a file is not asked again, nanoseconds.
 const REFUSED: u64 = 1_000_000_000;
 
+/// After so many writes that are no appends the service is to hold the file: what each of them
+/// tells is then a word in memory.
+const WRITES: u32 = 16;
+
 /// What this process knows of the service's turn with a file.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Turn {
     number: u64,
     /// The service knows from this process how large the file is.
     told: bool,
+    /// Where the positions are; none: the service is asked.
+    place: Option<(Arc<Memory>, Place)>,
+}
+
+impl Turn {
+    /// Whether it is told by the memory that the file reaches to `end`. That was so before the turn
+    /// was over, if the service lives afterwards.
+    fn reach(&self, end: u64) -> bool {
+        self.place.as_ref().is_some_and(|(memory, place)| {
+            let table = memory.table();
+            matches!(table.reach(*place, end), Taken::Position(_)) && table.lives()
+        })
+    }
 }
 
 enum Outcome {
@@ -40,19 +61,11 @@ enum Outcome {
 }
 
 impl Container {
-    /// The description of `meta` that this process locks.
+    /// The description of [`APPENDS`] that this process locks.
     fn lock_file(&self, state: &mut State) -> Result<BorrowedFd<'static>> {
         // The description must be this process's own.
         if state.lock.as_ref().is_none_or(|(made, _)| *made != forks()) {
-            let flags = linux::O_RDONLY | linux::O_DIRECTORY;
-            let opened = host::open(self.dir.fd(), layout::META, flags, 0);
-            let opened = match opened {
-                Err(error) if error.errno() == Errno::ENOENT => {
-                    host::make_directory(self.dir.fd(), layout::META, 0o755)?;
-                    host::open(self.dir.fd(), layout::META, flags, 0)?
-                }
-                opened => opened?,
-            };
+            let opened = locks::open(self.dir.fd(), APPENDS.as_bytes())?;
             state.lock = Some((forks(), self.setup.keeper.keep(opened)));
         }
         let number = state.lock.as_ref().map_or(-1, |(_, fd)| fd.raw());
@@ -72,9 +85,17 @@ impl Container {
         host::lock(fd, true, true)?;
         // A stranger that had the lock before may have written a moment ago.
         state.checked = 0;
-        let done = change(state);
+        let done = change(state).and_then(|done| self.settle(state).map(|()| done));
         host::unlock(fd);
         done
+    }
+
+    /// Other machines see from now on what this process has written.
+    fn settle(&self, state: &State) -> Result<()> {
+        match state.writer.as_ref().filter(|_| self.setup.syncs) {
+            Some(writer) if writer.made == forks() => writer.sync(),
+            _ => Ok(()),
+        }
     }
 
     /// The same for who cuts the file: the service is to let go of it.
@@ -90,7 +111,27 @@ impl Container {
             self.ask(service, file, Ask::Release);
             state.turn = None;
         }
-        self.exclusively(state, change)
+        if !self.setup.lock_appends {
+            return change(state);
+        }
+        match self.lock_file(state) {
+            // Cutting makes room. Nobody has locked a file that there is no room for.
+            Err(error) if matches!(error.errno(), Errno::ENOSPC | Errno::EDQUOT) => change(state),
+            _ => self.exclusively(state, change),
+        }
+    }
+
+    /// Writers of other runs see at their close that the file was cut.
+    pub fn count_cut(&self, state: &mut State) -> Result<()> {
+        let counted = self.lock_file(state).and_then(locks::count_cut);
+        let Err(error) = counted else { return Ok(()) };
+        let own = state.writer.as_ref().is_some_and(|one| one.made == forks());
+        let none = matches!(error.errno(), Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG);
+        // There is nobody to see it.
+        match none && meta::writers(self.dir.fd())? <= usize::from(own) {
+            true => Ok(()),
+            false => Err(error),
+        }
     }
 
     /// Appends: where, and how many.
@@ -113,7 +154,9 @@ impl Container {
                     state.index.size()
                 }
             };
-            Ok((end, self.write_in(state, end, bytes)?))
+            // Who has the lock next finds the record.
+            let lazy = self.setup.lazy && !self.setup.lock_appends;
+            Ok((end, self.write_in(state, end, bytes, lazy)?))
         })
     }
 
@@ -121,24 +164,16 @@ impl Container {
     fn append_by(&self, service: &Service, state: &mut State, bytes: &[u8]) -> Result<Outcome> {
         let fd = self.lock_file(state)?;
         let file = self.file_id(state)?;
-        let turn = match state.turn {
-            Some(turn) => turn,
-            None if self.is_refused(state) => return Ok(Outcome::None),
-            None => match self.ask(service, file, Ask::Hold(&host::path_of(self.dir.fd())?)) {
-                Some(Answer::Held(number)) => *state.turn.insert(Turn {
-                    number,
-                    told: false,
-                }),
-                Some(Answer::Refused(_)) => {
-                    state.refused = self.setup.nanoseconds();
-                    return Ok(Outcome::None);
-                }
-                _ => return Ok(Outcome::None),
+        let turn = match &state.turn {
+            Some(turn) => turn.clone(),
+            None => match self.hold(service, state)? {
+                Some(turn) => turn,
+                None => return Ok(Outcome::None),
             },
         };
-        // Before `meta`: another thread's answer may have to wait until nobody has that, here or in
-        // another process.
-        let connection = service.connection();
+        // Before the lock: another thread's answer may have to wait until nobody has that, here or
+        // in another process.
+        let connection = turn.place.is_none().then(|| service.connection());
         host::lock(fd, false, true)?;
         let done = self.append_in(connection, state, turn, bytes);
         host::unlock(fd);
@@ -149,6 +184,36 @@ impl Container {
         done
     }
 
+    /// The service is to hold the file: its turn; none where it does not.
+    fn hold(&self, service: &Service, state: &mut State) -> Result<Option<Turn>> {
+        if self.is_refused(state) {
+            return Ok(None);
+        }
+        // The service locks what there is.
+        self.lock_file(state)?;
+        self.holder_file(state, locks::open)?;
+        let (file, path) = (self.file_id(state)?, host::path_of(self.dir.fd())?);
+        let ask = Ask::Hold(&path);
+        let (request, now) = (Request { file, ask }, self.setup.nanoseconds());
+        let mut connection = service.connection();
+        match connection.ask(self.setup.keeper, now, &request) {
+            Some(Answer::Held(number, place)) => {
+                let shared = |place| Some((connection.memory()?, place));
+                let turn = Turn {
+                    number,
+                    told: false,
+                    place: place.and_then(shared),
+                };
+                Ok(Some(state.turn.insert(turn).clone()))
+            }
+            Some(Answer::Refused(_)) => {
+                state.refused = now;
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Whether the service has refused to hold the file, a moment ago.
     fn is_refused(&self, state: &State) -> bool {
         // The clock may have been set back.
@@ -156,10 +221,11 @@ impl Container {
         state.refused > 0 && since().is_some_and(|since| since < REFUSED)
     }
 
-    /// The same in `turn`, while nobody appends without a service.
+    /// The same in `turn`, while nobody appends without a service; by the memory, or by
+    /// `connection`.
     fn append_in(
         &self,
-        mut connection: Connection<'_>,
+        connection: Option<Connection<'_>>,
         state: &mut State,
         turn: Turn,
         bytes: &[u8],
@@ -174,47 +240,100 @@ impl Container {
                 state.index.size()
             }
         };
-        let ask = Ask::Append {
-            turn: turn.number,
-            count: bytes.len() as u64,
-            size,
+        let count = bytes.len() as u64;
+        let at = match (&turn.place, connection) {
+            (Some((memory, place)), _) => {
+                let table = memory.table();
+                // A service that lives has its locks; if it dies now, who has them next waits for
+                // ours.
+                let taken = || table.take(*place, turn.number, count, size);
+                match table.lives().then(taken) {
+                    Some(Taken::Position(at)) => at,
+                    // The service has room for it.
+                    Some(Taken::Beyond) => {
+                        state.turn = Some(Turn {
+                            place: None,
+                            ..turn
+                        });
+                        return Ok(Outcome::Over);
+                    }
+                    _ => {
+                        state.turn = None;
+                        return Ok(Outcome::Over);
+                    }
+                }
+            }
+            (None, Some(connection)) => {
+                match self.position(connection, state, turn.number, [count, size])? {
+                    Ok(at) => at,
+                    Err(outcome) => return Ok(outcome),
+                }
+            }
+            (None, None) => return Ok(Outcome::None),
         };
+        state.turn = Some(Turn { told: true, ..turn });
+        // Who begins the next turn finds the record.
+        let written = self.write_in(state, at, bytes, false);
+        let written = written.and_then(|count| self.settle(state).map(|()| count));
+        if written.as_ref().ok() != Some(&bytes.len()) {
+            state.turn = None;
+        }
+        Ok(Outcome::Done(at, written?))
+    }
+
+    /// Asks for a position for `count` bytes, in a file of `size`; or says why there is none.
+    fn position(
+        &self,
+        mut connection: Connection<'_>,
+        state: &mut State,
+        turn: u64,
+        [count, size]: [u64; 2],
+    ) -> Result<core::result::Result<u64, Outcome>> {
+        let ask = Ask::Append { turn, count, size };
         let file = self.file_id(state)?;
         let request = Request { file, ask };
         let answer = connection.ask(self.setup.keeper, self.setup.nanoseconds(), &request);
-        drop(connection);
-        match answer {
-            Some(Answer::Position(at)) => {
-                state.turn = Some(Turn { told: true, ..turn });
-                let written = self.write_in(state, at, bytes);
-                if written.as_ref().ok() != Some(&bytes.len()) {
-                    state.turn = None;
-                }
-                Ok(Outcome::Done(at, written?))
-            }
-            Some(Answer::TooLarge) => Err(Errno::EFBIG.into()),
+        Ok(Err(match answer {
+            Some(Answer::Position(at)) => return Ok(Ok(at)),
+            Some(Answer::TooLarge) => return Err(Errno::EFBIG.into()),
             Some(Answer::NotHeld) => {
                 state.turn = None;
-                Ok(Outcome::Over)
+                Outcome::Over
             }
             _ => {
                 state.turn = None;
-                Ok(Outcome::None)
+                Outcome::None
             }
-        }
+        }))
     }
 
     /// This process has written up to `end`, not by an append: who appends later does it behind
     /// that. To be called when the record is written: if no service holds the file then, the next
     /// turn finds it.
     pub fn tell(&self, service: &Service, state: &mut State, end: u64) -> Result<()> {
-        // Whom the directory is closed to, his service does not hold it either.
-        let Ok(owner) = self.owner_file(state) else {
+        if state.turn.as_ref().is_some_and(|turn| turn.reach(end)) {
+            return Ok(());
+        }
+        state.writes = state.writes.saturating_add(1);
+        if service.shares_memory()
+            && state.writes >= WRITES
+            && core::mem::take(&mut state.writes) > 0
+            && let Ok(Some(turn)) = self.hold(service, state)
+            && turn.reach(end)
+        {
+            return Ok(());
+        }
+        // Whom the file is closed to, his service does not hold it either, and none does where
+        // nobody has made it.
+        let found = |dir: BorrowedFd<'_>, name: &[u8]| {
+            locks::open_found(dir, name)?.ok_or_else(|| Errno::ENOENT.into())
+        };
+        let Ok(holder) = self.holder_file(state, found) else {
             return Ok(());
         };
-        match host::lock(owner, false, false) {
-            Ok(()) => host::unlock(owner),
-            Err(Errno::EAGAIN) => self.tell_holder(service, state, owner, end)?,
+        match host::lock(holder, false, false) {
+            Ok(()) => host::unlock(holder),
+            Err(Errno::EAGAIN) => self.tell_holder(service, state, holder, end)?,
             // No locks, no service that holds it.
             Err(_) => {}
         }
@@ -225,7 +344,7 @@ impl Container {
         &self,
         service: &Service,
         state: &mut State,
-        owner: BorrowedFd<'_>,
+        holder: BorrowedFd<'_>,
         end: u64,
     ) -> Result<()> {
         let file = self.file_id(state)?;
@@ -233,22 +352,26 @@ impl Container {
             return Ok(());
         }
         // It is another one that holds it, for a moment.
-        host::lock(owner, false, true)?;
-        host::unlock(owner);
+        host::lock(holder, false, true)?;
+        host::unlock(holder);
         Ok(())
     }
 
-    /// The description of its directory that this process locks.
-    fn owner_file(&self, state: &mut State) -> Result<BorrowedFd<'static>> {
+    /// The description of [`HOLDER`] that this process locks, opened by `open`.
+    fn holder_file(
+        &self,
+        state: &mut State,
+        open: impl FnOnce(BorrowedFd<'_>, &[u8]) -> Result<OwnedFd>,
+    ) -> Result<BorrowedFd<'static>> {
         if state
-            .owner
+            .holder
             .as_ref()
             .is_none_or(|(made, _)| *made != forks())
         {
-            let opened = kernel::open_directory(self.dir.fd(), 0, 0)?;
-            state.owner = Some((forks(), self.setup.keeper.keep(opened)));
+            let opened = open(self.dir.fd(), HOLDER.as_bytes())?;
+            state.holder = Some((forks(), self.setup.keeper.keep(opened)));
         }
-        let number = state.owner.as_ref().map_or(-1, |(_, fd)| fd.raw());
+        let number = state.holder.as_ref().map_or(-1, |(_, fd)| fd.raw());
         Ok(BorrowedFd::number(number))
     }
 

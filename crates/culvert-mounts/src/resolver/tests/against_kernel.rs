@@ -249,7 +249,7 @@ impl<'w> Pair<'w> {
             Follow => O_PATH,
             NoFollow => O_PATH | O_NOFOLLOW,
             Create => O_CREAT,
-            CreateNoFollow => O_CREAT | O_EXCL,
+            CreateNoFollow | LastStep::CreateNew => O_CREAT | O_EXCL,
             Parent => return self.native_mkdir(dir, path, ours),
         };
         let fd = openat2(dir, path, flags, resolve)?;

@@ -2,16 +2,21 @@
 
 use super::fake::{ROOT, Tree};
 use super::world::World;
+use crate::OpenDriver;
 use crate::resolver::{LastStep, Magic, MountId, Restrictions};
 use LastStep::{Create, CreateNoFollow, Follow, NoFollow, Parent};
-use alloc::{format, string::String};
+use alloc::{boxed::Box, format, string::String, vec};
 use core::sync::atomic::Ordering::Relaxed;
-use culvert::Caller;
+use culvert::{Caller, FileSystem};
 
-pub(super) const HOST: &str = "mnt/fs/ mnt/fs2/a home/u/ home/f in>/mnt/fs/d via>mnt home/rel>../mnt/fs/d/f home/new>/mnt/fs/new \
-    home/loop>loop data/ proc/17/fd/3>x proc/17/fd/4>x proc/17/fd/5>pipe proc/17/cwd>x proc/self>17 dev/fd>/proc/self/fd";
-pub(super) const TREE: &str = "d/e/g f d/f d/up>../f d/abs>/mnt/fs/f d/out>/home/u d/out2>../../../home/f d/dir>e d/dangling>nothing \
-    d/dirslash>e/ d/fileslash>f/ d/here>. d/above>.. d/root>/ loop>loop a>b b>a d/child>/mnt/fs/sub/c out>/home sub/ d/self>/proc/self/fd/3";
+pub(super) const HOST: &str = "mnt/fs/ mnt/fs2/a home/u/ home/f in>/mnt/fs/d via>mnt \
+    home/rel>../mnt/fs/d/f home/new>/mnt/fs/new \
+    home/loop>loop data/ proc/17/fd/3>x proc/17/fd/4>x proc/17/fd/5>pipe proc/17/cwd>x \
+    proc/self>17 dev/fd>/proc/self/fd";
+pub(super) const TREE: &str = "d/e/g f d/f d/up>../f d/abs>/mnt/fs/f d/out>/home/u \
+    d/out2>../../../home/f d/dir>e d/dangling>nothing \
+    d/dirslash>e/ d/fileslash>f/ d/here>. d/above>.. d/root>/ loop>loop a>b b>a \
+    d/child>/mnt/fs/sub/c out>/home sub/ d/self>/proc/self/fd/3";
 
 pub(super) fn world() -> World {
     World::new(
@@ -458,4 +463,32 @@ fn a_target_is_the_mount_under_any_name() {
             ("/", "/moved/a", Follow, 0, "untouched"),
         ],
     );
+}
+
+#[test]
+fn a_further_mount_hides_the_first_and_leaves_it_as_it_is() {
+    let world = world();
+    let table = &world.table;
+    let (known, first) = (table.count(), MountId(0));
+    let inner = table.deepest(b"/mnt/fs/sub/c").unwrap().0;
+    let old = table.driver(first).unwrap().root();
+    let further = |target: &[u8]| {
+        let make = || Ok(Box::new(Tree::new("new")) as Box<dyn FileSystem>);
+        (target.to_vec(), Box::new(make) as OpenDriver)
+    };
+    // Another one was faster, or there is nothing to be hidden.
+    table.extend(known - 1, vec![further(b"/mnt/fs")]);
+    table.extend(known, vec![further(b"/mnt/other")]);
+    assert_eq!(table.count(), known);
+    table.extend(known, vec![further(b"/mnt/fs")]);
+    let new = MountId(known as u16);
+    assert_eq!(table.deepest(b"/mnt/fs/d").unwrap().0, new);
+    assert_eq!(table.deepest(b"/mnt/fs/sub/c").unwrap().0, inner);
+    assert_eq!((table.parent(inner), table.parent(new)), (Some(new), None));
+    assert!(table.is_shown(new) && !table.is_shown(first));
+    // Who has the first open goes on with its driver.
+    assert_eq!(table.driver_if_open(first).unwrap().root(), old);
+    assert_eq!(table.target(first), b"/mnt/fs");
+    let driver = table.driver(new).unwrap();
+    assert!(driver.lookup(&ROOT, driver.root(), b"new").is_ok());
 }

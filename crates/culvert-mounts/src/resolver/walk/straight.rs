@@ -38,18 +38,17 @@ impl MountTable {
         names: &'p [u8],
         step: LastStep,
     ) -> Option<Result<Inside<'p>>> {
-        let odd = matches!(names, [] | [b'/', ..] | [.., b'/']) || needs_care(names);
-        if odd || names.len() > LONGEST_NAME || self.has_children(mount) {
-            return None;
-        }
+        let driver = self.driver_of(mount, names)?;
         // What lies in a tree of the kernel's is the kernel's to find.
-        let driver = self.driver_if_open(mount)?;
         if driver.backing().is_some() || self.walks_this() {
             return None;
         }
         let dir = dir.unwrap_or_else(|| driver.root());
         // Looked at where it lies: it is large.
-        let answer = driver.reach(caller, dir, names);
+        let answer = match step {
+            LastStep::CreateNew => driver.reach_new(caller, dir, names),
+            _ => driver.reach(caller, dir, names),
+        };
         match &answer {
             Some(Ok(reached)) => self.arrived(driver, mount, dir, reached, names, step),
             Some(Err(_)) => answer?.err().map(Err),
@@ -57,7 +56,19 @@ impl MountTable {
         }
     }
 
-    /// The same by a driver that does not judge the right to search: only for who has it anyway.
+    /// The driver of `mount`, where it is open, and may be asked for `names` in one call: they are
+    /// plain ones, and no other mount lies among them.
+    #[inline]
+    pub fn driver_of(&self, mount: MountId, names: &[u8]) -> Option<&dyn FileSystem> {
+        let odd = matches!(names, [] | [b'/', ..] | [.., b'/']) || needs_care(names);
+        if odd || names.len() > LONGEST_NAME || self.has_children(mount) {
+            return None;
+        }
+        self.driver_if_open(mount)
+    }
+
+    /// [`MountTable::straight_in`] by a driver that does not judge the right to search: only for who
+    /// has it anyway.
     fn by_walk<'p>(
         &'p self,
         driver: &dyn FileSystem,

@@ -1,5 +1,5 @@
-//! Descriptors that are rings (io_uring(7)), made here, and the memory that kernel and program share
-//! for them.
+//! Descriptors that are rings (io_uring(7)), made here, and the memory that kernel and program
+//! share for them.
 
 mod awaited;
 pub mod entry;

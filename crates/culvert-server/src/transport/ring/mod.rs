@@ -59,7 +59,8 @@ const TICK: Duration = Duration::from_millis(1);
 
 /// Why a mount whose server is started again is served by /dev/fuse: `fuse_uring_send_in_task` with
 /// `IO_URING_F_TASK_DEAD`, `fuse_resend`, fs/fuse.
-const RESTART: &str = "not with restart: a request that is on its way into a ring when the server dies is not sent again, and its caller would wait for ever";
+const RESTART: &str = "not with restart: a request that is on its way into a ring when the server \
+    dies is not sent again, and its caller would wait for ever";
 
 /// FUSE over io_uring.
 pub const WAY: Way = Way {
@@ -72,7 +73,8 @@ pub const WAY: Way = Way {
     capability: Some(Capability {
         flag: InitFlags::OVER_IO_URING,
         name: "over-io-uring",
-        reason: "requests and answers by rings of shared memory, one for each processor: one system call for each, and nobody is woken on another processor",
+        reason: "requests and answers by rings of shared memory, one for each processor: one \
+            system call for each, and nobody is woken on another processor",
         honoured: capabilities::always,
         switchable: true,
     }),
@@ -101,7 +103,8 @@ fn available() -> Result<(), String> {
     let count = queues().map_err(|error| format!("processors cannot be counted: {error}"))?;
     if count > MOST_QUEUES {
         return Err(format!(
-            "the machine may have {count} processors, each of which would need a queue; {MOST_QUEUES} are the most"
+            "the machine may have {count} processors, each of which would need a queue; \
+            {MOST_QUEUES} are the most"
         ));
     }
     match uring::Uring::new() {

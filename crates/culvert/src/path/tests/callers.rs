@@ -12,6 +12,8 @@ fn each_method_of_a_path_driver_has_its_caller() {
         include_str!("../file.rs"),
         include_str!("../state.rs"),
     ];
+    // Whoever loads a library asks for it (`culvert-drivers/src/object/`).
+    let others = ["tree"];
     let callers: String = callers.concat().split_whitespace().collect();
     let source = include_str!("../mod.rs");
     let body = source.split_once("pub trait PathFileSystem: ");
@@ -22,7 +24,10 @@ fn each_method_of_a_path_driver_has_its_caller() {
     for method in methods {
         let name = method.split(['(', '<']).next().unwrap_or(method);
         let called = std::format!("driver.{name}(");
-        assert!(callers.contains(&called), "nobody calls {name}");
+        assert!(
+            others.contains(&name) || callers.contains(&called),
+            "nobody calls {name}"
+        );
         count += 1;
     }
     // DEFUSE's 25 functions, of which six are `set_attributes` and two others are no methods, and

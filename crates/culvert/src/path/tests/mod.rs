@@ -214,6 +214,53 @@ fn a_file_replaced_behind_our_back_is_another_node() {
 }
 
 #[test]
+fn a_removed_file_is_as_it_was_written_last() {
+    let scratch = Scratch::new();
+    for _ in 0..100 {
+        let adapter = PathAdapter::new(Mirror::new(&scratch));
+        let (node, file) = opened(&adapter, ROOT, b"f");
+        let file = &*file;
+        std::thread::scope(|scope| {
+            for end in [20, 30] {
+                scope.spawn(move || {
+                    for at in 0..end {
+                        file.write_at(at, &mut &b"x"[..]).unwrap();
+                    }
+                });
+            }
+            std::thread::yield_now();
+            adapter.unlink(WHO, ROOT, b"f").unwrap();
+        });
+        assert_eq!(adapter.attributes(WHO, node).unwrap().size, 30);
+    }
+}
+
+/// The driver's open would follow the link, and wait for who writes to the FIFO.
+#[test]
+fn what_is_no_file_by_now_is_not_opened() {
+    let scratch = Scratch::new();
+    let adapter = PathAdapter::new(Mirror::new(&scratch));
+    let path = scratch.0.join("f");
+    std::fs::write(scratch.0.join("elsewhere"), "").unwrap();
+    for link in [false, true] {
+        let (node, file) = opened(&adapter, ROOT, b"f");
+        drop(file);
+        std::fs::remove_file(&path).unwrap();
+        match link {
+            true => std::os::unix::fs::symlink("elsewhere", &path).unwrap(),
+            false => {
+                let mirror = adapter.driver();
+                super::PathFileSystem::mknod(mirror, WHO, b"f", 0o010_644, 0).unwrap();
+            }
+        }
+        let failed = adapter.open(WHO, node, OpenFlags::READ).map(drop);
+        assert_eq!(failed.unwrap_err().errno(), Errno::ESTALE);
+        adapter.forget(node, 1);
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
 fn nodes_are_the_same_in_every_process() {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.0.join("d")).unwrap();

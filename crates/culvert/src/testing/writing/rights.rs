@@ -190,6 +190,12 @@ fn inheritance(kit: &Kit<'_>, report: &mut Report) {
     let Ok(plain) = kit.mkdir(kit.root, b"plain") else {
         return;
     };
+    // A front end lets nobody make what the directory does not let him.
+    let permissions = SetAttributes {
+        permissions: Some(0o777),
+        ..SetAttributes::default()
+    };
+    report.works("ownership", "chmod", set(kit, plain, permissions));
     for (place, dir, gid, setgid) in [("plain", plain, 34, 0), ("set-group-ID", dir, 99, 0o2000)] {
         let made = kit
             .driver

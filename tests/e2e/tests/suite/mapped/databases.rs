@@ -11,7 +11,8 @@ fn rounds() -> u32 {
 mapped! {
     sqlite_in_wal_mode_and_with_mmap |trial| {
         let program = trial.program("mapped_sqlite.py");
-        trial.right(&format!("/usr/bin/python3 {program} $M {}", rounds()), &format!("/usr/bin/python3 {program} verify $M"));
+        trial.right(&format!("/usr/bin/python3 {program} $M \
+            {}", rounds()), &format!("/usr/bin/python3 {program} verify $M"));
     };
 
     lmdb |trial| if installed("mdb_stat") {
@@ -26,6 +27,7 @@ mapped! {
     postgresql |trial| if !trial.as_root() && installed("../lib/postgresql") {
         let program = trial.program("mapped_postgres.py");
         let (transactions, rounds) = if full() { (20000, 10) } else { (100, 1) };
-        trial.right(&format!("/usr/bin/python3 {program} $M {transactions} {rounds}"), &format!("/usr/bin/python3 {program} verify $M"));
+        trial.right(&format!("/usr/bin/python3 {program} $M {transactions} \
+            {rounds}"), &format!("/usr/bin/python3 {program} verify $M"));
     };
 }

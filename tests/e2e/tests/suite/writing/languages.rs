@@ -40,10 +40,14 @@ fn python_words() -> &'static str {
     }
 }
 
-const PYTHON: &str = "test.test_shutil test.test_os.FileTests test.test_os.StatAttributeTests test.test_os.UtimeTests test.test_os.WalkTests test.test_os.FwalkTests \
-    test.test_os.MakedirTests test.test_os.RemoveDirsTests test.test_os.LinkTests test.test_os.TestSendfile test.test_os.ExtendedAttributeTests \
-    test.test_os.TestScandir test.test_os.BlockingTests test.test_os.FDInheritanceTests test.test_os.TestInvalidFD test.test_os.PathTConverterTests \
-    test.test_io.CIOTest test.test_io.CBufferedRandomTest test.test_io.CBufferedReaderTest test.test_io.CTextIOWrapperTest test.test_io.MiscIOTest";
+const PYTHON: &str = "test.test_shutil test.test_os.FileTests test.test_os.StatAttributeTests \
+    test.test_os.UtimeTests test.test_os.WalkTests test.test_os.FwalkTests \
+    test.test_os.MakedirTests test.test_os.RemoveDirsTests test.test_os.LinkTests \
+    test.test_os.TestSendfile test.test_os.ExtendedAttributeTests \
+    test.test_os.TestScandir test.test_os.BlockingTests test.test_os.FDInheritanceTests \
+    test.test_os.TestInvalidFD test.test_os.PathTConverterTests \
+    test.test_io.CIOTest test.test_io.CBufferedRandomTest test.test_io.CBufferedReaderTest \
+    test.test_io.CTextIOWrapperTest test.test_io.MiscIOTest";
 
 macro_rules! python {
     ($($name:ident $driver:ident $user:ident;)*) => { $(

@@ -12,7 +12,6 @@ use super::{
     input::Input,
 };
 use crate::archive::bytes::Bytes;
-use ::crc::{Digest, Table};
 use alloc::{format, vec::Vec};
 use bits::Bits;
 use block::Block;
@@ -52,7 +51,7 @@ pub struct Bzip2 {
     level: usize,
     streams: u64,
     /// CRC of the block's bytes so far, and what its header says.
-    crc: (Digest<'static, u32, Table<16>>, u32),
+    crc: (u32, u32),
     /// CRC over the stream's blocks, unless it was entered behind its start.
     combined: Option<u32>,
     /// The last byte and how often it came in a row: after four a count follows.
@@ -73,7 +72,7 @@ impl Bzip2 {
             stage: Stage::Stream,
             level: 0,
             streams: 0,
-            crc: (crc::BZIP2.digest(), 0),
+            crc: (0, 0),
             combined: None,
             run: (0, 0),
             plain: 0,
@@ -123,7 +122,7 @@ impl Bzip2 {
         match magic {
             BLOCK => {
                 block.read(self.level * 100_000, bits, raw)?;
-                self.crc = (crc::BZIP2.digest(), stated);
+                self.crc = (0, stated);
                 self.run = (0, 0);
                 self.combined = self.combined.map(|all| all.rotate_left(1) ^ stated);
                 self.begun = Some((start, self.plain));
@@ -163,10 +162,10 @@ impl Bzip2 {
             self.out.push(byte);
         }
         self.run = (last, run);
-        self.crc.0.update(&self.out);
+        self.crc.0 = crc::bzip2(self.crc.0, &self.out);
         if self.block.left == 0 {
             self.stage = Stage::Block;
-            if self.crc.0.clone().finalize() != self.crc.1 {
+            if self.crc.0 != self.crc.1 {
                 return Err(damaged("the checksum of a bzip2 block differs"));
             }
         }

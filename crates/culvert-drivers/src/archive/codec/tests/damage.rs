@@ -56,6 +56,7 @@ fn seeds() -> Vec<(Format, Vec<u8>)> {
             two(tool("zstd", &["-qc", "--no-check"], &plain)),
         ),
         (Format::Zstd, tool("zstd", &["-qc", "-19"], &plain[..5000])),
+        (Format::Lzip, two(tool("lzip", &["-c"], &plain[..20_000]))),
     ]
 }
 
@@ -113,7 +114,11 @@ fn damaged_members_are_errors_or_the_right_bytes() {
 fn damaged_tables_are_errors_or_harmless() {
     let mut random = Random(74);
     let plain = sample(1_500_000, 75);
-    for (format, program) in [(Format::Gzip, "gzip"), (Format::Xz, "xz")] {
+    for (format, program) in [
+        (Format::Gzip, "gzip"),
+        (Format::Xz, "xz"),
+        (Format::Lzip, "lzip"),
+    ] {
         let packed = Arc::new(tool(program, &["-c1"], &plain));
         let (_, table) = decode(format, &packed, &Options { spool: u64::MAX }).unwrap();
         let points = 40 * table.count() as usize;

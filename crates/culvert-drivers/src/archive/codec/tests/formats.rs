@@ -35,6 +35,33 @@ fn bzip2_runs_streams_and_garbage() {
 }
 
 #[test]
+fn what_lzip_makes() {
+    let plain = sample(3_000_000, 29);
+    for arguments in [
+        &["-c"][..],
+        &["-c", "-0"],
+        &["-c", "-9", "--member-size=100000"],
+        &["-c", "--dictionary-size=4096"],
+    ] {
+        let packed = tool("lzip", arguments, &plain);
+        check(Format::Lzip, packed, &plain, &defaults());
+    }
+    let parts = [sample(10, 30), sample(2_200_000, 31), sample(300_000, 32)];
+    let packed: Vec<Vec<u8>> = parts
+        .iter()
+        .map(|part| tool("lzip", &["-c"], part))
+        .collect();
+    check(Format::Lzip, packed.concat(), &parts.concat(), &defaults());
+    let none = tool("lzip", &["-c"], &[]);
+    check(
+        Format::Lzip,
+        [&none[..], &packed[0], &none].concat(),
+        &parts[0],
+        &Options { spool: 0 },
+    );
+}
+
+#[test]
 fn what_xz_makes() {
     let plain = sample(1_500_000, 23);
     for arguments in [
@@ -232,7 +259,8 @@ fn an_xz_index_that_is_not_at_the_end_of_the_blocks_is_refused() {
         let footer = [&sum(&rest), &rest[..], b"YZ"].concat();
         [header, block, index, footer].concat()
     };
-    // Where it stands, a block of 16 bytes would end: its header, three bytes, and the first of these.
+    // Where it stands, a block of 16 bytes would end: its header, three bytes, and the first of
+    // these.
     let plain = [
         7, 0, 1, 16, 21, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
     ];

@@ -6,7 +6,8 @@ level, strategy, memory, bits = map(int, sys.argv[1:])
 c = zlib.compressobj(level, zlib.DEFLATED, bits, memory, strategy)
 data = sys.stdin.buffer.read()
 sys.stdout.buffer.write(c.compress(data[:len(data) // 3]) + c.flush(zlib.Z_FULL_FLUSH))
-sys.stdout.buffer.write(c.compress(data[len(data) // 3:len(data) // 2]) + c.flush(zlib.Z_SYNC_FLUSH))
+sys.stdout.buffer.write(c.compress(data[len(data) // 3:len(data) // 2]) + \
+c.flush(zlib.Z_SYNC_FLUSH))
 sys.stdout.buffer.write(c.compress(data[len(data) // 2:]) + c.flush())
 ";
 

@@ -176,6 +176,8 @@ fn formats_are_recognised_by_their_first_bytes() {
         (b"\x28\xb5\x2f\xfd", Some(Format::Zstd)),
         (b"\x52\x2a\x4d\x18", Some(Format::Zstd)),
         (b"\xfd7zXZ\0", Some(Format::Xz)),
+        (b"LZIP\x01\x0c", Some(Format::Lzip)),
+        (b"LZIP\x00\x0c", None),
         (b"BZh91AY&SY", Some(Format::Bzip2)),
         (b"BZh0......", None),
         (b"BZh9 is a text", None),
@@ -194,6 +196,7 @@ fn reading_takes_little_stack() {
         (Format::Gzip, "-c"),
         (Format::Bzip2, "-c"),
         (Format::Xz, "-c9"),
+        (Format::Lzip, "-c9"),
         (Format::Zstd, "-qc19"),
     ] {
         let packed = tool(format.name(), &[arguments], &plain);

@@ -6,7 +6,6 @@ import static java.lang.foreign.ValueLayout.JAVA_INT_UNALIGNED;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import static java.lang.foreign.ValueLayout.JAVA_LONG_UNALIGNED;
 
-import java.io.File;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
@@ -18,8 +17,6 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
-import java.net.URL;
-import java.net.URLClassLoader;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -105,7 +102,7 @@ final class Host {
     }
 
     /** Why there is no file system: a text for the user, no trace. */
-    private static final class Refused extends Exception {
+    static final class Refused extends Exception {
         private static final long serialVersionUID = 1;
 
         Refused(String why) {
@@ -145,7 +142,9 @@ final class Host {
         }
         Class<?> found;
         try {
-            found = Class.forName(name.replace('/', '.'), true, loader(path));
+            found = Class.forName(name.replace('/', '.'), true, ClassPath.of(path));
+        } catch (SecurityException error) {
+            throw new Refused(error.getMessage());
         } catch (ClassNotFoundException | NoClassDefFoundError error) {
             throw new Refused("class " + name + " is not to be found (" + error.getMessage()
                 + "); name its jar or directory with classpath=, which is "
@@ -171,46 +170,6 @@ final class Host {
         }
         throw new Refused("class " + name + " is no " + FileSystem.class.getName() + " and no "
             + JavaFS.class.getName());
-    }
-
-    /** Where classes are looked for: {@code path}, entries separated by colons, then here. */
-    private static ClassLoader loader(String path) throws Exception {
-        List<URL> places = new ArrayList<>();
-        for (String entry : (path == null ? "" : path).split(File.pathSeparator)) {
-            if (!entry.isEmpty()) {
-                places.add(closed(Path.of(entry)).toUri().toURL());
-            }
-        }
-        return new URLClassLoader(places.toArray(URL[]::new), Host.class.getClassLoader());
-    }
-
-    /**
-     * {@code place}, which root takes only where nobody else may write it, nor rename what is above
-     * it; in a sticky directory nobody renames others' files. What is in a directory is not looked at.
-     */
-    private static Path closed(Path place) throws Exception {
-        Path found;
-        try {
-            found = place.toRealPath();
-        } catch (IOException error) {
-            throw new Refused("classpath: " + place + " is not there");
-        }
-        if (!owner(Path.of("/proc/self")).equals(0)) {
-            return found;
-        }
-        for (Path each = found; each != null; each = each.getParent()) {
-            int mode = (int) java.nio.file.Files.getAttribute(each, "unix:mode");
-            boolean isSticky = each != found && (mode & 01000) != 0;
-            if (!owner(each).equals(0) || (mode & 022) != 0 && !isSticky) {
-                throw new Refused("classpath: others than root may write " + each
-                    + ", and root executes no code from there");
-            }
-        }
-        return found;
-    }
-
-    private static Object owner(Path path) throws IOException {
-        return java.nio.file.Files.getAttribute(path, "unix:uid");
     }
 
     /** Whether the author has written method {@code name}. */

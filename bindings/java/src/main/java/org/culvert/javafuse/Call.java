@@ -1,6 +1,7 @@
 package org.culvert.javafuse;
 
 import java.lang.foreign.MemorySegment;
+import java.util.List;
 import org.culvert.Stat;
 import org.culvert.StatFs;
 import org.culvert.Times;
@@ -43,6 +44,21 @@ public final class Call {
     public StatFs statfs;
     /** New times. */
     public Times times;
+
+    /** The bytes themselves, whether they are shown or not. */
+    MemorySegment buffer;
+    /** What a directory has. */
+    List<Bridge.Name> names;
+
+    /** What a read or a write is made with. */
+    MemorySegment used() {
+        return data == null ? buffer : data;
+    }
+
+    /** How many bytes of it. */
+    long length() {
+        return Math.min(size, used().byteSize());
+    }
 
     Call(String path) {
         this.path = path;

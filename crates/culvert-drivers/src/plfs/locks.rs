@@ -1,0 +1,129 @@
+//! The two files of a container by whose flock(2) appends exclude each other.
+//!
+//! They are regular files because NFS and GlusterFS carry their locks to all machines; the kernel
+//! keeps those of directories on each machine (`nfs_dir_operations` and `fuse_dir_operations` have
+//! no `flock`). The first process that needs one makes it. PLFS takes no note of them.
+//!
+//! The length of [`APPENDS`] says how often the file was cut, so that a writer need not read its
+//! own records at its close.
+
+use super::host;
+use super::layout::ACCESS;
+use super::setup::unused;
+use crate::OwnedFd;
+use crate::passthrough::kernel::Name;
+use alloc::vec::Vec;
+use culvert::{Errno, Error, Result};
+use culvert_sync_wire::{APPENDS, HOLDER};
+use culvert_sys::fd::BorrowedFd;
+use culvert_sys::flags::AtFlags;
+use culvert_sys::fs;
+use culvert_sys::raw::general as linux;
+
+/// Their names.
+pub const NAMES: [&[u8]; 2] = [APPENDS.as_bytes(), HOLDER.as_bytes()];
+
+/// Their mode, for a file of `mode`: who may write the file may lock them, and the owner always.
+pub const fn lock_mode(mode: u32) -> u32 {
+    let write = mode & 0o222;
+    0o600 | write | write << 1
+}
+
+/// Opens `name` in `container`, and makes it if there is none.
+pub fn open(container: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
+    match open_found(container, name)? {
+        Some(found) => Ok(found),
+        None => {
+            make(container, name)?;
+            open_found(container, name)?.ok_or_else(|| Errno::ENOENT.into())
+        }
+    }
+}
+
+/// Opens `name` in `container`; none if nobody has made it yet.
+pub fn open_found(container: BorrowedFd<'_>, name: &[u8]) -> Result<Option<OwnedFd>> {
+    // NFS wants a writable descriptor for an exclusive lock, and a readable one for a shared lock.
+    let modes = [linux::O_RDWR, linux::O_WRONLY, linux::O_RDONLY];
+    let mut refused = Error::from(Errno::EACCES);
+    for mode in modes {
+        match host::open(container, name, mode | linux::O_NONBLOCK, 0) {
+            Ok(found) => return Ok(Some(found)),
+            Err(error) if error.errno() == Errno::ENOENT => return Ok(None),
+            Err(error) if error.errno() == Errno::EACCES => refused = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(refused)
+}
+
+/// Makes `name`, with its mode from the beginning, whatever the umask.
+fn make(container: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
+    let staged: Vec<u8> = unused();
+    create(container, &staged)?;
+    let name = Name::new(name)?;
+    let linked = fs::linkat(
+        container,
+        Name::new(&staged)?.terminated(),
+        container,
+        name.terminated(),
+        AtFlags::empty(),
+    );
+    host::unlink(container, &staged, false)?;
+    match linked {
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        // The file system has no hard links: for a moment the file has a narrower mode.
+        Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EMLINK) => {
+            match create(container, name.bytes()) {
+                Err(error) if error.errno() == Errno::EEXIST => Ok(()),
+                made => made,
+            }
+        }
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn create(container: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
+    let flags = linux::O_RDWR | linux::O_CREAT | linux::O_EXCL;
+    let made = host::open(container, name, flags, 0o600)?;
+    let access = host::status(container, ACCESS)?;
+    // A later chmod(2) of the file's owner cannot reach a lock file of another user's.
+    let mode = match fs::fstat(&made)?.st_uid == access.stx_uid {
+        true => lock_mode(u32::from(access.stx_mode)),
+        false => 0o666,
+    };
+    Ok(fs::fchmod(&made, mode)?)
+}
+
+/// How often the file was cut.
+pub fn cuts(container: BorrowedFd<'_>) -> Result<u64> {
+    match host::status_now(container, APPENDS.as_bytes()) {
+        Ok(status) => Ok(status.stx_size),
+        Err(error) if error.errno() == Errno::ENOENT => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// Counts a cut in `appends`, a descriptor of [`APPENDS`].
+///
+/// # Errors
+/// `EFBIG`: beyond the limit of the process, where the kernel would end it by SIGXFSZ.
+pub fn count_cut(appends: BorrowedFd<'_>) -> Result<()> {
+    let next = fs::fstat(appends)?.st_size as u64 + 1;
+    match next > host::file_size_limit() {
+        true => Err(Errno::EFBIG.into()),
+        false => Ok(fs::ftruncate(appends, next)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_write_the_file_may_lock() {
+        assert_eq!(lock_mode(0o644), 0o600);
+        assert_eq!(lock_mode(0o664), 0o660);
+        assert_eq!(lock_mode(0o602), 0o606);
+        assert_eq!(lock_mode(0o444), 0o600);
+    }
+}

@@ -1,0 +1,139 @@
+//! Places for overlays.
+
+use culvert::{FileSystem, Result, mount::Mount};
+use culvert_drivers::Environment;
+use std::{
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+    process::Command,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+/// A directory with a run's and those of layers in it, removed when dropped.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    /// The process's umask is 0 from here on: modes are what the tests say.
+    pub fn new() -> Self {
+        culvert_sys::process::umask(0);
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let base = format!("culvert-overlay-{}-{number}", std::process::id());
+        let base = PathBuf::from("/dev/shm").join(base);
+        for name in ["run", "upper", "work"] {
+            fs::create_dir_all(base.join(name)).unwrap();
+        }
+        Self(base)
+    }
+
+    /// Runs `script` in it by the shell.
+    pub fn sh(&self, script: &str) -> String {
+        let mut shell = Command::new("sh");
+        let out = shell.args(["-ec", script]).current_dir(&self.0).output();
+        let out = out.unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{script}: {said}");
+        String::from_utf8(out.stdout).unwrap()
+    }
+
+    /// A layer as it is asked for: `memory`, or a directory, made if it is missing, or an archive.
+    fn layer(&self, source: &str) -> Mount {
+        let path = self.0.join(source);
+        let (driver, source) = match source {
+            "memory" => ("memory", b"memory".to_vec()),
+            _ if source.ends_with(".tar") => ("archive", path.as_os_str().as_bytes().to_vec()),
+            _ => {
+                fs::create_dir_all(&path).unwrap();
+                ("passthrough", path.as_os_str().as_bytes().to_vec())
+            }
+        };
+        Mount {
+            driver: driver.into(),
+            source,
+            target: b"/mnt".to_vec(),
+            options: Vec::new(),
+            branches: Vec::new(),
+        }
+    }
+
+    /// The overlay of the layers `lowers` below `upper`, if there is one, as it travels.
+    pub fn prepare(&self, upper: &str, lowers: &[&str], options: &[&str]) -> Result<Mount> {
+        self.prepare_for("run", upper, lowers, options)
+    }
+
+    /// The same for the run with that directory.
+    pub fn prepare_for(
+        &self,
+        run: &str,
+        upper: &str,
+        lowers: &[&str],
+        options: &[&str],
+    ) -> Result<Mount> {
+        let option = |text: &&str| {
+            let (name, value) = text.split_once('=').unwrap_or((text, ""));
+            (name.to_owned(), value.as_bytes().to_vec())
+        };
+        let mut all: Vec<_> = options.iter().map(option).collect();
+        all.push(("lowerdir".into(), lowers.join(":").into()));
+        let mut sources = lowers.to_vec();
+        if !upper.is_empty() {
+            sources.insert(0, upper);
+            all.push(("upperdir".into(), upper.into()));
+            if upper != "memory" && !all.iter().any(|(name, _)| name == "workdir") {
+                let work = self.0.join("work").into_os_string().into_encoded_bytes();
+                all.push(("workdir".into(), work));
+            }
+        }
+        let mount = Mount {
+            driver: "overlay".into(),
+            source: b"overlay".to_vec(),
+            target: b"/mnt".to_vec(),
+            options: all,
+            branches: sources.iter().map(|source| self.layer(source)).collect(),
+        };
+        self.environment(run, |environment| {
+            culvert_drivers::prepare(&mount, environment, &mut |_| {}).map(|ready| ready.mount)
+        })
+    }
+
+    fn environment<R>(&self, run: &str, work: impl FnOnce(&Environment<'_>) -> R) -> R {
+        let directory = self.0.join(run);
+        work(&Environment {
+            run_directory: Some(directory.as_os_str().as_bytes()),
+            ..Environment::default()
+        })
+    }
+
+    /// One more process's view of a mount.
+    pub fn open_again(&self, mount: &Mount) -> Box<dyn FileSystem> {
+        self.environment("run", |environment| {
+            culvert_drivers::open(mount, environment)
+        })
+        .unwrap()
+    }
+
+    /// An overlay as a process has it.
+    pub fn open(&self, upper: &str, lowers: &[&str], options: &[&str]) -> Box<dyn FileSystem> {
+        let mount = self.prepare(upper, lowers, options).unwrap();
+        self.open_again(&mount)
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether this is the superuser, as whom the kit acts.
+pub fn root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}

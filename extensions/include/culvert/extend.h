@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
+/*
+ * What the author of an extension includes. An extension is a program in C for the kernel's BPF
+ * machine (clang -O2 -target bpf): functions that get a request of FUSE before the file system's
+ * server does, and say what becomes of it.
+ *
+ *     static __always_inline int getxattr(struct culvert_request *request)
+ *     {
+ *             return request->uid == 1000 ? -ENODATA : CULVERT_UPCALL;
+ *     }
+ *
+ *     CULVERT_EXTENSION(
+ *             CULVERT_ON(GETXATTR, getxattr)
+ *     )
+ *
+ * A handler returns CULVERT_UPCALL (the server is asked), CULVERT_REPLY (what it wrote by
+ * culvert_out() is the answer), or a negative errno. What is not handled is an upcall.
+ * Offsets into a request must be constants; names are compared and copied as whole words.
+ */
+#ifndef CULVERT_EXTEND_H
+#define CULVERT_EXTEND_H
+
+#include <errno.h>
+#include <linux/bpf.h>
+#include <linux/fuse.h>
+#include <linux/types.h>
+
+#include "fuse-ext.h"
+
+#define SEC(name) __attribute__((section(name), used))
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+
+/* Maps, in the form that the loader reads: the kernel's type, sizes and flags. */
+struct culvert_map {
+	__u32 type, key_size, value_size, max_entries, flags;
+};
+#define CULVERT_MAP(name, kind, key, value, count, map_flags) \
+	struct culvert_map name SEC("maps") = \
+		{ kind, sizeof(key), sizeof(value), count, map_flags }
+
+static void *(*const bpf_map_lookup_elem)(void *map, const void *key) =
+	(void *)BPF_FUNC_map_lookup_elem;
+static __u64 (*const bpf_ktime_get_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
+
+/* What the request says besides names: culvert_in(request, fuse_getattr_in)->getattr_flags. */
+#define culvert_in(request, type) ((const struct type *)(request)->in)
+
+/* The answer, which is 0 until it is written to. */
+#define culvert_out(request, type) \
+	((request)->out_length = sizeof(struct type), (struct type *)(request)->out)
+
+/* Read once, where others write. */
+#define culvert_read(place) (*(const volatile __typeof__(place) *)&(place))
+/* The compiler moves nothing over this; x86-64 keeps loads in order. */
+#define culvert_barrier() __asm__ volatile("" ::: "memory")
+
+#define CULVERT_ON(operation, handler) \
+	case FUSE_##operation: \
+		return handler(request);
+
+#define CULVERT_EXTENSION(handlers) \
+	SEC("culvert") int culvert_extension(struct culvert_request **context) \
+	{ \
+		struct culvert_request *request = *context; \
+		switch (request->opcode) { \
+			handlers \
+		} \
+		return CULVERT_UPCALL; \
+	} \
+	char culvert_license[] SEC("license") = "GPL";
+
+#endif
