@@ -3,7 +3,7 @@
 //! (the kernel's ready list). The event's data are the program's own, for who waits without this
 //! module gets them as they are: a call that was under way when the instance got its first such
 //! file, a child of a fork or a program after exec that shares the instance. By instance and data
-//! the file is found, and by [`MARK`] its event is told from another descriptor's with the same
+//! the file is found, and by `MARK` its event is told from another descriptor's with the same
 //! data.
 
 use super::{
