@@ -228,9 +228,14 @@ impl Description {
         }
     }
 
+    /// Whether it has any.
+    pub fn has_companions(&self) -> bool {
+        self.companions.known.load(Relaxed) != 0
+    }
+
     /// Its companions go through exec, or end there.
     pub fn companions_go(&self, on: bool) {
-        if self.companions.known.load(Relaxed) == 0 {
+        if !self.has_companions() {
             return;
         }
         let companions = self.companions.open.lock();
