@@ -25,6 +25,7 @@ pub fn complete(
     if mount.driver != "memory" {
         return Ok(());
     }
+    let says_nodes = mount.option("numa").is_some();
     let number = |name: &str| match variable(name) {
         None => Ok(None),
         Some(text) => parse(&text).map(Some).ok_or_else(|| bad(name, &text)),
@@ -56,15 +57,13 @@ pub fn complete(
             _ => return Err(bad("CRUISE_NUMA_POLICY", &policy)),
         }
     }
-    // The bank counts where both are given.
-    if let Some(bank) = number("CRUISE_USE_NUMA_BANK")? {
-        mount.options.retain(|(name, value)| {
-            name != "numa" || !matches!(&value[..], b"interleave" | b"local")
-        });
-        if mount.option("numa").is_none() {
-            let value = format!("bind:{bank}").into_bytes();
-            mount.options.push(("numa".into(), value));
-        }
+    // Of the two variables the bank counts.
+    if let Some(bank) = number("CRUISE_USE_NUMA_BANK")?
+        && !says_nodes
+    {
+        mount.options.retain(|(name, _)| name != "numa");
+        let value = format!("bind:{bank}").into_bytes();
+        mount.options.push(("numa".into(), value));
     }
     Ok(())
 }
@@ -156,6 +155,11 @@ mod tests {
                     ("CRUISE_USE_NUMA_BANK", "1"),
                 ],
                 "numa=bind:1",
+            ),
+            (
+                &[("numa", "local")],
+                &[("CRUISE_USE_NUMA_BANK", "1")],
+                "numa=local",
             ),
         ] {
             assert_eq!(completed(options, variables).unwrap(), want);

@@ -18,6 +18,10 @@ const BEYOND: u64 = 8;
 /// Words of the bitmap that are searched for a long run before the file grows.
 const LONG_SEARCH: u64 = 512;
 
+fn is_full(errno: Errno) -> bool {
+    matches!(errno, Errno::ENOSPC | Errno::EFBIG | Errno::EDQUOT)
+}
+
 /// Consecutive blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -90,8 +94,14 @@ impl Transaction<'_> {
             room = room.max(BEYOND);
         }
         let mut count = wanted.max(GROWTH);
-        if returned > 0 && room > 0 && self.take_returned(count.min(room))? {
-            return Ok(());
+        if returned > 0 && room > 0 {
+            match self.take_returned(count.min(room)) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                // What is behind may lie in the other file.
+                Err(error) if self.core.image.spill().is_some() && is_full(error.errno()) => {}
+                Err(error) => return Err(error),
+            }
         }
         // A group begins with its bitmap, so growth ends there.
         let room = room
@@ -107,7 +117,13 @@ impl Transaction<'_> {
             }
             match host::set_aside(to.fd, 0, to.offset, count * BLOCK) {
                 Ok(()) => break,
-                Err(Errno::ENOSPC | Errno::EFBIG | Errno::EDQUOT) if count < 4 && splits => {
+                // That this process may have no larger files is no matter of others.
+                Err(errno)
+                    if is_full(errno)
+                        && count < 4
+                        && splits
+                        && !host::is_beyond_limit(to.offset + BLOCK) =>
+                {
                     // The place has no more, although `size=` allows it: the rest is spilled, behind
                     // what the file is longer by a growth that was undone, which others have seen.
                     splits = false;
@@ -117,7 +133,7 @@ impl Transaction<'_> {
                         count = wanted.max(GROWTH);
                     }
                 }
-                Err(Errno::ENOSPC | Errno::EFBIG | Errno::EDQUOT) => count /= 4,
+                Err(errno) if is_full(errno) => count /= 4,
                 Err(errno) => return Err(errno.into()),
             }
         }

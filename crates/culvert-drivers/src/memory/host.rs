@@ -52,8 +52,8 @@ pub fn make_directory(path: &[u8]) -> Result<(), Errno> {
     fs::chmod(&path, 0o700)
 }
 
-/// fallocate(2): `length` bytes from `offset` on are the file's, for good; without a mode they are
-/// written where the file system cannot.
+/// fallocate(2): `length` bytes from `offset` on are the file's, for good. Where the file system has
+/// none, what lies behind the end of the file is written (without a mode), and holes stay.
 pub fn set_aside(fd: impl AsFd, mode: u32, offset: u64, length: u64) -> Result<(), Errno> {
     within_limit(offset + length, || {
         set_aside_unlimited(fd.as_fd(), mode, offset, length)
@@ -79,6 +79,11 @@ pub fn within_limit(end: u64, change: impl FnOnce() -> Result<(), Errno>) -> Res
     result
 }
 
+/// Whether the program's RLIMIT_FSIZE, which it cannot raise, forbids files of `end` bytes.
+pub fn is_beyond_limit(end: u64) -> bool {
+    process::getrlimit(linux::RLIMIT_FSIZE).is_ok_and(|[_, hard]| hard < end)
+}
+
 /// Whether writing up to `end` is within the program's RLIMIT_FSIZE, so that the kernel does not
 /// end it by SIGXFSZ.
 pub fn may_write_up_to(end: u64) -> bool {
@@ -102,7 +107,12 @@ fn set_aside_unlimited(
             // A signal undoes all of the call (`shmem_fallocate`, mm/shmem.c): under a quick timer
             // only small ones come to an end.
             Err(Errno::EINTR) => part = (part / 2).next_multiple_of(4096),
-            Err(Errno::EOPNOTSUPP) if mode == 0 => return write_zeroes(fd, offset, length),
+            Err(Errno::EOPNOTSUPP) if mode == 0 => {
+                // What is there may be content.
+                let end = offset + length;
+                let from = offset.max(fs::fstat(fd)?.st_size as u64);
+                return write_zeroes(fd, from.min(end), end.saturating_sub(from));
+            }
             Err(errno) => return Err(errno),
         }
     }

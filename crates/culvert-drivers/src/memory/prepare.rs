@@ -40,6 +40,12 @@ pub fn prepare(
         travelling.options.retain(|(name, _)| name != "spill");
         travelling.options.push(("spill".into(), spill.clone()));
     }
+    if let Some(spill) = &options.spill
+        && lies_below(spill, &mount.target)
+    {
+        let why = "option spill: the directory lies below the mount, which hides it";
+        return Err(Error::because(Errno::EINVAL, why));
+    }
     let run = environment.run_directory.ok_or_else(|| {
         Error::because(Errno::ENOENT, "type memory needs a run directory to lie in")
     })?;
@@ -94,6 +100,12 @@ pub fn prepare(
     })
 }
 
+/// Whether the absolute path `path` is `directory`, or lies in it.
+fn lies_below(path: &[u8], directory: &[u8]) -> bool {
+    let rest = path.strip_prefix(directory);
+    rest.is_some_and(|rest| !directory.is_empty() && matches!(rest.first(), None | Some(b'/')))
+}
+
 fn not_ours(what: &str) -> Error {
     Error::because(Errno::EACCES, format!("its file is {what}"))
 }
@@ -135,6 +147,7 @@ fn make_named(directory: &[u8], path: &[u8], options: &Options) -> Result<()> {
     let fd = host::create_unnamed(directory)?;
     let spill = spill_of(options, path, false)?;
     format(&fd, options, spill.as_ref())?;
+    let named;
     if let Some(spill) = &spill {
         // One at a time: the link must be that of the one that gets the name.
         let directory = host::open_directory(directory)?;
@@ -143,20 +156,27 @@ fn make_named(directory: &[u8], path: &[u8], options: &Options) -> Result<()> {
             Err(Errno::ENOENT) => spill.link(path)?,
             _ => return adjust(host::open(path)?, path, options),
         }
-        name(&fd, path)?;
+        named = name(&fd, path)?;
+        if !named {
+            // One without a spill was quicker.
+            spill.unlink(path)?;
+        }
     } else {
-        name(&fd, path)?;
+        named = name(&fd, path)?;
     }
-    if let Some(spill) = spill {
+    if let Some(spill) = spill
+        && named
+    {
         spill.keep();
     }
     adjust(host::open(path)?, path, options)
 }
 
-/// Gives the file the name `path`, unless another has it.
-fn name(fd: &OwnedFd, path: &[u8]) -> Result<()> {
+/// Gives the file the name `path`; whether no other had it.
+fn name(fd: &OwnedFd, path: &[u8]) -> Result<bool> {
     match files::name(fd, path) {
-        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Ok(()) => Ok(true),
+        Err(Errno::EEXIST) => Ok(false),
         Err(errno) => Err(errno.into()),
     }
 }

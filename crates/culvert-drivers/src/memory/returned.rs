@@ -37,8 +37,12 @@ impl Core {
                 // Final, and nobody else can take them while the lock is held.
                 let at = self.image.stretch(run.start, run.count);
                 let length = at.blocks * BLOCK;
-                host::set_aside(at.fd, KEEP_SIZE | PUNCH_HOLE, at.offset, length)?;
-                any = true;
+                match host::set_aside(at.fd, KEEP_SIZE | PUNCH_HOLE, at.offset, length) {
+                    Ok(()) => any = true,
+                    // Of a spill, where the file system has no holes: they stay the file's.
+                    Err(Errno::EOPNOTSUPP) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
             }
         }
     }

@@ -97,13 +97,20 @@ impl Made {
     /// It is that of the file system in `image` from now on, which has no name yet, or one that
     /// nobody else looks at.
     pub fn link(&self, image: &[u8]) -> Result<()> {
-        let link = link_of(image);
         // What a process left that was killed before the image had its name.
-        match files::unlink(&link) {
-            Ok(()) | Err(Errno::ENOENT) => {}
-            Err(errno) => return Err(errno.into()),
+        self.unlink(image)?;
+        Ok(fs::symlink(
+            &terminated(&self.path)?,
+            &terminated(&link_of(image))?,
+        )?)
+    }
+
+    /// The file system in `image` has none, after all.
+    pub fn unlink(&self, image: &[u8]) -> Result<()> {
+        match files::unlink(&link_of(image)) {
+            Ok(()) | Err(Errno::ENOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
         }
-        Ok(fs::symlink(&terminated(&self.path)?, &terminated(&link)?)?)
     }
 
     /// It stays.
@@ -254,13 +261,31 @@ fn is_stale(path: &[u8]) -> Result<bool> {
     Ok(!kernel_files::is_held(pages))
 }
 
-/// Removes the spill that the link `name` in `directory`, a run's, leads to; what is none of this
-/// user's spills is left alone.
+/// Removes the spill that the link `name` in `directory`, a run's, leads to. One that is not this
+/// user's, or says that another link is its own, is left alone: who is let into the directory may
+/// make links to all there are.
 pub fn remove_linked(directory: impl AsFd, name: &[u8]) {
-    let target = terminated(name).and_then(|name| fs::read_link(directory, &name));
-    if let Ok(target) = target {
+    let target = terminated(name).and_then(|name| fs::read_link(&directory, &name));
+    if let Ok(target) = target
+        && is_linked_by(&target, &directory, name).unwrap_or(false)
+    {
         remove(&target);
     }
+}
+
+/// Whether the spill `path` says that its link is `name` in `directory`.
+fn is_linked_by(path: &[u8], directory: impl AsFd, name: &[u8]) -> Result<bool> {
+    let spill = ours(host::open_directory(path)?)?;
+    let record = Record::parse(&fs::read_link(&spill, &terminated(RECORD)?)?);
+    let link = record.map(|record| record.link).unwrap_or_default();
+    let Some(above) = link
+        .strip_suffix(name)
+        .filter(|above| above.ends_with(b"/"))
+    else {
+        return Ok(false);
+    };
+    let (said, found) = (fs::stat(&terminated(above)?)?, fs::fstat(&directory)?);
+    Ok((said.st_dev, said.st_ino) == (found.st_dev, found.st_ino))
 }
 
 /// Removes the spill `path`, if it is one of this user's.
@@ -326,12 +351,23 @@ mod tests {
         let opened = open(&image, id, me).unwrap();
         assert!(open(&image, id ^ 1, me).is_err());
         assert!(open(&image, id, me + 1).is_err());
+        // The link of another one does not take it away.
+        let place_of = open_directory(directory).unwrap();
+        let target = std::fs::read_link(place.join("image.spill")).unwrap();
+        std::os::unix::fs::symlink(target, place.join("other.spill")).unwrap();
+        remove_linked(&place_of, b"other.spill");
+        assert_eq!(count(), 1, "another one's link");
         std::fs::remove_file(place.join("image.spill")).unwrap();
         sweep(&open_directory(directory).unwrap(), directory);
         assert_eq!(count(), 1, "somebody has it open");
         drop(opened);
         sweep(&open_directory(directory).unwrap(), directory);
         assert_eq!(count(), 0);
+        let made = Made::new(directory, &image, false).unwrap();
+        made.link(&image).unwrap();
+        made.keep();
+        remove_linked(&place_of, b"image.spill");
+        assert_eq!(count(), 0, "by its own link");
         std::fs::remove_dir_all(&place).unwrap();
     }
 }

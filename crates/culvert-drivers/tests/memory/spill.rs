@@ -1,11 +1,19 @@
 //! File systems that are larger than their memory.
 
-use crate::{limits, processes, random, tools::Run, worker};
+use crate::{
+    limits, processes, random,
+    tools::{Mapped, Run},
+    worker,
+};
 use culvert::{
     Errno, File, FileSystem, OpenFlags, Opened, mount::Mount, testing::caller, testing::writing,
 };
 use culvert_drivers::memory::{Files, list_regions};
-use std::{cell::RefCell, path::Path, process::Command};
+use std::{
+    cell::RefCell,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// One with a little memory, of which the rest is spilled.
 fn spilled(run: &Run) -> (Mount, Box<dyn FileSystem>) {
@@ -175,24 +183,138 @@ fn nothing_is_lost_where_the_spill_is_full() {
 fn nothing_is_lost_where_both_places_are_full() {
     let run = Run::new();
     let spill = run.spill();
-    let mount = |place: &Path, size: &str| {
-        let options = format!("size={size},mode=700");
+    let Some(_memory) = Mounted::new("tmpfs", &run.directory(), "size=3m,mode=700") else {
+        return;
+    };
+    let Some(_directory) = Mounted::new("tmpfs", Path::new(&spill), "size=4m,mode=700") else {
+        return;
+    };
+    let made = run.fresh(&[("size", "100m"), ("spill", &spill), ("spill-size", "1g")]);
+    nothing_is_lost(&run, made);
+}
+
+/// A file system of the kernel's, until it is dropped.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    /// None where nobody may mount.
+    fn new(kind: &str, place: &Path, options: &str) -> Option<Self> {
         let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
+            .args(["-t", kind, "-o", options, kind])
             .arg(place)
             .stderr(std::process::Stdio::null())
             .status();
-        mounted.is_ok_and(|status| status.success())
+        let done = mounted.is_ok_and(|status| status.success());
+        done.then(|| Self(place.to_path_buf()))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// What a mapped file gave back to the place of the memory may be another's by now: the rest is
+/// spilled.
+#[test]
+fn what_was_given_back_and_is_gone_is_spilled() {
+    let run = Run::new();
+    let spill = run.spill();
+    let Some(_memory) = Mounted::new("tmpfs", &run.directory(), "size=6m,mode=700") else {
+        return;
     };
-    if !mount(&run.directory(), "3m") {
+    let (mount, fs) = run.fresh(&[("size", "4m"), ("spill", &spill), ("spill-size", "1g")]);
+    let file = create(&*fs, "mapped");
+    let bytes = pattern(1, 3_500_000);
+    file.write_at(0, &mut &bytes[..]).unwrap();
+    let mapped = Mapped::new(&*file, bytes.len(), true).unwrap();
+    let others = run.directory().join("others");
+    assert!(std::fs::write(&others, vec![1; 6 << 20]).is_err(), "full");
+    let more = create(&*fs, "more");
+    assert_eq!(more.write_at(0, &mut &bytes[..]).unwrap(), bytes.len());
+    assert!(content(&*more, bytes.len()) == bytes);
+    assert!(mapped.bytes(0..bytes.len()) == bytes);
+    std::fs::remove_file(&others).unwrap();
+    drop((more, mapped, file, fs));
+    run.assert_consistent(&mount);
+}
+
+/// ramfs has no fallocate: space is written, content is not.
+#[test]
+fn a_directory_without_fallocate_loses_nothing() {
+    let run = Run::new();
+    let spill = run.spill();
+    let Some(_directory) = Mounted::new("ramfs", Path::new(&spill), "mode=700") else {
+        return;
+    };
+    let options = [("size", "1m"), ("spill", &spill[..]), ("spill-size", "9m")];
+    let (mount, fs) = run.fresh(&options);
+    let file = create(&*fs, "file");
+    let bytes = pattern(1, 3_000_000);
+    file.write_at(0, &mut &bytes[..]).unwrap();
+    file.allocate(0, 3_100_000, 5000).unwrap();
+    let mapped = Mapped::new(&*file, bytes.len(), true).unwrap();
+    mapped.store(7, b"stored");
+    for (mode, offset) in [(0, 0), (0, 3_000_000), (3, 4096)] {
+        let refused = file.allocate(mode, offset, 1 << 20).unwrap_err();
+        assert_eq!(refused.errno(), Errno::EOPNOTSUPP);
+    }
+    let want = [&bytes[..7], b"stored", &bytes[13..], &[0; 105_000]].concat();
+    assert!(content(&*file, want.len()) == want);
+    // What it had in memory and in the spill is used again.
+    drop(mapped);
+    let more = create(&*fs, "more");
+    assert_eq!(more.write_at(0, &mut &bytes[..]).unwrap(), bytes.len());
+    assert!(content(&*more, bytes.len()) == bytes);
+    assert!(content(&*file, want.len()) == want);
+    drop((more, file, fs));
+    run.assert_consistent(&mount);
+    let run = Run::new();
+    let spill = run.spill();
+    let Some(_directory) = Mounted::new("ramfs", Path::new(&spill), "mode=700") else {
+        return;
+    };
+    let made = run.fresh(&[("size", "1m"), ("spill", &spill), ("spill-size", "5m")]);
+    nothing_is_lost(&run, made);
+}
+
+/// A process that may have no larger files is told so; others go on in memory.
+#[test]
+fn a_limit_of_one_process_moves_nothing_for_others() {
+    const LENGTH: usize = 1_500_000;
+    if let Some((fs, _, _)) = worker::join() {
+        let limit = [600 << 10, 600 << 10];
+        culvert_sys::process::setrlimit(culvert_sys::raw::general::RLIMIT_FSIZE, &limit).unwrap();
+        let file = create(&*fs, "limited");
+        let bytes = pattern(1, LENGTH);
+        let mut at = 0;
+        let error = loop {
+            match file.write_at(at as u64, &mut &bytes[at..]) {
+                Ok(count) => at += count,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.errno(), Errno::ENOSPC);
         return;
     }
-    if mount(Path::new(&spill), "4m") {
-        let made = run.fresh(&[("size", "100m"), ("spill", &spill), ("spill-size", "1g")]);
-        nothing_is_lost(&run, made);
-    }
-    for place in [&run.directory(), Path::new(&spill)] {
-        let _ = Command::new("umount").arg("-l").arg(place).status();
+    let run = Run::new();
+    let (mount, fs) = run.fresh(&[("size", "4m"), ("spill", &run.spill())]);
+    let name = "spill::a_limit_of_one_process_moves_nothing_for_others";
+    assert!(worker::start(name, &mount, 0).wait().unwrap().success());
+    let file = create(&*fs, "file");
+    file.write_at(0, &mut &pattern(2, LENGTH)[..]).unwrap();
+    let listed = list_regions(&mount.source, Some(b"file")).unwrap();
+    let spilled = |file: Files| listed.regions.iter().any(|(region, _)| region.file == file);
+    assert!(!spilled(Files::Spill));
+}
+
+#[test]
+fn a_spill_below_its_own_mount_is_refused() {
+    let run = Run::new();
+    for spill in ["/mnt", "/mnt/below"] {
+        let refused = run.prepare("memory", &[("spill", spill)]).unwrap_err();
+        assert_eq!(refused.errno(), Errno::EINVAL);
     }
 }
 

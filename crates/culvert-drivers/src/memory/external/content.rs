@@ -220,7 +220,10 @@ impl Core {
                 if mode & ZERO_RANGE != 0 {
                     files::set_aside(fd, KEEP_SIZE | PUNCH_HOLE, offset, length)?;
                 }
-                self.set_aside_outside(fd, keep, offset, length)?;
+                self.set_aside_outside(fd, offset, length)?;
+                if keep == 0 && end > size {
+                    files::within_limit(end, || fs::ftruncate(fd, end))?;
+                }
             }
             PUNCH_HOLE if keep != 0 => {
                 files::set_aside(fd, KEEP_SIZE | PUNCH_HOLE, offset, length)?;
@@ -232,17 +235,17 @@ impl Core {
         self.recount(of, fd)
     }
 
-    /// fallocate(2) where the place may be full of what the image does not need any more.
+    /// fallocate(2), keeping the size, where the place may be full of what the image does not need
+    /// any more. `EOPNOTSUPP` where that place is a spill whose file system has none.
     pub(super) fn set_aside_outside(
         &self,
         fd: BorrowedFd<'_>,
-        mode: u32,
         offset: u64,
         length: u64,
     ) -> Result<()> {
-        match files::set_aside(fd, mode, offset, length) {
+        match files::set_aside(fd, KEEP_SIZE, offset, length) {
             Err(Errno::ENOSPC) if self.give_back(1)? => {
-                Ok(files::set_aside(fd, mode, offset, length)?)
+                Ok(files::set_aside(fd, KEEP_SIZE, offset, length)?)
             }
             other => Ok(other?),
         }

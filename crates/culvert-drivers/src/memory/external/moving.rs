@@ -95,7 +95,11 @@ impl Core {
             }
             steps = steps.checked_sub(blocks).ok_or_else(endless)?;
             if first & UNWRITTEN != 0 {
-                files::set_aside(to, KEEP_SIZE, index * BLOCK, blocks * BLOCK)?;
+                match files::set_aside(to, KEEP_SIZE, index * BLOCK, blocks * BLOCK) {
+                    // Of a spill, where the file system has no fallocate: holes.
+                    Ok(()) | Err(Errno::EOPNOTSUPP) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
             } else {
                 self.copy_run(block_of(first), blocks, to, index * BLOCK, size)?;
             }
@@ -174,8 +178,11 @@ impl Core {
                 return Err(no_room(Errno::ENOSPC.into()));
             }
         }
-        self.set_aside_outside(fd, KEEP_SIZE, start, end - start)
-            .map_err(no_room)?;
+        match self.set_aside_outside(fd, start, end - start) {
+            // Holes stay where there is no fallocate, as in that place.
+            Err(error) if error.errno() == Errno::EOPNOTSUPP => {}
+            other => other.map_err(no_room)?,
+        }
         self.recount(of, fd)
     }
 }
