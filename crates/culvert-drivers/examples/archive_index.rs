@@ -7,8 +7,8 @@
 use culvert::mount::Mount;
 use culvert::{Caller, FileKind, FileSystem, Node, OpenFlags, Opened};
 use culvert_drivers::Environment;
+use culvert_drivers::archive::build;
 use culvert_drivers::archive::bytes::FileBytes;
-use culvert_drivers::archive::index::build;
 use culvert_sys::{nr, syscall};
 use std::hint::black_box;
 use std::os::unix::ffi::OsStrExt;

@@ -11,7 +11,7 @@
 
 use crate::registry::{self, check_names_of, unknown};
 use crate::{
-    DriverInfo, Environment, Prepared, Progress, bind, casefold, fault, log, sdcard, trace,
+    DriverInfo, Environment, Prepared, Progress, avfs, bind, casefold, fault, log, sdcard, trace,
 };
 use alloc::{boxed::Box, format, vec::Vec};
 use culvert::{
@@ -42,6 +42,7 @@ macro_rules! layers {
 }
 
 layers! {
+    avfs,
     bind,
     casefold,
     fault,
@@ -97,6 +98,12 @@ struct Stack {
     layers: Vec<(&'static Layer, Options)>,
 }
 
+/// Whether the driver called `driver` has the option `name`.
+fn has_option(driver: &str, name: &str) -> bool {
+    let options = registry::find(driver).map_or(&[][..], |info| info.options);
+    options.iter().any(|option| option.name == name)
+}
+
 impl Stack {
     fn of(mount: &Mount) -> Result<Self> {
         let mut stack = Self {
@@ -109,6 +116,8 @@ impl Stack {
         for (name, value) in &mount.options {
             if name == "layer" {
                 stack.layers.push((layer(value)?, Options::new()));
+            } else if name == avfs::INFO.name && has_option(&mount.driver, name) {
+                stack.layers.insert(0, (layer(b"avfs")?, Options::new()));
             } else if registry::has_kin(&mount.driver, name) {
                 stack.driver.options.push((name.clone(), value.clone()));
             } else if let Some((prefix, option)) = name.split_once('.') {
@@ -235,12 +244,12 @@ mod tests {
         for (options, want) in [
             (
                 "layer=fualt",
-                "there is no layer \"fualt\"; did you mean fault? There are: bind, casefold, \
+                "there is no layer \"fualt\"; did you mean fault? There are: avfs, bind, casefold, \
                 fault, log, sdcard, trace",
             ),
             (
                 "layer",
-                "there is no layer \"\"; there are: bind, casefold, fault, log, sdcard, trace",
+                "there is no layer \"\"; there are: avfs, bind, casefold, fault, log, sdcard, trace",
             ),
             (
                 "fault.seed=1,layer=fault",
@@ -248,7 +257,7 @@ mod tests {
             ),
             (
                 "layer=fault,falt.seed=1",
-                "there is no layer \"falt\"; did you mean fault? There are: bind, casefold, \
+                "there is no layer \"falt\"; did you mean fault? There are: avfs, bind, casefold, \
                 fault, log, sdcard, trace",
             ),
             (

@@ -14,6 +14,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod archive;
+pub mod avfs;
 pub mod bind;
 pub mod binding;
 pub mod casefold;

@@ -81,6 +81,19 @@ const NAMED: [(&str, &str, bool, bool); 19] = [
         true,
     ),
     ("memory", "type=memory,target={mnt}", false, false),
+    // Nearly all of it lies in a directory.
+    (
+        "spilled",
+        "type=memory,target={mnt},size=1m,spill={second}",
+        false,
+        false,
+    ),
+    (
+        "avfs",
+        "type=passthrough,source={tree},target={mnt},layer=avfs",
+        false,
+        true,
+    ),
     ("bind", "type=bind,source={tree},target={mnt}", false, true),
     // Who may do what is judged by what is shown; paths, rules and names are looked at.
     (

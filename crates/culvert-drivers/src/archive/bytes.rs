@@ -1,6 +1,6 @@
 //! Random access to the bytes of an archive file.
 
-use super::host::{self, Mapped, Status};
+use super::host::{self, Mapped, OwnedFd, Status};
 use crate::descriptor::{Keeper, KeptFd};
 use alloc::{sync::Arc, vec::Vec};
 use culvert::{Errno, Error, Result, Shared, Sink};
@@ -65,7 +65,8 @@ pub trait Bytes: Send + Sync {
             0 => {}
             read => return Ok(read),
         }
-        let (mut done, mut bounce) = (0, [0; 16 << 10]);
+        // Not on the stack: archives lie in archives.
+        let (mut done, mut bounce) = (0, alloc::vec![0; wanted.min(16 << 10) as usize]);
         while done < wanted {
             let part = (wanted - done).min(bounce.len() as u64) as usize;
             let outcome = self
@@ -139,7 +140,11 @@ pub struct FileBytes {
 impl FileBytes {
     /// Opens the regular file `path`. `EISDIR`, `EINVAL` with a cause for anything else.
     pub fn open(path: &[u8]) -> Result<(Self, Status)> {
-        let file = host::open_read(path)?;
+        Self::of(host::open_read(path)?)
+    }
+
+    /// The regular file that `file` is open on, as [`FileBytes::open`].
+    pub fn of(file: OwnedFd) -> Result<(Self, Status)> {
         let status = host::status(&file)?;
         if status.is_directory() {
             return Err(Errno::EISDIR.into());

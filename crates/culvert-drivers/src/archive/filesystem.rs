@@ -1,12 +1,12 @@
 //! The file system over an index.
 
 use super::bytes::Bytes;
-use super::codec::{Checkpoints, Stream};
+use super::codec::{Checkpoints, Format, Stream};
 use super::contents::{Archive, BLOCK_SIZE, NAME_MAX};
 use super::file::ArchiveFile;
 use super::format::{NONE, Section, Storage};
 use super::index::Index;
-use super::index::build::Kind;
+use super::kind::Kind;
 use super::options::Options;
 use super::warning::printable;
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
@@ -30,7 +30,11 @@ impl ArchiveFs {
             _ => raw,
         };
         let stream = match kind {
-            Kind::Serial(_, Some(format)) | Kind::Package(_, Some(format)) => {
+            Kind::Serial(_, Some(_)) | Kind::Package(_, Some(_)) | Kind::SevenZip => {
+                let format = match kind {
+                    Kind::Serial(_, Some(format)) | Kind::Package(_, Some(format)) => format,
+                    _ => Format::SevenZip,
+                };
                 let (place, _) = index.place(Section::Checkpoints);
                 let checkpoints = Checkpoints::view(index.image().clone(), place)?;
                 Some(Stream::open(format, raw.clone(), checkpoints)?)

@@ -1,4 +1,4 @@
-//! Archives as directories: tar, cpio and ar, also compressed, zip, packages of Debian and of RPM, and
+//! Archives as directories: tar, cpio and ar, also compressed, zip, 7z, packages of Debian and of RPM, and
 //! images of ISO 9660, read in place through an index that is built once.
 //!
 //! ```text
@@ -7,29 +7,34 @@
 //! ```
 
 mod ar;
+pub mod build;
 pub mod bytes;
+pub mod cache;
 pub mod codec;
 mod contents;
 mod cpio;
 mod file;
 mod filesystem;
 pub mod format;
-mod hash;
+pub(crate) mod hash;
 pub mod host;
 pub mod index;
 mod iso;
+pub mod kind;
 mod options;
-mod package;
+pub mod package;
 mod prepare;
 mod scan;
+pub mod serial;
+mod sevenz;
 pub mod tar;
 pub mod tree;
 pub mod warning;
 pub mod zip;
 
+pub use build::Progress;
 pub use bytes::Bytes;
 pub use filesystem::ArchiveFs;
-pub use index::build::Progress;
 pub use options::{DECLARED, OPTIONS, Options};
 pub use prepare::{detect, open, prepare};
 pub use warning::{Warning, Warnings};

@@ -60,9 +60,20 @@ pub const OPTIONS: &[OptionInfo] = &[
         summary: "permission bits to take away from all files (default: none)",
     },
     OptionInfo {
+        name: "avfs",
+        value: "",
+        summary: "archives in it are looked into by names with a #: layer=avfs",
+    },
+    OptionInfo {
         name: "damaged",
         value: "",
         summary: "use what can be read of a damaged or truncated tar, cpio or ar",
+    },
+    OptionInfo {
+        name: "save",
+        value: "FILE",
+        summary: "writable: what is changed is saved as an archive, FILE or itself, when the \
+            command of culvert run has ended",
     },
     OptionInfo {
         name: "ro",
@@ -156,6 +167,10 @@ impl Options {
                     return Err(invalid_option(name, value, "it takes no value"));
                 }
                 "damaged" => options.damaged = true,
+                "save" => {
+                    let why = "only culvert run saves; an overlay is saved by culvert save";
+                    return Err(invalid_option(name, value, why));
+                }
                 _ => {}
             }
         }

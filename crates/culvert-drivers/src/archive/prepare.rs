@@ -1,11 +1,12 @@
 //! The two moments of an archive mount: `prepare` in the launcher, `open` in every process.
 
+use super::build::{self, Progress};
 use super::bytes::{Bytes, FileBytes};
+use super::cache::{self, IndexLocation};
 use super::filesystem::ArchiveFs;
 use super::host;
-use super::index::build::{self, Kind, Progress};
-use super::index::cache::{self, IndexLocation};
 use super::index::{Image, Index};
+use super::kind::{self, Kind};
 use super::options::{Keep, Options, Owner};
 use super::warning::Warnings;
 use crate::{Environment, Prepared, PreparedIndex};
@@ -170,5 +171,5 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
 pub fn detect(path: &[u8]) -> Result<&'static str> {
     let (archive, _) = FileBytes::open(path)?;
     let bytes: &dyn Bytes = &archive;
-    Ok(build::detect(bytes)?.name())
+    Ok(kind::detect(bytes)?.name())
 }

@@ -3,8 +3,9 @@
 
 use culvert::mount::Mount;
 use culvert::{Caller, FileKind, FileSystem, Node, OpenFlags, Opened, Sink, Whence};
+use culvert_drivers::archive::build;
 use culvert_drivers::archive::format::Identity;
-use culvert_drivers::archive::index::{Image, Index, build};
+use culvert_drivers::archive::index::{Image, Index};
 use culvert_drivers::archive::{ArchiveFs, Bytes, Options};
 use std::sync::Arc;
 

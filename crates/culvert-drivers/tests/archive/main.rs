@@ -9,6 +9,7 @@ mod mount;
 mod mutate;
 mod packages;
 mod serial;
+mod sevenz;
 mod tar;
 mod tools;
 mod zip;

@@ -77,6 +77,33 @@ fn mend(bytes: &mut [u8]) {
     }
 }
 
+/// The same of the checksums of a 7z archive.
+pub fn mend_7z(bytes: &mut [u8]) {
+    use culvert_drivers::archive::codec::crc32;
+    let number = |bytes: &[u8], at: usize| {
+        let word = bytes[at..]
+            .first_chunk()
+            .map(|word| u64::from_le_bytes(*word));
+        word.and_then(|word| usize::try_from(word).ok())
+    };
+    if !bytes.starts_with(b"7z\xbc\xaf\x27\x1c") || bytes.len() < 32 {
+        return;
+    }
+    let (at, length) = (number(bytes, 12), number(bytes, 20));
+    let start = at.and_then(|at| at.checked_add(32));
+    let end = start
+        .zip(length)
+        .and_then(|(start, length)| start.checked_add(length));
+    let header = start
+        .zip(end)
+        .and_then(|(start, end)| bytes.get(start..end));
+    if let Some(sum) = header.map(|header| crc32(0, header)) {
+        bytes[28..32].copy_from_slice(&sum.to_le_bytes());
+    }
+    let sum = crc32(0, &bytes[12..32]);
+    bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+}
+
 fn seeds() -> Vec<Vec<u8>> {
     let scratch = Scratch::new();
     python(
@@ -101,9 +128,12 @@ ar rc 11 t/f t/nnnnn*; genisoimage -quiet -R -o 12 t; lzip -k1 1; mv 1.lz 13
     packages::make(&scratch);
     sh(
         &scratch.0,
-        "mv p.xz.deb 14; mv p.none.deb 15; mv p.gzip.rpm 16; mv p.none.rpm 17",
+        "mv p.xz.deb 14; mv p.none.deb 15; mv p.gzip.rpm 16; mv p.none.rpm 17
+         7z a -bd -mhc=off 18.7z t > 7z.log; mv 18.7z 18; 7z a -bd -m0=lzma 19.7z t > 7z.log
+         mv 19.7z 19; 7z a -bd -mf=bcj -mhc=off -ms=off 20.7z t /bin/true > 7z.log; mv 20.7z 20
+         7z a -bd -m0=copy -mhc=off 21.7z t > 7z.log; mv 21.7z 21",
     );
-    (0..18)
+    (0..22)
         .map(|name| fs::read(scratch.path(&name.to_string())).unwrap())
         .collect()
 }
@@ -119,6 +149,7 @@ fn damaged_archives() {
         damage(&mut random, &mut bytes);
         if random.below(2) == 0 {
             mend(&mut bytes);
+            mend_7z(&mut bytes);
         }
         let raw: Arc<dyn Bytes> = Arc::new(bytes);
         for tolerant in [false, true] {

@@ -18,6 +18,7 @@ type OptionPairs = &'static [(&'static str, &'static str)];
 
 /// Layers, and options that each may have there; `{}` stands for the place.
 pub const LAYERS: &[(&str, &[OptionPairs])] = &[
+    ("avfs", &[&[], &[("avfs.limit", "1000")]]),
     ("bind", &[&[], &[("bind.exclude", "*.nobody-has-this")]]),
     ("casefold", &[&[], &[("casefold.strict", "")]]),
     (

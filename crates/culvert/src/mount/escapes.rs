@@ -55,7 +55,7 @@ pub(super) fn unescape(text: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// `bytes` with a backslash before each that has a meaning.
-pub(super) fn escape(bytes: &[u8]) -> Vec<u8> {
+pub fn escape(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     for &byte in bytes {
         if matches!(byte, b':' | b',' | b'=' | b'"' | b'(' | b')' | b'\\') {

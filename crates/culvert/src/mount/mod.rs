@@ -45,6 +45,7 @@ mod list;
 mod parse;
 
 pub use codec::{VERSION, decode, encode};
+pub use escapes::escape;
 pub use list::fields as option_fields;
 pub use parse::{is_url, parse_mount, parse_options, parse_volume};
 

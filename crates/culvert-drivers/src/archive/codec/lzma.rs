@@ -5,7 +5,7 @@ use super::{damaged, decoder::Decoder, input::Input};
 use crate::archive::bytes::Bytes;
 use alloc::{boxed::Box, format, vec, vec::Vec};
 use culvert::{Errno, Error, Result};
-use lzma_rust2::{Action, LzmaStream, Status, XzStream};
+use lzma_rust2::{Action, FilterConfig, FilterType, Lzma2Stream, LzmaStream, Status, XzStream};
 
 /// Plain bytes handed out at once.
 const PIECE: usize = 128 << 10;
@@ -14,6 +14,7 @@ const LARGEST_DICTIONARY: u32 = 256 << 10;
 
 enum Stream {
     Bare(Box<LzmaStream>, usize),
+    Lzma2(Box<Lzma2Stream>),
     Xz(Box<XzStream>),
 }
 
@@ -75,6 +76,47 @@ impl Lzma {
         let mut lzma = Self::new(Input::new(start, end), stream, plain);
         lzma.ended = length == 0;
         Ok(lzma)
+    }
+
+    /// The stream at `place` of the archive with its properties and the size of its dictionary told
+    /// apart, as 7z has it, `length` bytes when decoded.
+    pub fn with_properties(
+        (start, end): (u64, u64),
+        (properties, dictionary): (u8, u32),
+        length: u64,
+    ) -> Result<Self> {
+        let least = dictionary.min(u32::try_from(length).unwrap_or(u32::MAX));
+        let dictionary = least.max(4096);
+        if dictionary > LARGEST_DICTIONARY << 10 {
+            return Err(explain(lzma_rust2::Error::OutOfMemory("")));
+        }
+        let stream = LzmaStream::new_with_props(length, properties, dictionary, None);
+        let stream = Stream::Bare(Box::new(stream.map_err(explain)?), dictionary as usize);
+        Ok(Self::new(Input::new(start, end), stream, 0))
+    }
+
+    /// The LZMA2 data at `place` of the archive, behind the filter of this number of xz's and
+    /// property; 0: none.
+    pub fn lzma2(
+        (start, end): (u64, u64),
+        dictionary: u32,
+        (filter, property): (u8, u32),
+    ) -> Result<Self> {
+        let mut stream = Lzma2Stream::new_mem_limit(dictionary, LARGEST_DICTIONARY + 1024);
+        if filter != 0 {
+            let filter_type = FilterType::try_from(u64::from(filter));
+            let filter_type = filter_type.map_err(|()| damaged("a filter that there is not"))?;
+            let filters = [FilterConfig {
+                filter_type,
+                property,
+            }];
+            stream.set_filters(&filters).map_err(explain)?;
+        }
+        Ok(Self::new(
+            Input::new(start, end),
+            Stream::Lzma2(Box::new(stream)),
+            0,
+        ))
     }
 
     /// The xz streams at `start..end` of the archive.
@@ -145,6 +187,7 @@ impl Decoder for Lzma {
             let (input, out) = (self.input.available(), &mut self.out[..wanted]);
             let step = match &mut self.stream {
                 Stream::Bare(stream, _) => stream.process(input, out, action),
+                Stream::Lzma2(stream) => stream.process(input, out, action),
                 Stream::Xz(stream) => stream.process(input, out, action),
             };
             let step = step.map_err(|error| match error {
@@ -172,6 +215,7 @@ impl Decoder for Lzma {
     fn memory(&self) -> usize {
         let stream = match &self.stream {
             Stream::Bare(_, dictionary) => *dictionary,
+            Stream::Lzma2(stream) => stream.memory_usage().unwrap_or(0) as usize * 1024,
             Stream::Xz(stream) => stream.memory_usage().unwrap_or(0) as usize * 1024,
         };
         self.input.memory() + self.out.len() + stream

@@ -10,6 +10,7 @@
 //! | bzip2 | at blocks | one block: 900 kB, more where bytes repeat |
 //! | zstd | at frames; those from 8 MiB on are stored once more in the table | 64 KiB, or a shorter frame |
 //! | xz | at blocks; those from 2 MiB on are stored once more in the table | 64 KiB, or a shorter block |
+//! | 7z | at folders; those from 2 MiB on are stored once more in the table | 64 KiB, or a shorter folder |
 //! | lzip | at members; those from 2 MiB on are stored once more in the table | 64 KiB, or a shorter member |
 //!
 //! What is stored once more is bounded by [`Options::spool`]; behind that a frame, block or member is
@@ -23,6 +24,7 @@ mod checkpoints;
 mod crc;
 mod decoder;
 mod deflate;
+mod folders;
 mod gzip;
 mod inflate;
 mod input;
@@ -39,6 +41,7 @@ mod zstd;
 
 pub use checkpoints::Checkpoints;
 pub use crc::crc32;
+pub use folders::{Folder, Method, build as build_folders, unpack as unpack_folder};
 pub use member::Member;
 pub use stream::Stream;
 
@@ -59,6 +62,8 @@ pub enum Format {
     Bzip2,
     /// lzip.
     Lzip,
+    /// The folders of a 7z archive.
+    SevenZip,
 }
 
 impl Format {
@@ -70,12 +75,20 @@ impl Format {
             Self::Xz => "xz",
             Self::Bzip2 => "bzip2",
             Self::Lzip => "lzip",
+            Self::SevenZip => "7z",
         }
     }
 
     /// From what `as u8` gave.
     pub fn from_number(number: u8) -> Option<Self> {
-        let all = [Self::Gzip, Self::Zstd, Self::Xz, Self::Bzip2, Self::Lzip];
+        let all = [
+            Self::Gzip,
+            Self::Zstd,
+            Self::Xz,
+            Self::Bzip2,
+            Self::Lzip,
+            Self::SevenZip,
+        ];
         all.get(usize::from(number)).copied()
     }
 }
@@ -129,6 +142,8 @@ pub fn build(
         Format::Zstd => zstd::build(raw, options, sink, progress),
         Format::Xz => xz::build(raw, options, sink, progress),
         Format::Lzip => lzip::build(raw, options, sink, progress),
+        // Its header says where they are.
+        Format::SevenZip => Err(Errno::EINVAL.into()),
     }
 }
 

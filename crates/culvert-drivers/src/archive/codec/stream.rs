@@ -6,6 +6,7 @@ use super::{
     checkpoints::{Checkpoints, Point},
     damaged,
     decoder::Decoder,
+    folders,
     gzip::Gzip,
     lzip,
     spool::{CHUNK_HERE, STRETCH, Spooled},
@@ -275,8 +276,10 @@ impl Opener for CheckpointTable {
 
     fn find(&self, plain: u64) -> Result<Point> {
         let (_, mut point) = self.0.find(plain)?;
-        if matches!(self.0.format(), Format::Zstd | Format::Xz | Format::Lzip)
-            && point.kind == STRETCH
+        if matches!(
+            self.0.format(),
+            Format::Zstd | Format::Xz | Format::Lzip | Format::SevenZip
+        ) && point.kind == STRETCH
         {
             // Behind the stored chunks decoding starts where the stretch does.
             point.plain = point.plain.min(point.extra);
@@ -295,6 +298,7 @@ impl Opener for CheckpointTable {
             Format::Zstd => Ok(Box::new(Zstd::open(raw, point))),
             Format::Xz => Ok(Box::new(xz::open(&self.0, point)?)),
             Format::Lzip => Ok(Box::new(lzip::open(raw, &self.0, point)?)),
+            Format::SevenZip => folders::open(&self.0, point),
         }
     }
 }

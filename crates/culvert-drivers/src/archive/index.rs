@@ -1,8 +1,5 @@
 //! The index of an archive: built once, kept on disk, mapped by every process.
 
-pub mod build;
-pub mod cache;
-
 use super::bytes::{Bytes, copy_at, take_string, u64_at};
 use super::format::{
     self, ENTRY, EntryRecord, HEADER, Header, NODE, NONE, NodeRecord, SLOT, Section,
@@ -48,7 +45,8 @@ pub struct Index {
     header: Header,
 }
 
-fn broken(what: &str) -> Error {
+/// What is wrong with an index.
+pub fn broken(what: &str) -> Error {
     Error::because(
         Errno::EIO,
         text!("the index is damaged ({what}); delete it, and the next run builds it anew"),

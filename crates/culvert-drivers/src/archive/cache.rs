@@ -1,11 +1,11 @@
 //! Where indexes are kept: one file per archive, named by its identity, found again after a move or
 //! a faithful copy of the archive.
 
-use super::Index;
 use super::build::{self, Progress};
-use crate::archive::bytes::FileBytes;
-use crate::archive::format::{Identity, Parts, VERSION};
-use crate::archive::{hash, host};
+use super::bytes::FileBytes;
+use super::format::{Identity, Parts, VERSION};
+use super::index::Index;
+use super::{format as image, hash, host};
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use culvert::{Errno, Error, Result};
 
@@ -41,17 +41,27 @@ pub fn obtain(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Ready> {
     let identity = build::identify(archive)?;
+    let make = &mut || build::build(archive, tolerant, progress);
+    find_or_make(&identity, place, (tolerant, ""), make)
+}
+
+/// As [`obtain`], of what has this identity. `variant` is what else would make another index of it,
+/// as the name of a file has it.
+pub fn find_or_make(
+    identity: &Identity,
+    place: IndexLocation<'_>,
+    (tolerant, variant): (bool, &str),
+    make: &mut dyn FnMut() -> Result<Parts>,
+) -> Result<Ready> {
     let path = match place {
         IndexLocation::File(path) => path.to_vec(),
         IndexLocation::Directory(directory) => {
-            let mut path = directory.to_vec();
-            path.push(b'/');
-            path.extend_from_slice(file_name(&identity, tolerant).as_bytes());
-            path
+            let name = format!("/{}{variant}", file_name(identity, tolerant));
+            [directory, name.as_bytes()].concat()
         }
     };
     if let Ok(index) = Index::open(&path)
-        && index.header().archive == identity
+        && index.header().archive == *identity
         && index.header().damaged == tolerant
         && (index.header().length > VERIFIED || index.verify())
     {
@@ -66,7 +76,7 @@ pub fn obtain(
             .map_err(|errno| Error::from(errno).within("the directory for indexes"))?,
         IndexLocation::File(path) => check_replaceable(path)?,
     }
-    store(&path, &build::build(archive, tolerant, progress)?)?;
+    store(&path, &make()?)?;
     Ok(Ready {
         index: Index::open(&path)?,
         path,
@@ -81,10 +91,10 @@ fn check_replaceable(path: &[u8]) -> Result<()> {
         Err(Errno::ENOENT) => return Ok(()),
         Err(errno) => return Err(Error::from(errno).within("the index file")),
     };
-    let mut magic = [0; crate::archive::format::MAGIC.len()];
+    let mut magic = [0; image::MAGIC.len()];
     match host::read_at(&file, 0, &mut magic) {
         Ok(0) => Ok(()),
-        Ok(_) if magic == crate::archive::format::MAGIC => Ok(()),
+        Ok(_) if magic == image::MAGIC => Ok(()),
         _ => Err(Error::because(
             Errno::EEXIST,
             "option index: the file is there already and is no index; it is left alone",
