@@ -37,6 +37,7 @@ mod recovery;
 mod run;
 mod run_again;
 mod run_directory;
+mod save;
 mod served_by_kernel;
 mod shared_object;
 mod stored_images;
@@ -118,6 +119,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Log(wanted) => logs::read(&wanted),
         Command::Memory(wanted) => memory::memory(&wanted),
         Command::Plfs(wanted) => plfs::plfs(&wanted),
+        Command::Save(wanted) => save::save(&wanted),
         Command::Sync(wanted) => sync::serve(&wanted),
         Command::SyncInBackground(socket) => sync::serve_in_background(&socket),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),

@@ -8,7 +8,7 @@ use crate::{
     logs, mounts, prepare,
     program::{self, Environment},
     run_directory::{self, RunDirectory},
-    stored_images,
+    save, stored_images,
     umask::OwnerRights,
     verdict::{self, Kind, Refusal, Verdict},
 };
@@ -46,8 +46,9 @@ pub fn run(run: Run) -> Failure {
     }
 }
 
-fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
+fn start(mut run: Run) -> Result<std::convert::Infallible, Failure> {
     let library = library()?;
+    let _kept = save::take(&mut run.mounts, &mut run.command)?;
     let inherited = inherited::inherited()?.unwrap_or_default();
     let added = mounts::resolve(run.mounts, &inherited.mounts)?;
     // What cannot be run is found out before an index is built for minutes.

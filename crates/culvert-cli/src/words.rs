@@ -157,6 +157,7 @@ pub const WORDS: &[Word] = &[
         &[],
         Value::File,
     ),
+    word("save", "make an archive of a directory", &[], Value::File),
     word(
         "plfs",
         "look at PLFS containers",

@@ -13,6 +13,8 @@ pub enum Driver {
     Driven,
     /// `memory`.
     Memory,
+    /// `memory` with little of it: the rest lies in the directory behind it.
+    Spilled,
     /// `passthrough,driven` that shows nobody its files' descriptors: a stand-in for drivers that
     /// have none.
     NoDescriptor,
@@ -70,6 +72,11 @@ impl Driver {
                 pure,
                 "--mount".to_owned(),
                 format!("type=memory,target={target}"),
+            ],
+            Self::Spilled => vec![
+                pure,
+                "--mount".to_owned(),
+                format!("type=memory,size=1m,spill={source},target={target}"),
             ],
             Self::NoDescriptor => vec![
                 pure,
@@ -132,6 +139,7 @@ impl Driver {
             Self::Bound => "bound",
             Self::Driven => "driven",
             Self::Memory => "memory",
+            Self::Spilled => "spilled",
             Self::NoDescriptor => "no-descriptor",
             Self::Paths => "paths",
             Self::Layered => "layered",

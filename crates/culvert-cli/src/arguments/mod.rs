@@ -6,6 +6,7 @@ mod memory;
 mod mount;
 pub mod mount_helper;
 mod plfs;
+mod save;
 mod sync;
 
 use crate::{
@@ -57,6 +58,8 @@ pub enum Command {
     Memory(crate::memory::Memory),
     /// `culvert plfs`.
     Plfs(crate::plfs::Plfs),
+    /// `culvert save`.
+    Save(crate::save::Save),
     /// `culvert sync`.
     Sync(crate::sync::Sync),
     /// The service that mounts with `sync=auto` have, at this socket.
@@ -102,6 +105,7 @@ Usage: culvert run [-v SOURCE:TARGET[:OPTIONS]]... [--] COMMAND...
        culvert list [--json]
        culvert log [-f] [--plot FILE] LOG
        culvert memory regions [MEMORY [PATH]]
+       culvert save DIRECTORY ARCHIVE
        culvert plfs COMMAND CONTAINER
        culvert sync
        culvert drivers [TYPE]
@@ -120,6 +124,7 @@ Runs programs on file systems that live in the program's own process.
   list     list such mounts, with what was asked of their servers
   log      say what a log of the layer log holds
   memory   say where bytes of files in memory lie
+  save     make an archive of a directory, in place of the old one
   plfs     look at PLFS containers, check and repair them
   sync     serve processes that append to one file (sync=auto)
   drivers  list the file systems there are, or describe one
@@ -273,6 +278,7 @@ where
             Some("log") => log::log(&mut parser),
             Some("memory") => memory::memory(&mut parser),
             Some("plfs") => plfs::plfs(&mut parser),
+            Some("save") => save::save(&mut parser),
             Some("sync") => sync::sync(&mut parser),
             Some(crate::sync::WORD) => sync::background(&mut parser),
             Some("mount") => mount::mount(&mut parser),

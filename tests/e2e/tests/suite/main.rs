@@ -7,6 +7,7 @@ macro_rules! script {
 
 mod archives;
 mod arguments;
+mod avfs;
 mod backed;
 mod bad_directories;
 mod bad_input;
@@ -100,6 +101,7 @@ mod races;
 mod reading;
 mod removed;
 mod rings;
+mod saved_archives;
 mod saying;
 mod sharing;
 mod slow_drivers;

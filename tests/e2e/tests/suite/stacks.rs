@@ -5,7 +5,8 @@ use crate::kernel_mount::{Mounted, culvert, possible, shell};
 use culvert_e2e::{Finished, world};
 
 /// Layers with their options; `@` stands for the test's directory.
-const LAYERS: [&str; 11] = [
+const LAYERS: [&str; 12] = [
+    "layer=avfs",
     "layer=bind",
     "layer=bind,bind.exclude=*.nobody-has-this",
     "layer=bind,bind.path=/nowhere,bind.chmod-deny",

@@ -24,6 +24,7 @@ const DIFFERENT: &[(&[Driver], &str, &str)] = &[
     (
         &[
             Driver::Memory,
+            Driver::Spilled,
             Driver::Layered,
             Driver::Overlay,
             Driver::Image,
@@ -50,7 +51,7 @@ const DIFFERENT: &[(&[Driver], &str, &str)] = &[
         "makes devices 0/0, which are whiteouts: the kernel's overlayfs refuses them, too",
     ),
     (
-        &[Driver::Memory, Driver::Image],
+        &[Driver::Memory, Driver::Spilled, Driver::Image],
         "link::link_count_max",
         "not known to the C library, as on tmpfs: see \
         memory_has_no_other_limit_of_links_than_tmpfs",
@@ -148,6 +149,7 @@ pjdfstest! {
     driven_as_nobody Driven Nobody;
     memory_as_self Memory Me;
     memory_as_nobody Memory Nobody;
+    spilled_as_self Spilled Me;
     no_descriptor_as_self NoDescriptor Me;
     no_descriptor_as_nobody NoDescriptor Nobody;
     layered_as_self Layered Me;
@@ -256,4 +258,5 @@ fsx! {
     overlay Overlay Me 5_000 "12";
     image Image Me 5_000 "13";
     image_as_nobody Image Nobody 2_000 "14";
+    spilled Spilled Me 5_000 "15 16";
 }
