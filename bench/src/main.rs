@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod archives;
 mod bindings;
 mod compare;
 mod figure;

@@ -1,6 +1,7 @@
 //! Overlays beside the kernel's overlayfs and fuse-overlayfs: the start of a container, copies of a
 //! large file, and calls on a tree that two layers have.
 
+use crate::archives;
 use crate::compare::Way;
 use crate::figure::{Figure, Judged};
 use crate::layers::{Mounted, WORK, rows, taken};
@@ -24,6 +25,8 @@ pub fn overlay(place: &Place) -> Vec<Figure> {
     let mut figures = start(place);
     figures.extend(copies(place));
     figures.extend(calls(place));
+    figures.extend(archives::random(place));
+    figures.extend(archives::spilled(place));
     figures
 }
 
