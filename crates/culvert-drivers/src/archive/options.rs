@@ -67,7 +67,7 @@ pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "damaged",
         value: "",
-        summary: "use what can be read of a damaged or truncated tar, cpio or ar",
+        summary: "takes what can be read of a damaged or truncated tar, cpio or ar",
     },
     OptionInfo {
         name: "save",

@@ -74,9 +74,7 @@ pub fn companions_before_exec() {
     }
     table.each(|_, description| description.companions_go(false));
     table.each(|fd, description| {
-        if description.has_companions()
-            && !culvert_run::files::close_on_exec(fd).unwrap_or(true)
-        {
+        if description.has_companions() && !culvert_run::files::close_on_exec(fd).unwrap_or(true) {
             description.companions_go(true);
         }
     });
