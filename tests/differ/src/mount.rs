@@ -37,7 +37,7 @@ pub enum Mount {
 }
 
 /// Mounts with names, and what they are.
-const NAMED: [(&str, &str, bool, bool); 19] = [
+const NAMED: [(&str, &str, bool, bool); 21] = [
     (
         "passthrough",
         "type=passthrough,source={tree},target={mnt}",
