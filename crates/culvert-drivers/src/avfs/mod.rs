@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Real names come first. A file that is looked into has a number, the same in all processes of the
-//! run ([`table`]), which is part of the nodes in it.
+//! run (`table`), which is part of the nodes in it.
 
 mod file;
 mod filesystem;
