@@ -1,8 +1,8 @@
 /* The pattern of Fs_test: PROCESSES write one file together, and read it again.
  *
- * plfs write DIRECTORY PROCESSES SIZE TOTAL strided|segmented|append
- *     A line of numbers: MB/s of writing and of reading, microseconds of open, sync and close, of the
- *     slowest process each. Processes begin each step together.
+ * plfs write DIRECTORY PROCESSES SIZE TOTAL strided|segmented|append|own
+ *     A line of numbers: MB/s of writing and of reading, from the first beginning to the last end;
+ *     microseconds of open, sync and close, of the slowest process each. Processes begin each step together. With "own" each has a file of its own.
  * plfs records CONTAINER WRITERS EACH SIZE
  *     Makes the droppings of a container that WRITERS have written in turn, EACH so many records; its
  *     data droppings have no blocks.
@@ -11,6 +11,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,8 @@ enum { OPEN, WRITE, SYNC, CLOSE, READ, STEPS };
 struct shared {
 	_Atomic int come[2 * STEPS];
 	_Atomic long longest[STEPS];
+	/* When the first one began a step, negative, and the last one ended it. */
+	_Atomic long first[STEPS], last[STEPS];
 	_Atomic int failed;
 };
 
@@ -53,28 +56,48 @@ static void together(struct shared *shared, int at, int processes)
 	}
 }
 
+/* Makes `word` `value` where that is more, or it was nothing yet. */
+static void more(_Atomic long *word, long value)
+{
+	long found = *word;
+	while ((found == 0 || value > found) && !atomic_compare_exchange_weak(word, &found, value))
+		;
+}
+
+/* Nanoseconds from the first beginning of a step to its last end. */
+static double took(struct shared *shared, int step)
+{
+	return shared->last[step] + shared->first[step];
+}
+
 static long begin(struct shared *shared, int step, int processes)
 {
 	together(shared, 2 * step, processes);
-	return now();
+	long since = now();
+	more(&shared->first[step], -since);
+	return since;
 }
 
 static void end(struct shared *shared, int step, int processes, long since)
 {
-	long took = now() - since, longest = shared->longest[step];
-	while (took > longest &&
-	       !__atomic_compare_exchange_n((long *)&shared->longest[step], &longest, took, 0,
-					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-		;
+	long end = now();
+	more(&shared->longest[step], end - since);
+	more(&shared->last[step], end);
 	together(shared, 2 * step + 1, processes);
 }
 
 static void worker(struct shared *shared, const char *path, int own, int processes, long size,
 		   long count, const char *how)
 {
-	char *bytes = malloc(size);
+	char *bytes = malloc(size), its[4112];
+	int alone = !strcmp(how, "own"), letter = 'a' + own;
+	if (alone) {
+		snprintf(its, sizeof its, "%s.%d", path, own);
+		path = its;
+		own = 0;
+	}
 	int append = !strcmp(how, "append"), strided = !strcmp(how, "strided");
-	memset(bytes, 'a' + own, size);
+	memset(bytes, letter, size);
 	long since = begin(shared, OPEN, processes);
 	int fd = open(path, O_RDWR | O_CREAT | (append ? O_APPEND : 0), 0644);
 	if (fd < 0)
@@ -95,7 +118,7 @@ static void worker(struct shared *shared, const char *path, int own, int process
 	since = begin(shared, READ, processes);
 	for (long at = 0; at < count; at++) {
 		off_t place = strided ? (at * processes + own) * size : (own * count + at) * size;
-		if (pread(fd, bytes, size, place) != size || (!append && bytes[size - 1] != (char)('a' + own)))
+		if (pread(fd, bytes, size, place) != size || (!append && bytes[size - 1] != (char)letter))
 			fail("read");
 	}
 	end(shared, READ, processes, since);
@@ -103,6 +126,8 @@ static void worker(struct shared *shared, const char *path, int own, int process
 	if (close(fd))
 		fail("close");
 	end(shared, CLOSE, processes, since);
+	if (alone)
+		unlink(path);
 	exit(0);
 }
 
@@ -124,8 +149,8 @@ static int write_together(char **words)
 	if (shared->failed)
 		return 1;
 	double bytes = (double)count * processes * size;
-	printf("%f %f %f %f %f\n", bytes * 1000 / shared->longest[WRITE],
-	       bytes * 1000 / shared->longest[READ], shared->longest[OPEN] / 1e3,
+	printf("%f %f %f %f %f\n", bytes * 1000 / took(shared, WRITE),
+	       bytes * 1000 / took(shared, READ), shared->longest[OPEN] / 1e3,
 	       shared->longest[SYNC] / 1e3, shared->longest[CLOSE] / 1e3);
 	unlink(path);
 	return 0;

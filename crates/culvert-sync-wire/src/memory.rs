@@ -3,7 +3,6 @@
 //!
 //! ```text
 //!      0  whether the service lives: a futex word that the kernel marks when it dies
-//!     64  what the kernel follows to that word (set_robust_list(2))
 //!   4096  for each file: its word, and the number of its turn
 //!         word = tag (16 bits) | how far the file reaches (48 bits); tag 0: it is not held
 //! ```
@@ -11,6 +10,9 @@
 //! A file's place is never another file's. A tag is that of one turn: who has found it in the word
 //! that he exchanges has done it in that turn. Tags come again after 65,535 turns; so who appends
 //! compares the number of the turn, too, while he has the lock without which none begins.
+//!
+//! All who have the memory are processes of one user, and may write anything into it: what is read
+//! there is a position that may be wrong, and nothing else depends on it.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
@@ -22,8 +24,9 @@ pub const LENGTH: usize = FIRST + FILES as usize * EACH;
 const FIRST: usize = 4096;
 /// Bytes of a place: its own line of the cache.
 const EACH: usize = 64;
-/// Where the kernel's list begins.
-pub const LIST: usize = 64;
+/// How often an exchange is tried that others keep from being made: who has the memory may change a
+/// word all the time.
+const TRIES: u32 = 1 << 20;
 
 /// The bits of a futex word that name the thread that has it (futex(2)).
 const OWNER: u32 = 0x3fff_ffff;
@@ -135,7 +138,7 @@ impl Table {
 /// Exchanges the end in `word` for what `next` makes of it, behind what is to be answered.
 fn exchange(word: &AtomicU64, tag: u16, mut next: impl FnMut(u64) -> Option<(u64, u64)>) -> Taken {
     let mut found = word.load(SeqCst);
-    loop {
+    for _ in 0..TRIES {
         if tag == 0 || found >> END_BITS != u64::from(tag) {
             return Taken::Over;
         }
@@ -152,6 +155,7 @@ fn exchange(word: &AtomicU64, tag: u16, mut next: impl FnMut(u64) -> Option<(u64
             Err(other) => found = other,
         }
     }
+    Taken::Over
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The memory that the service shares with the writers of its host
 //! ([`culvert_sync_wire::memory`]), and how they see that it has died.
 
-use culvert_sync_wire::memory::{LENGTH, LIST, Table};
+use culvert_sync_wire::memory::{LENGTH, Table};
 use culvert_sys::fd::BorrowedFd;
 use culvert_sys::flags::Protection;
 use culvert_sys::memory::{Mapping, Of};
@@ -23,9 +23,14 @@ pub struct Life<'a> {
     memory: &'a Memory,
     /// The list of locks that the thread had before: the C library's.
     before: [usize; 2],
+    /// What the kernel follows to the word. It is not in the memory that others can write.
+    _list: Box<[usize; 4]>,
     /// It is the thread's own.
     _of_thread: PhantomData<*const ()>,
 }
+
+/// Bytes of `struct robust_list_head`.
+const HEAD: usize = 3 * size_of::<usize>();
 
 fn failed(errno: culvert_sys::Errno) -> io::Error {
     io::Error::from_raw_os_error(errno.raw())
@@ -60,21 +65,22 @@ impl Memory {
     /// thread dies the kernel marks the word of life, before it gives back the process's locks.
     pub fn live(&self) -> io::Result<Life<'_>> {
         let before = process::robust_list().map_err(failed)?;
-        let (word, head) = (self.mapping.address(), self.mapping.address() + LIST);
-        let entry = head + 4 * size_of::<usize>();
-        // `struct robust_list_head`: the first entry, from an entry to its word, one under way.
-        let list = [entry, word.wrapping_sub(entry), 0];
-        // SAFETY: within the mapping, aligned, and nobody else's.
-        unsafe {
-            (head as *mut [usize; 3]).write_volatile(list);
-            (entry as *mut usize).write_volatile(head);
-        }
-        // SAFETY: the list leads to the word of life alone, which is there to be marked.
-        unsafe { process::set_robust_list([head, size_of_val(&list)]) }.map_err(failed)?;
+        let mut list = Box::new([0; 4]);
+        let (word, head) = (self.mapping.address(), &raw mut *list as usize);
+        let entry = head + HEAD;
+        // `struct robust_list_head`: the first entry, from an entry to its word, one under way. Then
+        // the entry, behind which the head comes again.
+        let filled = [entry, word.wrapping_sub(entry), 0, head];
+        // SAFETY: it is the box's own; the kernel reads it, which the compiler does not see.
+        unsafe { (&raw mut *list).write_volatile(filled) };
+        // SAFETY: the list leads to the word of life alone, which is there to be marked, and lives
+        // until the thread has another one.
+        unsafe { process::set_robust_list([head, HEAD]) }.map_err(failed)?;
         self.table().life().store(process::gettid(), SeqCst);
         Ok(Life {
             memory: self,
             before,
+            _list: list,
             _of_thread: PhantomData,
         })
     }

@@ -17,7 +17,7 @@ pub struct Accepted {
 /// The whole list. Numbers of devices and inodes, block counts and file-system types are not shown
 /// by the executor at all: identity is shown by classes, in which the same file has the same class,
 /// and times by relations.
-pub const ACCEPTED: [Accepted; 2] = [
+pub const ACCEPTED: [Accepted; 3] = [
     Accepted {
         word: "dsize=",
         driver: "type=memory",
@@ -27,6 +27,11 @@ pub const ACCEPTED: [Accepted; 2] = [
         word: "dsize=",
         driver: "type=union",
         why: "the same: what is in a directory lies on several branches",
+    },
+    Accepted {
+        word: "dsize=",
+        driver: "type=plfs",
+        why: "the same: files are directories of the back end",
     },
 ];
 
@@ -44,12 +49,55 @@ pub struct LeftOut {
 }
 
 /// The whole list.
-pub const LEFT_OUT: [LeftOut; 27] = [
+pub const LEFT_OUT: [LeftOut; 39] = [
     LeftOut {
         operation: "renameat2",
         word: "RENAME_WHITEOUT",
         driver: "type=union",
         why: "a union makes no whiteouts: each of its branches is a whole tree by itself",
+    },
+    NO_HARD_LINKS,
+    LeftOut {
+        operation: "linkat",
+        ..NO_HARD_LINKS
+    },
+    NO_DEVICES,
+    LeftOut {
+        operation: "bind",
+        ..NO_DEVICES
+    },
+    LeftOut {
+        operation: "connect",
+        ..NO_DEVICES
+    },
+    LeftOut {
+        operation: "fallocate",
+        word: "",
+        driver: "type=plfs",
+        why: "a log sets no space aside, and has no holes to punch",
+    },
+    USERS_XATTRS,
+    LeftOut {
+        word: "security.",
+        ..USERS_XATTRS
+    },
+    LeftOut {
+        operation: "getxattr",
+        ..USERS_XATTRS
+    },
+    LeftOut {
+        operation: "lgetxattr",
+        ..USERS_XATTRS
+    },
+    LeftOut {
+        operation: "removexattr",
+        ..USERS_XATTRS
+    },
+    LeftOut {
+        operation: "renameat2",
+        word: "RENAME_EXCHANGE",
+        driver: "type=plfs,source={tree};",
+        why: "parts of two files would change places on several back ends at one moment",
     },
     NO_XATTRS,
     LeftOut {
@@ -166,6 +214,27 @@ pub const LEFT_OUT: [LeftOut; 27] = [
         ..NOTHING_READABLE
     },
 ];
+
+const NO_HARD_LINKS: LeftOut = LeftOut {
+    operation: "link",
+    word: "",
+    driver: "type=plfs",
+    why: "a file is a directory, which has one name",
+};
+
+const NO_DEVICES: LeftOut = LeftOut {
+    operation: "mknod",
+    word: "",
+    driver: "type=plfs",
+    why: "there are files, directories and symbolic links alone",
+};
+
+const USERS_XATTRS: LeftOut = LeftOut {
+    operation: "setxattr",
+    word: "trusted.",
+    driver: "type=plfs",
+    why: "attributes of files are the user's alone",
+};
 
 const NO_XATTRS: LeftOut = LeftOut {
     operation: "listxattr",
@@ -292,9 +361,10 @@ fn clears_set_id(specification: &str) -> bool {
             .any(|kind| specification == format!("type={kind},kernel"))
 }
 
-/// Whether links of directories are those of several.
+/// Whether links of directories are those of several, or one, as where a file is a directory too.
 fn adds_links(specification: &str) -> bool {
-    specification.starts_with("type=union") && specification.contains("func.mkdir=all")
+    let union = specification.starts_with("type=union");
+    union && specification.contains("func.mkdir=all") || specification.starts_with("type=plfs")
 }
 
 /// The type and mode of a file, `-2755`, without those bits.

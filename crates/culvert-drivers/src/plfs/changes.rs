@@ -68,12 +68,14 @@ impl PlfsFs {
             // What is left of it nobody sees, and rmdir(2) removes it.
             let _ = host::remove_tree(&dir, &staged, 2);
         })?;
-        let inode = self.inode(&kernel::status(&place, None)?);
-        let opened = Opened::new(&self.table, inode, || {
-            Ok(Container::new(&self.setup, at, place, inode, proof))
+        let status = kernel::status(&place, None)?;
+        let key = (self.inode(&status), self.setup.keeper.table());
+        let place = (place, kernel::identity(&status));
+        let opened = Opened::new(&self.table, key, || {
+            Ok(Container::new(&self.setup, at, place, key.0, proof))
         })?;
         opened
-            .container
+            .container()
             .special
             .fetch_or(mode & 0o6000 != 0, SeqCst);
         Ok(Handle::Container(opened))
@@ -100,8 +102,11 @@ impl PlfsFs {
         let place = host::open(dir, staged, linux::O_PATH | linux::O_DIRECTORY, 0)?;
         let proof = host::open(&place, ACCESS, flags, mode)?;
         host::make_directory(&place, layout::META, around)?;
+        if mode & 0o022 != 0 {
+            locks::make_shared(place.borrow(), fs::fstat(&proof)?.st_mode)?;
+        }
         let version = format!("{}{}", layout::VERSION_TAG, self.setup.checksum);
-        host::touch(&place, version.as_bytes(), layout::DROPPING_MODE)?;
+        host::make_file(&place, version.as_bytes(), layout::DROPPING_MODE)?;
         Ok((place, proof))
     }
 
@@ -182,7 +187,7 @@ impl PlfsFs {
                 return Err(error);
             }
         }
-        if let Some(known) = self.known(object) {
+        for known in self.all_known(object) {
             known.removed.store(true, SeqCst);
         }
         Ok(target)
@@ -212,11 +217,10 @@ impl PlfsFs {
                 Err(error) if error.errno() == Errno::EINVAL => self.both(at, target, path, 0),
                 back => back,
             };
-            if at == object.at
-                && back.is_ok()
-                && let Some(known) = self.known(object)
-            {
-                known.removed.store(false, SeqCst);
+            if at == object.at && back.is_ok() {
+                for known in self.all_known(object) {
+                    known.removed.store(false, SeqCst);
+                }
             }
         }
     }
@@ -231,7 +235,7 @@ impl PlfsFs {
             return;
         }
         self.setup.shared.cut(self.inode(&object.status));
-        if self.known(object).is_none() {
+        if self.all_known(object).is_empty() {
             collect(&self.setup, object.at, target);
         }
     }
@@ -250,7 +254,7 @@ impl PlfsFs {
         let object = self.object(path)?;
         if object.access.is_some() {
             let opened = self.container(&object, None)?;
-            return self.change_container(&opened.container, changes);
+            return self.change_container(opened.container(), changes);
         }
         change(Target::Place(object.place.borrow()), changes)?;
         if !host::is_directory(&object.status) {
@@ -304,6 +308,10 @@ impl PlfsFs {
             permissions: None,
             ..around
         };
+        let indexes = SetAttributes {
+            permissions: changes.permissions.map(layout::shared_mode),
+            ..around
+        };
         let (mut state, dir) = (container.state.lock(), container.dir.fd());
         container.refresh(&mut state)?;
         let set = |dir: culvert_sys::fd::BorrowedFd<'_>, name: &[u8], to: &SetAttributes| {
@@ -318,9 +326,13 @@ impl PlfsFs {
         for subdir in &state.subdirs {
             let place = host::place(subdir.fd.fd(), b"")?;
             theirs(change(Target::Place(place.borrow()), &around))?;
-            if !inside.is_empty() {
-                for (name, _) in host::names(&place)? {
-                    theirs(set(place.borrow(), &name, &inside))?;
+            for (name, _) in host::names(&place)? {
+                let to = match name.starts_with(layout::INDEX) {
+                    true => &indexes,
+                    false => &inside,
+                };
+                if !to.is_empty() {
+                    theirs(set(place.borrow(), &name, to))?;
                 }
             }
         }
@@ -331,6 +343,8 @@ impl PlfsFs {
             permissions: changes.permissions.map(locks::lock_mode),
             ..around
         };
+        // Who may not make them is not the owner of the container.
+        let _ = locks::make_shared(dir, changes.permissions.unwrap_or(0));
         for name in locks::NAMES {
             theirs(set(dir.as_fd(), name, &locks))?;
         }

@@ -10,15 +10,16 @@ use super::forks::forks;
 use super::host;
 use super::index::{Found, Index, Numbered};
 use super::layout::{self, Record};
+use super::service::Service;
 use super::setup::Setup;
 use super::writer::Writer;
 use super::{cut, meta};
 use crate::archive::warning::printable;
+use crate::passthrough::kernel;
 use crate::{KeptFd, OwnedFd};
 use alloc::{format, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
-use culvert::{Errno, Error, Result, sync::Mutex};
-use culvert_sync_wire::FileId;
+use culvert::{Errno, Error, Result, Sink, Source, sync::Mutex};
 use culvert_sys::flags::AtFlags;
 use culvert_sys::fs;
 use culvert_sys::raw::general as linux;
@@ -33,7 +34,11 @@ pub struct Container {
     canonical: AtomicUsize,
     /// Its directory there, `O_PATH`.
     pub dir: KeptFd,
+    /// The device and the inode of that.
+    identity: (u64, u64),
     pub inode: u64,
+    /// The table of descriptors in which all of it is open.
+    table: usize,
     /// The access file; locked, so that nobody removes what is still used.
     proof: Mutex<Option<KeptFd>>,
     /// It has no name any more.
@@ -95,7 +100,6 @@ pub struct State {
     writes: u32,
     /// When the service refused to hold the file, nanoseconds; 0: it has not.
     refused: u64,
-    file: Option<FileId>,
     /// What a service that holds the file has locked, and in which process it was opened.
     holder: Option<(u32, KeptFd)>,
 }
@@ -119,7 +123,6 @@ impl State {
             turn: None,
             writes: 0,
             refused: 0,
-            file: None,
             holder: None,
         }
     }
@@ -152,11 +155,11 @@ impl State {
 }
 
 impl Container {
-    /// The container in `dir`, whose access file is `proof`.
+    /// The container in `dir`, a directory of this `identity`, whose access file is `proof`.
     pub fn new(
         setup: &Arc<Setup>,
         canonical: usize,
-        dir: OwnedFd,
+        (dir, identity): (OwnedFd, (u64, u64)),
         inode: u64,
         proof: OwnedFd,
     ) -> Self {
@@ -166,13 +169,62 @@ impl Container {
             setup: Arc::clone(setup),
             canonical: AtomicUsize::new(canonical),
             dir: setup.keeper.keep(dir),
+            identity,
             inode,
+            table: setup.keeper.table(),
             proof: Mutex::new(Some(setup.keeper.keep(proof))),
             removed: AtomicBool::new(false),
             special: AtomicBool::new(false),
             opens: AtomicU32::new(0),
             state: Mutex::new(State::new(setup.extents)),
         }
+    }
+
+    /// The same for one call of a thread with another table of descriptors, which may have the
+    /// numbers of this one's: copies of them, or something else.
+    ///
+    /// # Errors
+    /// `ESTALE`: something else.
+    pub fn once(&self) -> Result<Self> {
+        let dir = host::place(self.dir.fd(), b"").map_err(|_| Errno::ESTALE)?;
+        if kernel::identity(&kernel::status(&dir, None)?) != self.identity {
+            return Err(Errno::ESTALE.into());
+        }
+        // Who has it open keeps it; this one may have to sync it.
+        let modes = [linux::O_RDONLY, linux::O_WRONLY].map(|mode| mode | linux::O_NONBLOCK);
+        let open = |mode| host::open(&dir, layout::ACCESS, mode, 0);
+        let proof = modes.into_iter().find_map(|mode| open(mode).ok());
+        let proof = match proof {
+            Some(proof) => proof,
+            None => open(linux::O_PATH)?,
+        };
+        let dir = (dir, self.identity);
+        let made = Self::new(&self.setup, self.canonical(), dir, self.inode, proof);
+        made.removed.store(self.removed.load(SeqCst), SeqCst);
+        made.special.store(self.special.load(SeqCst), SeqCst);
+        Ok(made)
+    }
+
+    /// Whether the calling thread has the descriptors in it.
+    pub fn is_here(&self) -> bool {
+        self.table == self.setup.keeper.table()
+    }
+
+    /// By what the process knows it.
+    pub fn key(&self) -> (u64, usize) {
+        (self.inode, self.table)
+    }
+
+    /// The service, which the process alone asks: what a thread with another table of descriptors
+    /// connects, nobody else could use.
+    fn service(&self) -> Option<&Service> {
+        let service = self.setup.service.as_ref();
+        service.filter(|_| self.is_home())
+    }
+
+    /// Whether it is open in the process's own table of descriptors.
+    pub fn is_home(&self) -> bool {
+        self.setup.home.load(SeqCst) == self.table
     }
 
     /// The number of its canonical back end.
@@ -183,6 +235,10 @@ impl Container {
     /// rename(2) has moved it to the canonical back end `at`.
     pub fn moved(&self, at: usize) {
         self.canonical.store(at, SeqCst);
+        if !self.is_here() {
+            // The directories that it has open have moved along.
+            return;
+        }
         let mut state = self.state.lock();
         // Directories of droppings may have become others.
         state.subdirs.clear();
@@ -192,6 +248,14 @@ impl Container {
     /// It is opened once more: what others have changed is seen from now on.
     pub fn look_again(&self) {
         self.state.lock().checked = 0;
+    }
+
+    /// The back end is asked for what processes of other runs have written a moment ago, unless
+    /// that is for open and sync alone.
+    fn look(&self, state: &mut State) {
+        if !self.setup.at_sync {
+            state.checked = 0;
+        }
     }
 
     /// Its path below its back end, as it is now.
@@ -205,9 +269,8 @@ impl Container {
     /// Whether it lies where removed ones wait for their last close.
     pub fn is_removed(&self) -> bool {
         self.removed.load(SeqCst) || {
-            let removed = self
-                .path()
-                .is_ok_and(|path| super::setup::is_reserved(&path));
+            let path = host::path_of(self.dir.fd());
+            let removed = path.is_ok_and(|path| super::setup::is_aside(&path));
             self.removed.store(removed, SeqCst);
             removed
         }
@@ -259,56 +322,66 @@ impl Container {
     }
 
     /// Reads from `offset` on.
-    pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+    pub fn read(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         let mut state = self.state.lock();
         let state = &mut *state;
-        self.refresh(state)?;
+        let mut looked = self.refresh(state)? || self.setup.at_sync;
         let mut done = 0;
-        while done < out.len() {
-            let rest = &mut out[done..];
+        while out.remaining() > 0 {
+            let wanted = |length| {
+                out.remaining()
+                    .min(usize::try_from(length).unwrap_or(usize::MAX))
+            };
             let count = match self.find(state, offset + done as u64) {
                 Err(error) if done == 0 => return Err(error),
+                // Who was told of a size by somebody finds the bytes.
+                Ok(Found::End) if !core::mem::replace(&mut looked, true) => {
+                    state.checked = 0;
+                    if self.refresh(state).is_err() {
+                        break;
+                    }
+                    continue;
+                }
                 Err(_) | Ok(Found::End) => break,
                 Ok(Found::Hole(length)) => {
-                    let count = rest
-                        .len()
-                        .min(usize::try_from(length).unwrap_or(usize::MAX));
-                    rest[..count].fill(0);
-                    count
+                    let count = wanted(length);
+                    out.put_zeroes(count)
                 }
                 Ok(Found::Data(chunk, physical, length)) => {
-                    let count = rest
-                        .len()
-                        .min(usize::try_from(length).unwrap_or(usize::MAX));
-                    match self.read_chunk(state, chunk as usize, physical, &mut rest[..count]) {
-                        Err(error) if done == 0 => return Err(error),
-                        Err(_) => break,
-                        Ok(()) => count,
-                    }
+                    let count = wanted(length);
+                    self.read_chunk(state, chunk as usize, (physical, count), out)
                 }
             };
-            done += count;
+            match count {
+                Err(error) if done == 0 => return Err(error),
+                Err(_) | Ok(0) => break,
+                Ok(count) => done += count,
+            }
         }
         Ok(done)
     }
 
+    /// Up to `count` bytes from `physical` on: how many.
     fn read_chunk(
         &self,
         state: &mut State,
         chunk: usize,
-        physical: u64,
-        out: &mut [u8],
-    ) -> Result<()> {
+        (physical, count): (u64, usize),
+        out: &mut dyn Sink,
+    ) -> Result<usize> {
         self.open_chunk(state, chunk)?;
         let fd = state.chunks[chunk].fd.as_ref().ok_or(Errno::EIO)?;
-        match host::read_at(fd.fd(), physical, out)? == out.len() {
-            true => Ok(()),
+        let direct = out.read_from(fd.raw(), physical, count);
+        if direct > 0 {
+            return Ok(direct.min(count));
+        }
+        // It cannot, or there is nothing.
+        let mut piece = alloc::vec![0; count.min(host::PIECE)];
+        match host::read_at(fd.fd(), physical, &mut piece)? == piece.len() {
+            true => out.put(&piece),
             false => Err(self.wrong(
                 &state.chunks[chunk].name,
-                &format!(
-                    "the data dropping ends before {}",
-                    physical + out.len() as u64
-                ),
+                &format!("the data dropping ends before {}", physical + count as u64),
             )),
         }
     }
@@ -326,6 +399,7 @@ impl Container {
         if let Some(size) = self.own_size(&state) {
             return Ok((size, state.index.bytes()));
         }
+        self.look(&mut state);
         self.refresh(&mut state)?;
         Ok((state.index.size(), state.index.bytes()))
     }
@@ -361,24 +435,32 @@ impl Container {
         state.writer.as_mut().ok_or_else(|| Errno::EIO.into())
     }
 
-    /// Writes `bytes` at `offset`: how many.
-    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
+    /// Writes what `from` has at `offset`: how many bytes.
+    pub fn write(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
         let mut state = self.state.lock();
-        let count = self.write_in(&mut state, offset, bytes, self.setup.lazy)?;
-        if let Some(service) = &self.setup.service {
+        let count = self.write_in(&mut state, offset, from, self.setup.lazy)?;
+        if let Some(service) = self.service() {
             self.tell(service, &mut state, offset + count as u64)?;
         }
         Ok(count)
     }
 
-    fn write_in(&self, state: &mut State, offset: u64, bytes: &[u8], lazy: bool) -> Result<usize> {
-        if bytes.is_empty() {
+    fn write_in(
+        &self,
+        state: &mut State,
+        offset: u64,
+        from: &mut dyn Source,
+        lazy: bool,
+    ) -> Result<usize> {
+        if from.remaining() == 0 {
             return Ok(0);
         }
         // The largest file.
         let room = (i64::MAX as u64).saturating_sub(offset);
-        let bytes = &bytes[..bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
-        if bytes.is_empty() {
+        let count = from
+            .remaining()
+            .min(usize::try_from(room).unwrap_or(usize::MAX));
+        if count == 0 {
             return Err(Errno::EFBIG.into());
         }
         if self.special.load(SeqCst) {
@@ -386,7 +468,7 @@ impl Container {
         }
         let record = self
             .writer(state)?
-            .write(&self.setup, offset, bytes, lazy)?;
+            .write(&self.setup, offset, (from, count), lazy)?;
         self.record(state, &record)?;
         let now = self.setup.nanoseconds();
         if state
@@ -439,7 +521,7 @@ impl Container {
         }
         state.droppings[at].seen += Record::SIZE as u64;
         state.droppings[at].changed = 0;
-        state.stamp = before + 1;
+        state.stamp = before.wrapping_add(1);
         Ok(())
     }
 
@@ -450,7 +532,7 @@ impl Container {
         let group = if mode & 0o010 != 0 { 0o2000 } else { 0 };
         let left = mode & !(0o4000 | group);
         if left != mode && !self.setup.is_privileged() {
-            let name = crate::passthrough::kernel::Name::new(layout::ACCESS)?;
+            let name = kernel::Name::new(layout::ACCESS)?;
             culvert_sys::fs::fchmodat(self.dir.fd(), name.terminated(), left)?;
         }
         self.special.store(false, SeqCst);
@@ -514,7 +596,11 @@ impl Container {
             match &mut own {
                 Some(writer) => writer.records = left.count,
                 None if quiet && left.count == 0 => {
-                    host::unlink(dir, &dropping.name, false)?;
+                    match host::unlink(dir, &dropping.name, false) {
+                        // Its writer has just made another one.
+                        Err(error) if error.errno() != Errno::ENOENT => return Err(error),
+                        _ => {}
+                    }
                     for (_, chunk) in &dropping.chunks {
                         // What has no record is never read.
                         let _ = host::unlink(dir, &state.chunks[*chunk as usize].name, false);
@@ -558,7 +644,7 @@ impl Container {
         }
         // The names of new droppings.
         for subdir in &state.subdirs {
-            let opened = crate::passthrough::kernel::open_directory(subdir.fd.fd(), 0, 0)?;
+            let opened = kernel::open_directory(subdir.fd.fd(), 0, 0)?;
             culvert_sys::fs::waiting::fsync(&opened)?;
         }
         match data_only {
@@ -570,18 +656,18 @@ impl Container {
         }
     }
 
-    /// The last close of this process: what it wrote is known without the index from now on.
-    pub fn close(&self) -> Result<()> {
+    /// The last close of this process: what it wrote is known without the index from now on. True
+    /// where it has no name any more.
+    pub fn close(&self) -> bool {
         let mut state = self.state.lock();
         let removed = self.is_removed();
-        match state.writer.take().filter(|writer| writer.made == forks()) {
-            Some(writer) => {
-                let closed = writer.close(&self.setup, self.dir.fd(), removed);
-                self.setup.shared.changed(self.inode);
-                closed
-            }
-            None => Ok(()),
+        let writer = state.writer.take().filter(|writer| writer.made == forks());
+        if let Some(writer) = writer {
+            // There is nobody to tell of errors: what was written is in the index all the same.
+            let _ = writer.close(&self.setup, self.dir.fd(), removed);
+            self.setup.shared.changed(self.inode);
         }
+        removed
     }
 
     /// It is not used any more: who removes it need not wait for this process.

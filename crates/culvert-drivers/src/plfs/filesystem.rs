@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use culvert::path::{PathEntry, PathFileSystem};
 use culvert::{
     Access, Attributes, Caller, Capabilities, Errno, FileKind, Node, OpenFlags, RenameFlags,
-    Result, SetAttributes, StatFs, Timespec, Whence, sync::Mutex,
+    Result, SetAttributes, Sink, Source, StatFs, Timespec, Whence, sync::Mutex,
 };
 use culvert_sys::fs;
 use culvert_sys::raw::general::{self as linux, statx};
@@ -81,7 +81,20 @@ impl PlfsFs {
 
     /// The container of `object`, if this process has it open.
     pub fn known(&self, object: &Object) -> Option<Arc<Container>> {
-        self.table.lock().get(&self.inode(&object.status)).cloned()
+        self.table.lock().get(&self.key(object)).cloned()
+    }
+
+    /// The same in all tables of descriptors: what they know without a descriptor is to be changed.
+    pub fn all_known(&self, object: &Object) -> Vec<Arc<Container>> {
+        let inode = self.inode(&object.status);
+        let all = self.table.lock();
+        let of_inode = all.range((inode, 0)..=(inode, usize::MAX));
+        of_inode.map(|(_, known)| Arc::clone(known)).collect()
+    }
+
+    /// By what the calling thread knows the container of `object`.
+    fn key(&self, object: &Object) -> (u64, usize) {
+        (self.inode(&object.status), self.setup.keeper.table())
     }
 
     /// A directory was changed when it was changed on any back end.
@@ -115,7 +128,7 @@ impl PlfsFs {
             // Somebody writes, or nobody has ever: the indexes say it.
             false => {
                 let opened = self.container(object, None)?;
-                let (size, bytes) = opened.container.size()?;
+                let (size, bytes) = opened.container().size()?;
                 (size, bytes, names.when)
             }
         };
@@ -129,15 +142,15 @@ impl PlfsFs {
             // Who may look at a file need not be able to read it.
             None => host::open(&object.place, ACCESS, linux::O_PATH, 0)?,
         };
-        let inode = self.inode(&object.status);
+        let (key, identity) = (self.key(object), kernel::identity(&object.status));
         let special = object
             .access
             .is_some_and(|access| u32::from(access.stx_mode) & 0o6000 != 0);
-        let opened = Opened::new(&self.table, inode, || {
-            let dir = host::place(object.place.borrow(), b"")?;
-            Ok(Container::new(&self.setup, object.at, dir, inode, proof))
+        let opened = Opened::new(&self.table, key, || {
+            let dir = (host::place(object.place.borrow(), b"")?, identity);
+            Ok(Container::new(&self.setup, object.at, dir, key.0, proof))
         })?;
-        opened.container.special.fetch_or(special, SeqCst);
+        opened.container().special.fetch_or(special, SeqCst);
         Ok(opened)
     }
 
@@ -256,9 +269,9 @@ impl PathFileSystem for PlfsFs {
             return Ok(Handle::Plain(self.setup.keeper.keep(opened)));
         }
         let opened = self.container(&object, Some(flags))?;
-        opened.container.look_again();
+        opened.container().look_again();
         if flags.truncate() {
-            opened.container.truncate(0)?;
+            opened.container().truncate(0)?;
         }
         Ok(Handle::Container(opened))
     }
@@ -267,11 +280,19 @@ impl PathFileSystem for PlfsFs {
         true
     }
 
-    fn read(&self, handle: &Handle, offset: u64, out: &mut [u8]) -> Result<usize> {
+    fn read(&self, handle: &Handle, offset: u64, mut out: &mut [u8]) -> Result<usize> {
         match handle {
-            Handle::Container(opened) => opened.container.read(offset, out),
+            Handle::Container(opened) => opened.usable()?.read(offset, &mut out),
             Handle::Plain(fd) => host::read_at(fd.fd(), offset, out),
         }
+    }
+
+    fn read_to(&self, handle: &Handle, offset: u64, out: &mut dyn Sink) -> Option<Result<usize>> {
+        let Handle::Container(opened) = handle else {
+            return None;
+        };
+        let usable = opened.usable();
+        Some(usable.and_then(|container| container.read(offset, out)))
     }
 
     fn readlink(&self, path: &[u8]) -> Result<Vec<u8>> {
@@ -309,11 +330,10 @@ impl PathFileSystem for PlfsFs {
 
     fn handle_attributes(&self, handle: &Handle) -> Option<Result<Attributes>> {
         Some(match handle {
-            Handle::Container(opened) => {
-                let container = &opened.container;
-                let access = host::status(container.dir.fd(), ACCESS);
-                access.and_then(|access| of_container(container, &access))
-            }
+            Handle::Container(opened) => opened.usable().and_then(|container| {
+                let access = host::status(container.dir.fd(), ACCESS)?;
+                of_container(&container, &access)
+            }),
             Handle::Plain(fd) => kernel::status(fd.fd(), None)
                 .and_then(|status| attributes(Node(self.inode(&status)), &status)),
         })
@@ -333,9 +353,9 @@ impl PathFileSystem for PlfsFs {
         self.create_file(caller, path, flags, mode)
     }
 
-    fn write(&self, handle: &Handle, offset: u64, bytes: &[u8]) -> Result<usize> {
+    fn write(&self, handle: &Handle, offset: u64, mut bytes: &[u8]) -> Result<usize> {
         match handle {
-            Handle::Container(opened) => opened.container.write(offset, bytes),
+            Handle::Container(opened) => opened.usable()?.write(offset, &mut bytes),
             Handle::Plain(fd) => match host::write_at(fd.fd(), offset, bytes) {
                 (0, Err(errno)) => Err(errno.into()),
                 (count, _) => Ok(count),
@@ -343,9 +363,9 @@ impl PathFileSystem for PlfsFs {
         }
     }
 
-    fn append(&self, handle: &Handle, end: u64, bytes: &[u8]) -> Result<(u64, usize)> {
+    fn append(&self, handle: &Handle, end: u64, mut bytes: &[u8]) -> Result<(u64, usize)> {
         match handle {
-            Handle::Container(opened) => opened.container.append(bytes),
+            Handle::Container(opened) => opened.usable()?.append(&mut bytes),
             Handle::Plain(fd) => {
                 let count = fs::waiting::append(fd.fd(), bytes)?;
                 let size = kernel::status(fd.fd(), None)?.stx_size;
@@ -354,10 +374,33 @@ impl PathFileSystem for PlfsFs {
         }
     }
 
+    fn write_from(
+        &self,
+        handle: &Handle,
+        offset: u64,
+        from: &mut dyn Source,
+    ) -> Option<Result<usize>> {
+        let Handle::Container(opened) = handle else {
+            return None;
+        };
+        let usable = opened.usable();
+        Some(usable.and_then(|container| container.write(offset, from)))
+    }
+
+    fn append_from(&self, handle: &Handle, from: &mut dyn Source) -> Option<Result<(u64, usize)>> {
+        let Handle::Container(opened) = handle else {
+            return None;
+        };
+        let usable = opened.usable();
+        Some(usable.and_then(|container| container.append(from)))
+    }
+
     fn seek(&self, handle: &Handle, offset: u64, whence: Whence) -> Option<Result<u64>> {
         let data = whence == Whence::Data;
         Some(match handle {
-            Handle::Container(opened) => opened.container.seek(offset, data),
+            Handle::Container(opened) => opened
+                .usable()
+                .and_then(|container| container.seek(offset, data)),
             Handle::Plain(fd) => {
                 let whence = if data {
                     linux::SEEK_DATA
@@ -371,7 +414,7 @@ impl PathFileSystem for PlfsFs {
 
     fn sync(&self, handle: &Handle, data_only: bool) -> Result<()> {
         match handle {
-            Handle::Container(opened) => opened.container.sync(data_only),
+            Handle::Container(opened) => opened.usable()?.sync(data_only),
             Handle::Plain(fd) if data_only => Ok(fs::waiting::fdatasync(fd.fd())?),
             Handle::Plain(fd) => Ok(fs::waiting::fsync(fd.fd())?),
         }
@@ -379,7 +422,9 @@ impl PathFileSystem for PlfsFs {
 
     fn flush(&self, handle: &Handle) -> Result<()> {
         match handle {
-            Handle::Container(opened) => opened.container.push(),
+            // A thread with another table of descriptors has nothing that waits.
+            Handle::Container(opened) if opened.container().is_here() => opened.container().push(),
+            Handle::Container(_) => Ok(()),
             Handle::Plain(_) => Ok(()),
         }
     }
@@ -399,7 +444,9 @@ impl PathFileSystem for PlfsFs {
         changes: &SetAttributes,
     ) -> Option<Result<()>> {
         Some(match handle {
-            Handle::Container(opened) => self.change_container(&opened.container, changes),
+            Handle::Container(opened) => opened
+                .usable()
+                .and_then(|container| self.change_container(&container, changes)),
             Handle::Plain(fd) => change(Target::File(fd.fd()), changes),
         })
     }
@@ -450,6 +497,7 @@ impl PathFileSystem for PlfsFs {
 
     fn forked(&self, shared_descriptors: bool) {
         forks::forked();
+        self.setup.home.store(self.setup.keeper.table(), SeqCst);
         if shared_descriptors {
             return;
         }
@@ -464,9 +512,8 @@ impl PathFileSystem for PlfsFs {
 
     fn finish(&self) {
         let all: Vec<_> = self.table.lock().values().cloned().collect();
-        for container in all {
-            // There is nobody to tell; the index has it all the same.
-            let _ = container.close();
+        for container in all.iter().filter(|container| container.is_here()) {
+            container.close();
         }
     }
 }

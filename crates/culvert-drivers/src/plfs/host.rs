@@ -11,6 +11,9 @@ use culvert_sys::{fd, fs, process};
 
 pub use crate::archive::host::terminated;
 
+/// Bytes that are copied at once where they cannot go straight.
+pub const PIECE: usize = 64 << 10;
+
 /// A directory that exists for the moment, or as long as the mount.
 pub enum Dir<'a> {
     /// Kept by somebody else.
@@ -108,15 +111,29 @@ pub fn open_kept(
     Ok(keeper.keep(open(dir, name, flags, mode)?))
 }
 
-/// Makes an empty file, if there is none.
-pub fn touch(dir: impl AsFd, name: &[u8], mode: u32) -> Result<()> {
-    let made = open(
-        dir,
-        name,
-        linux::O_WRONLY | linux::O_CREAT | linux::O_NONBLOCK,
-        mode,
+/// Makes an empty file; false where there is something of that name.
+pub fn make_file(dir: impl AsFd, name: &[u8], mode: u32) -> Result<bool> {
+    // mknod(2) opens nothing.
+    let made = fs::mknodat(
+        &dir,
+        Name::new(name)?.terminated(),
+        linux::S_IFREG | mode,
+        0,
     );
-    made.map(drop)
+    match made {
+        Ok(()) => Ok(true),
+        Err(Errno::EEXIST) => Ok(false),
+        // SMB has it for devices alone.
+        Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS) => {
+            let flags = linux::O_WRONLY | linux::O_CREAT | linux::O_EXCL;
+            match open(dir, name, flags, mode) {
+                Ok(_) => Ok(true),
+                Err(error) if error.errno() == Errno::EEXIST => Ok(false),
+                Err(error) => Err(error),
+            }
+        }
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 /// mkdirat(2); true if it was made, false if there is a directory.

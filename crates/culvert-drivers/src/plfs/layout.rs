@@ -44,6 +44,12 @@ pub const MOST_HOSTDIRS: u64 = 1024;
 /// Mode of droppings, before the umask.
 pub const DROPPING_MODE: u32 = 0o644;
 
+/// The mode of index droppings of a file of `mode` that others than its owner may write: they may
+/// cut it.
+pub const fn shared_mode(mode: u32) -> u32 {
+    DROPPING_MODE | mode & 0o022
+}
+
 /// The hash that chooses directories and back ends. Bytes count as signed.
 pub fn hash(text: &[u8]) -> u64 {
     text.iter().fold(0u64, |sum, &byte| {

@@ -4,6 +4,9 @@
 //! keeps those of directories on each machine (`nfs_dir_operations` and `fuse_dir_operations` have
 //! no `flock`). The first process that needs one makes it. PLFS takes no note of them.
 //!
+//! Whoever may lock one can keep all others from appending for as long as he likes. So those who
+//! may write the file may open them, and nobody else: not who may only read it.
+//!
 //! The length of [`APPENDS`] says how often the file was cut, so that a writer need not read its
 //! own records at its close.
 
@@ -11,14 +14,15 @@ use super::host;
 use super::layout::ACCESS;
 use super::setup::unused;
 use crate::OwnedFd;
+use crate::passthrough::attributes::{Target, change};
 use crate::passthrough::kernel::Name;
 use alloc::vec::Vec;
-use culvert::{Errno, Error, Result};
+use culvert::{Errno, Error, Result, SetAttributes};
 use culvert_sync_wire::{APPENDS, HOLDER};
 use culvert_sys::fd::BorrowedFd;
-use culvert_sys::flags::AtFlags;
+use culvert_sys::flags::{AtFlags, RenameFlags};
 use culvert_sys::fs;
-use culvert_sys::raw::general as linux;
+use culvert_sys::raw::general::{self as linux, statx};
 
 /// Their names.
 pub const NAMES: [&[u8]; 2] = [APPENDS.as_bytes(), HOLDER.as_bytes()];
@@ -56,42 +60,99 @@ pub fn open_found(container: BorrowedFd<'_>, name: &[u8]) -> Result<Option<Owned
     Err(refused)
 }
 
-/// Makes `name`, with its mode from the beginning, whatever the umask.
+/// Makes `name`, with its group and its mode from the beginning, whatever the umask.
 fn make(container: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
     let staged: Vec<u8> = unused();
-    create(container, &staged)?;
     let name = Name::new(name)?;
-    let linked = fs::linkat(
-        container,
-        Name::new(&staged)?.terminated(),
-        container,
-        name.terminated(),
-        AtFlags::empty(),
-    );
-    host::unlink(container, &staged, false)?;
-    match linked {
-        Ok(()) | Err(Errno::EEXIST) => Ok(()),
-        // The file system has no hard links: for a moment the file has a narrower mode.
-        Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EMLINK) => {
-            match create(container, name.bytes()) {
-                Err(error) if error.errno() == Errno::EEXIST => Ok(()),
-                made => made,
+    let made = create(container, &staged).and_then(|()| {
+        let from = Name::new(&staged)?;
+        let (from, to) = (from.terminated(), name.terminated());
+        let linked = fs::linkat(container, from, container, to, AtFlags::empty());
+        Ok(match linked {
+            // The file system has no hard links.
+            Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EMLINK) => {
+                let flags = RenameFlags::NOREPLACE;
+                fs::renameat2(container, from, container, to, flags)
             }
-        }
+            linked => linked,
+        })
+    });
+    // It has been renamed, perhaps.
+    let _ = host::unlink(container, &staged, false);
+    match made? {
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        // Nor that: for a moment the file has a narrower mode.
+        Err(Errno::EINVAL | Errno::ENOSYS) => match create(container, name.bytes()) {
+            Err(error) if error.errno() == Errno::EEXIST => Ok(()),
+            made => made,
+        },
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// Makes both in a container that others than its owner may write, so that they are the owner's,
+/// whose later chmod(2) reaches them.
+pub fn make_shared(container: BorrowedFd<'_>, mode: u32) -> Result<()> {
+    if mode & 0o022 == 0 {
+        return Ok(());
+    }
+    for name in NAMES {
+        if open_found(container, name)?.is_none() {
+            make(container, name)?;
+        }
+    }
+    Ok(())
 }
 
 fn create(container: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
     let flags = linux::O_RDWR | linux::O_CREAT | linux::O_EXCL;
     let made = host::open(container, name, flags, 0o600)?;
     let access = host::status(container, ACCESS)?;
-    // A later chmod(2) of the file's owner cannot reach a lock file of another user's.
-    let mode = match fs::fstat(&made)?.st_uid == access.stx_uid {
-        true => lock_mode(u32::from(access.stx_mode)),
-        false => 0o666,
+    let mode = u32::from(access.stx_mode);
+    let mode = match belongs(&made, &access)? {
+        Whose::Owners | Whose::Groups => lock_mode(mode),
+        // All others may write, this one among them.
+        Whose::Nobodys { .. } if mode & 0o002 != 0 => 0o666,
+        // The owner's, who is not in the group that he has given the file to.
+        Whose::Nobodys { own: true } => lock_mode(mode) & !0o060,
+        Whose::Nobodys { own: false } => {
+            host::unlink(container, name, false)?;
+            let text = "the owner of the file is to append to it first";
+            return Err(Error::because(Errno::EACCES, text));
+        }
     };
     Ok(fs::fchmod(&made, mode)?)
+}
+
+/// To whom a file in a container belongs.
+pub enum Whose {
+    /// To the owner and the group of the container.
+    Owners,
+    /// To its group, and to another one.
+    Groups,
+    /// Not to its group; to its owner, or to another one.
+    Nobodys { own: bool },
+}
+
+/// Gives `made`, which this process has made in a container, to the owner and the group of that, as
+/// far as it may.
+pub fn belongs(made: &OwnedFd, access: &statx) -> Result<Whose> {
+    let found = fs::fstat(made)?;
+    let give = |uid, gid| {
+        let changes = SetAttributes {
+            uid,
+            gid,
+            ..SetAttributes::default()
+        };
+        change(Target::File(made.borrow()), &changes).is_ok()
+    };
+    let own = found.st_uid == access.stx_uid || give(Some(access.stx_uid), None);
+    let group = found.st_gid == access.stx_gid || give(None, Some(access.stx_gid));
+    Ok(match (own, group) {
+        (true, true) => Whose::Owners,
+        (false, true) => Whose::Groups,
+        (own, false) => Whose::Nobodys { own },
+    })
 }
 
 /// How often the file was cut.

@@ -131,21 +131,21 @@ impl Container {
     }
 
     /// Makes the index right: with all that processes of the run have written, and what strangers
-    /// had a moment ago.
-    pub fn refresh(&self, state: &mut State) -> Result<()> {
+    /// had a moment ago. Whether the back end was asked.
+    pub fn refresh(&self, state: &mut State) -> Result<bool> {
         let shared = &self.setup.shared;
         let now = self.setup.nanoseconds();
         if state.loaded
             && state.stamp == shared.changes(self.inode)
             && now.wrapping_sub(state.checked) < UNSEEN
         {
-            return Ok(());
+            return Ok(false);
         }
         let (stamp, cuts) = (shared.changes(self.inode), shared.cuts(self.inode));
         // Looked for at open and sync.
         let waits = self.setup.at_sync && state.checked != 0;
         if waits && state.loaded && cuts == state.cuts {
-            return Ok(());
+            return Ok(false);
         }
         if cuts != state.cuts {
             state.forget(self.setup.extents);
@@ -175,7 +175,7 @@ impl Container {
         }
         (state.stamp, state.cuts, state.checked) = (stamp, cuts, now);
         state.loaded = true;
-        Ok(())
+        Ok(true)
     }
 
     /// Reads what is new; false where something has been taken away.

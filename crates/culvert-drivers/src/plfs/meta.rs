@@ -31,12 +31,7 @@ pub fn open(container: impl AsFd, host: &[u8], pid: u32) -> Result<bool> {
             dir(&container)?.ok_or(Errno::ENOENT)?
         }
     };
-    let flags = linux::O_WRONLY | linux::O_CREAT | linux::O_EXCL;
-    match host::open(found, &open_name(host, pid), flags, EMPTY) {
-        Ok(_) => Ok(true),
-        Err(error) if error.errno() == Errno::EEXIST => Ok(false),
-        Err(error) => Err(error),
-    }
+    host::make_file(found, &open_name(host, pid), EMPTY)
 }
 
 /// Process `pid` has written what `left` says, and writes no more. `reach` says how far its records
@@ -53,7 +48,7 @@ pub fn close(
     let Some(found) = dir(container)? else {
         return Ok(());
     };
-    host::touch(&found, &left.name(), EMPTY)?;
+    host::make_file(&found, &left.name(), EMPTY)?;
     let end = reach()?;
     if end < left.end {
         let cut = Meta { end, ..*left };

@@ -41,6 +41,7 @@ use crate::archive::warning::printable;
 use crate::passthrough::kernel;
 use crate::{Environment, Prepared, Progress, Warnings};
 use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
+use core::sync::atomic::AtomicUsize;
 use culvert::path::PathAdapter;
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
 use culvert_sys::clock::Clock;
@@ -217,6 +218,7 @@ fn new(mount: &Mount, environment: &Environment<'_>) -> Result<filesystem::PlfsF
         flat: options.flat,
         read_only: options.read_only,
         clock: Clock::new(),
+        home: AtomicUsize::new(keeper.table()),
     };
     Ok(filesystem::PlfsFs::new(Arc::new(setup)))
 }

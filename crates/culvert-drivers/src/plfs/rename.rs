@@ -235,7 +235,7 @@ impl PlfsFs {
                 host::rename((&place, &temporary), (&place, &name), 0)?;
             }
         }
-        if let Some(known) = self.known(old) {
+        for known in self.all_known(old) {
             known.moved(at);
         }
         Ok(())

@@ -7,7 +7,7 @@ use super::service::Service;
 use super::shared::Shared;
 use crate::{Keeper, KeptFd};
 use alloc::{format, vec::Vec};
-use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use culvert::Result;
 use culvert_sys::clock::Clock;
 use culvert_sys::fd::{AsFd, BorrowedFd};
@@ -47,6 +47,9 @@ pub struct Setup {
     pub flat: bool,
     pub read_only: bool,
     pub clock: Clock,
+    /// The process's own table of descriptors; others are those of children of vfork(2), and of
+    /// threads that have one of their own.
+    pub home: AtomicUsize,
 }
 
 impl Setup {
@@ -103,6 +106,12 @@ pub const REMOVED: &[u8] = b".culvert-removed";
 pub fn is_reserved(path: &[u8]) -> bool {
     let own = |part: &[u8]| part.starts_with(NEW) || part.starts_with(REMOVED) || part == SYNC;
     path.split(|&byte| byte == b'/').any(own)
+}
+
+/// Whether the container at the absolute path `path` is a removed one.
+pub fn is_aside(path: &[u8]) -> bool {
+    let mut parts = path.rsplit(|&byte| byte == b'/');
+    parts.next().is_some_and(|name| name.starts_with(NEW)) && parts.next() == Some(REMOVED)
 }
 
 /// Numbers for names of what is being made.

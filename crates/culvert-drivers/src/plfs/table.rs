@@ -3,12 +3,14 @@
 use super::container::Container;
 use super::{host, setup};
 use crate::KeptFd;
-use alloc::{collections::BTreeMap, sync::Arc};
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc};
+use core::ops::Deref;
 use core::sync::atomic::Ordering::SeqCst;
 use culvert::{Result, sync::Mutex};
 
-/// By inode.
-pub type Table = Mutex<BTreeMap<u64, Arc<Container>>>;
+/// By inode, and by the table of descriptors in which they are open: a child of vfork(2) has its
+/// parent's memory, and its own descriptors.
+pub type Table = Mutex<BTreeMap<(u64, usize), Arc<Container>>>;
 
 /// An open file.
 pub enum Handle {
@@ -20,23 +22,52 @@ pub enum Handle {
 
 /// One open of a container. All of a process share one [`Container`].
 pub struct Opened {
-    pub container: Arc<Container>,
+    container: Arc<Container>,
     table: Arc<Table>,
 }
 
+/// A container as the calling thread may use it: the descriptors in it are its own.
+pub enum Usable<'a> {
+    /// As it was opened.
+    Same(&'a Container),
+    /// Opened for one call.
+    Once(Box<Container>),
+}
+
+impl Deref for Usable<'_> {
+    type Target = Container;
+
+    fn deref(&self) -> &Container {
+        match self {
+            Self::Same(container) => container,
+            Self::Once(container) => container,
+        }
+    }
+}
+
+impl Drop for Usable<'_> {
+    fn drop(&mut self) {
+        // A child of vfork(2) may become another program after any call.
+        let stays = matches!(self, Self::Same(container) if container.is_home());
+        if !stays {
+            self.close();
+        }
+    }
+}
+
 impl Opened {
-    /// One more open of the container `inode`, made by `make` where it is not open yet.
+    /// One more open of the container `key`, made by `make` where it is not open yet.
     pub fn new(
         table: &Arc<Table>,
-        inode: u64,
+        key: (u64, usize),
         make: impl FnOnce() -> Result<Container>,
     ) -> Result<Self> {
         let mut all = table.lock();
-        let container = match all.get(&inode) {
+        let container = match all.get(&key) {
             Some(known) => Arc::clone(known),
             None => {
                 let made = Arc::new(make()?);
-                all.insert(inode, Arc::clone(&made));
+                all.insert(key, Arc::clone(&made));
                 made
             }
         };
@@ -47,6 +78,21 @@ impl Opened {
             table: Arc::clone(table),
         })
     }
+
+    /// The container, for a call of the thread that has opened it.
+    pub fn container(&self) -> &Arc<Container> {
+        &self.container
+    }
+
+    /// The same for any thread. One with another table of descriptors, as a child of vfork(2) has,
+    /// opens it for this call alone: what it opened would be known in memory that it shares, by
+    /// numbers that mean something else there.
+    pub fn usable(&self) -> Result<Usable<'_>> {
+        match self.container.is_here() {
+            true => Ok(Usable::Same(&self.container)),
+            false => self.container.once().map(|own| Usable::Once(Box::new(own))),
+        }
+    }
 }
 
 impl Drop for Opened {
@@ -55,11 +101,13 @@ impl Drop for Opened {
         if self.container.opens.fetch_sub(1, SeqCst) != 1 {
             return;
         }
-        all.remove(&self.container.inode);
+        all.remove(&self.container.key());
+        if !self.container.is_here() {
+            // A child of vfork(2) has left it behind; each of its calls has left nothing to close.
+            return;
+        }
         // Within the lock, so that who opens it meanwhile does not lose its record of being open.
-        // There is nobody to tell of errors: what was written is in the index all the same.
-        let _ = self.container.close();
-        if self.container.is_removed() {
+        if self.container.close() {
             let path = self.container.path().unwrap_or_default();
             let setup = Arc::clone(&self.container.setup);
             let canonical = self.container.canonical();

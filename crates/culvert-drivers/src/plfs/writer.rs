@@ -11,7 +11,7 @@ use super::setup::Setup;
 use super::{host, locks, meta};
 use crate::KeptFd;
 use alloc::{format, vec::Vec};
-use culvert::{Errno, Result};
+use culvert::{Errno, Error, Result, Source};
 use culvert_sys::fd::BorrowedFd;
 use culvert_sys::fs;
 use culvert_sys::raw::general as linux;
@@ -19,6 +19,10 @@ use culvert_sys::raw::general as linux;
 /// Records that wait at most with `index=lazy`, and for how many nanoseconds.
 const MOST_WAITING: usize = 1024;
 const LONGEST_WAIT: u64 = 1_000_000_000;
+/// Fewer bytes than this are written together with what follows them.
+const SMALL: usize = 4096;
+/// How often it is borne that somebody has locked an index dropping before its writer.
+const MOST_LOCKED: usize = 64;
 /// How often the access file's times are set by writes at most, nanoseconds: a tick of the kernel's
 /// own clock for times of files.
 const TOUCH: u64 = 4_000_000;
@@ -66,6 +70,9 @@ impl Writer {
             _ => {}
         }
         let own = meta::open(container, &setup.host, pid)?;
+        let access = host::status(container, layout::ACCESS)?;
+        let shared = u32::from(access.stx_mode) & 0o022 != 0;
+        let mut locked_by_others = 0;
         let new = linux::O_CREAT | linux::O_EXCL;
         let (data, index, index_name) = loop {
             let (seconds, nanoseconds) = setup.clock.now();
@@ -80,19 +87,34 @@ impl Writer {
             .concat();
             let index_name = [layout::INDEX, &rest].concat();
             let flags = linux::O_RDWR | linux::O_APPEND | new;
-            let index =
-                host::open_kept(setup.keeper, dir, &index_name, flags, layout::DROPPING_MODE);
-            let index = match index {
+            let index = match host::open(dir, &index_name, flags, layout::DROPPING_MODE) {
                 // A writer of this process that began in the same microsecond.
                 Err(error) if error.errno() == Errno::EEXIST => continue,
                 index => index?,
             };
             // Whoever cuts the file sees by it that somebody still writes; who was first to look
-            // has removed an index that nothing stood in. Where there are no locks, there are none.
-            let _ = host::lock(index.fd(), false, true);
-            if fs::fstat(index.fd())?.st_nlink == 0 {
+            // removes an index that nothing stands in. It is not waited for: anybody who may read
+            // it can lock it. Where there are no locks, there are none.
+            if host::lock(&index, false, false) == Err(Errno::EAGAIN) {
+                let _ = host::unlink(dir, &index_name, false);
+                locked_by_others += 1;
+                match locked_by_others < MOST_LOCKED {
+                    true => continue,
+                    false => {
+                        let text = "somebody locks each new index dropping";
+                        return Err(Error::because(Errno::EAGAIN, text));
+                    }
+                }
+            }
+            if fs::fstat(&index)?.st_nlink == 0 {
                 continue;
             }
+            if shared {
+                // Who may not give it away keeps it: others cannot cut it then.
+                let _ = locks::belongs(&index, &access);
+                fs::fchmod(&index, layout::shared_mode(access.stx_mode.into()))?;
+            }
+            let index = setup.keeper.keep(index);
             let data_name = [layout::DATA, &rest].concat();
             let flags = linux::O_WRONLY | new;
             let data = host::open_kept(setup.keeper, dir, &data_name, flags, layout::DROPPING_MODE);
@@ -126,17 +148,17 @@ impl Writer {
         })
     }
 
-    /// Writes `bytes`, which become those at `offset`; fewer where space ends. Whether the record
-    /// may wait is `lazy`.
+    /// Writes so many bytes of a source, which become those at `offset`; fewer where space ends.
+    /// Whether the record may wait is `lazy`.
     pub fn write(
         &mut self,
         setup: &Setup,
         offset: u64,
-        bytes: &[u8],
+        (from, count): (&mut dyn Source, usize),
         lazy: bool,
     ) -> Result<Record> {
         let begin = setup.seconds();
-        let length = self.append(bytes)?;
+        let length = self.append(from, count)?;
         let end = later(self.last, setup.seconds());
         let record = Record {
             logical: offset,
@@ -155,7 +177,7 @@ impl Writer {
     /// Not by a record without length, as PLFS 2.5 does it: it does not find what is later written
     /// around such a one.
     pub fn extend(&mut self, setup: &Setup, size: u64) -> Result<Record> {
-        let length = self.append(&[0])?;
+        let length = self.append(&mut &[0][..], 1)?;
         let record = Record {
             logical: size.saturating_sub(1),
             physical: self.physical,
@@ -168,9 +190,9 @@ impl Writer {
         Ok(record)
     }
 
-    /// Adds `bytes` to the data dropping: how many, all or as many as there is room for.
-    fn append(&mut self, bytes: &[u8]) -> Result<u64> {
-        let end = self.physical.saturating_add(bytes.len() as u64);
+    /// Adds `count` bytes to the data dropping: how many, all or as many as there is room for.
+    fn append(&mut self, from: &mut dyn Source, count: usize) -> Result<u64> {
+        let end = self.physical.saturating_add(count as u64);
         if end > self.room {
             // The kernel would end the program by SIGXFSZ, for a file that it knows nothing of.
             self.room = host::file_size_limit();
@@ -178,11 +200,49 @@ impl Writer {
                 return Err(Errno::ENOSPC.into());
             }
         }
-        let (count, failed) = host::write_at(self.data.fd(), self.physical, bytes);
-        if count == 0 {
-            failed?;
+        let mut done = 0;
+        while done < count {
+            let at = self.physical + done as u64;
+            let direct = from.write_to(self.data.raw(), at, count - done);
+            let direct = direct.min(count - done);
+            done += direct;
+            // Many small parts are one call of the kernel's, and a copy.
+            if direct < SMALL && done < count {
+                done += match self.copy(from, self.physical + done as u64, count - done) {
+                    Err(error) if done == 0 => return Err(error),
+                    Err(_) | Ok(0) => break,
+                    Ok(copied) => copied,
+                };
+            }
         }
-        Ok(count as u64)
+        // Nothing was there to be taken.
+        match done {
+            0 => Err(Errno::EFAULT.into()),
+            done => Ok(done as u64),
+        }
+    }
+
+    /// A part of `count` bytes, copied to `at`: how many.
+    fn copy(&self, from: &mut dyn Source, at: u64, count: usize) -> Result<usize> {
+        let (mut buffer, mut own) = (Vec::new(), false);
+        let (written, failed) = match from.rest() {
+            Some(bytes) => {
+                own = true;
+                host::write_at(self.data.fd(), at, &bytes[..count.min(bytes.len())])
+            }
+            None => {
+                buffer.resize(count.min(host::PIECE), 0);
+                let taken = from.take(&mut buffer)?;
+                host::write_at(self.data.fd(), at, &buffer[..taken])
+            }
+        };
+        if own {
+            from.used(written);
+        }
+        match written {
+            0 => Ok(failed.map(|()| 0)?),
+            written => Ok(written),
+        }
     }
 
     fn done(&mut self, setup: &Setup, record: &Record, lazy: bool) -> Result<()> {

@@ -2,7 +2,10 @@
 
 mod conformance;
 mod fixtures;
+mod groups;
 mod hostile;
+mod referee;
 mod service;
+mod tables;
 mod tools;
 mod writers;

@@ -4,11 +4,17 @@ use crate::tools::{Scratch, create_file, open, open_file, open_for, read_all, wr
 use culvert::{FileSystem, OpenFlags, SetAttributes, testing::caller};
 use culvert_sync::lease::{self, Lease};
 use culvert_sync::{Listener, Service, Settings, Stopper};
+use culvert_sync_wire::memory::LENGTH;
 use culvert_sync_wire::{ANSWER, Answer, Ask, FileId, Request};
+use culvert_sys::fd::BorrowedFd;
+use culvert_sys::flags::Protection;
+use culvert_sys::memory::{Mapping, Of};
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType};
 use std::net::TcpListener;
+use std::os::fd::AsRawFd;
 use std::os::unix::{ffi::OsStrExt, fs::MetadataExt};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 /// A service, stopped when dropped.
@@ -312,6 +318,90 @@ fn a_position_that_was_never_written_is_no_data() {
     let want = [&b"first"[..], &vec![0; at as usize - 5], b"next"].concat();
     assert_eq!(file.attributes(&caller()).unwrap().size, at + 4);
     assert_eq!(read_all(&*file).unwrap(), want);
+}
+
+/// The size is what was written, whatever the service had given out when it died.
+#[test]
+fn a_size_is_seen_at_once_where_the_service_died() {
+    let scratch = Scratch::new(1);
+    let mut service = Some(Running::new(&socket(&scratch)));
+    let all = runs(&scratch, 2, 1);
+    let file = create_file(&*all[0], "f");
+    let others = [1, 2].map(|at| open_file(&*all[at], "f").unwrap());
+    let container = scratch.backends[0].join("f").canonicalize().unwrap();
+    let mut size = 0;
+    for step in 0..12 {
+        for other in &others {
+            assert_eq!(other.attributes(&caller()).unwrap().size, size);
+        }
+        if step % 3 == 2 {
+            let hand = Hand::new(&scratch, "f");
+            let held = hand.ask(Ask::Hold(container.as_os_str().as_bytes()));
+            if let Answer::Held(turn, _) = held {
+                let count = 100;
+                hand.ask(Ask::Append { turn, count, size });
+            }
+            service = None;
+        }
+        let (at, count) = file.append(&mut &b"12345"[..]).unwrap();
+        size = at + count as u64;
+        for other in &others {
+            assert_eq!(other.attributes(&caller()).unwrap().size, size);
+        }
+        if service.is_none() {
+            service = Some(Running::new(&socket(&scratch)));
+        }
+    }
+}
+
+/// Whoever has the service's memory may write anything into it: appends go on, each where it says.
+#[test]
+fn what_others_write_into_the_memory_does_no_harm() {
+    let scratch = Scratch::new(1);
+    let _service = Running::new(&socket(&scratch));
+    let all = runs(&scratch, 2, 0);
+    let files = {
+        drop(create_file(&*all[0], "f"));
+        [&all[0], &all[1]].map(|fs| open_for(&**fs, "f", OpenFlags::READ_WRITE).unwrap())
+    };
+    let hand = Hand::new(&scratch, "f");
+    let request = Request {
+        file: hand.1,
+        ask: Ask::Share,
+    };
+    net::send(&hand.0, &request.encode(), SendFlags::NOSIGNAL).unwrap();
+    let (of, mut answer) = (BorrowedFd::number(hand.0.as_raw_fd()), [0; ANSWER]);
+    let (_, memory) = culvert_sys::net::receive_with(of, &mut answer, 0).unwrap();
+    let both = Protection::READ | Protection::WRITE;
+    let mapping = Mapping::new(Of::file(&memory.unwrap()), LENGTH, both).unwrap();
+    // SAFETY: it is so long, and reached as atomic words alone.
+    let words =
+        unsafe { std::slice::from_raw_parts(mapping.start().cast::<AtomicU64>(), LENGTH / 8) };
+    let life = words[0].load(SeqCst);
+    let most = (1 << 48) - 1;
+    for step in 0..40u64 {
+        let file = &files[step as usize % 2];
+        // All words but that of life, then that too.
+        for word in &words[1..] {
+            let found = word.load(SeqCst);
+            let forged = match step % 8 {
+                0 => 0,
+                1 => u64::MAX,
+                2 => found | most,
+                3 => found & !most | (most / 2),
+                4 => found.wrapping_add(1 << 48),
+                5 => found & !most,
+                _ => found,
+            };
+            word.store(forged, SeqCst);
+        }
+        words[0].store([life, 0, u64::MAX][step as usize / 8 % 3], SeqCst);
+        let line = format!("{step:05}");
+        let (at, count) = file.append(&mut line.as_bytes()).unwrap();
+        let mut found = [0; 5];
+        file.read_at(at, &mut &mut found[..]).unwrap();
+        assert_eq!((count, &found[..]), (5, line.as_bytes()), "{step} at {at}");
+    }
 }
 
 /// Who holds the file for no purpose keeps nobody from it for long.

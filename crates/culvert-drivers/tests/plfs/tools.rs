@@ -1,6 +1,7 @@
 //! Mounts of plfs in directories of their own.
 
-use culvert::{File, FileSystem, OpenFlags, Opened, Result, mount::Mount, testing::caller};
+use culvert::{File, FileSystem, OpenFlags, Opened, Result, SetAttributes};
+use culvert::{mount::Mount, testing::caller};
 use culvert_drivers::Environment;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -68,6 +69,15 @@ impl Scratch {
 /// The file system of a prepared mount, as one of several processes has it.
 pub fn open(mount: &Mount) -> Box<dyn FileSystem> {
     culvert_drivers::open(mount, &Environment::default()).unwrap()
+}
+
+/// Cuts `file`, or makes it longer.
+pub fn truncate(file: &dyn File, size: u64) -> Result<()> {
+    let changes = SetAttributes {
+        size: Some(size),
+        ..SetAttributes::default()
+    };
+    file.set_attributes(&caller(), &changes).map(drop)
 }
 
 impl Drop for Scratch {

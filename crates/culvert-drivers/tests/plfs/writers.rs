@@ -1,7 +1,8 @@
 //! Many writers of one file, each with a file system of its own, as in processes of a run.
 
-use crate::tools::{Scratch, create_file, open_file, open_for, read_all, write_at};
-use culvert::{OpenFlags, SetAttributes, testing::caller};
+use crate::tools::{Scratch, create_file, open_file, open_for, read_all, truncate, write_at};
+use culvert::{OpenFlags, Result, SetAttributes, Sink, Source, testing::caller};
+use culvert_sys::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::thread;
 
@@ -279,6 +280,42 @@ fn truncation_by_another_run_counts_at_close() {
     assert_eq!(entry.attributes.size, 10);
 }
 
+/// stat(2) and read(2) behind the end see at once what another run has written, and stat(2) what it
+/// has cut.
+#[test]
+fn another_run_sees_sizes_at_once() {
+    let scratch = Scratch::new(2);
+    let (one, two) = (scratch.open(&[]), scratch.open(&[]));
+    let file = create_file(&*one, "f");
+    let other = open_file(&*two, "f").unwrap();
+    let size = || other.attributes(&caller()).unwrap().size;
+    let mut bytes = [0; 8];
+    for at in 0..20u64 {
+        assert_eq!(size(), at * 8);
+        write_at(&*file, at * 8, &at.to_le_bytes());
+        if at % 2 == 0 {
+            assert_eq!(size(), at * 8 + 8);
+        }
+        let read = other.read_at(at * 8, &mut &mut bytes[..]).unwrap();
+        assert_eq!((read, u64::from_le_bytes(bytes)), (8, at));
+        // By its name too, while it is open and not.
+        let third = scratch.open(&[]);
+        for fs in [&two, &third] {
+            let entry = fs.lookup(&caller(), fs.root(), b"f").unwrap();
+            assert_eq!(entry.attributes.size, at * 8 + 8);
+        }
+    }
+    truncate(&*file, 3).unwrap();
+    assert_eq!(size(), 3);
+    // A writer that is killed closes nothing.
+    file.append(&mut &b"more"[..]).unwrap();
+    std::mem::forget((one, file));
+    assert_eq!(size(), 7);
+    let later = scratch.open(&[]);
+    let entry = later.lookup(&caller(), later.root(), b"f").unwrap();
+    assert_eq!(entry.attributes.size, 7);
+}
+
 /// The record of a writer that was killed stays, whoever has its number now.
 #[test]
 fn the_record_of_a_killed_writer_stays() {
@@ -322,4 +359,100 @@ fn remains_on_shadows_are_no_part_of_a_new_file() {
     // And it goes with the file.
     fs.unlink(&caller(), fs.root(), b"f").unwrap();
     assert!(scratch.backends.iter().all(|back| !back.join("f").exists()));
+}
+
+/// Bytes that are taken, or that go straight, so many at a time.
+struct Parts<'a> {
+    bytes: &'a [u8],
+    straight: usize,
+}
+
+impl Source for Parts<'_> {
+    fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn take(&mut self, into: &mut [u8]) -> Result<usize> {
+        self.bytes.take(into)
+    }
+
+    fn write_to(&mut self, fd: i32, offset: u64, count: usize) -> usize {
+        let bytes = &self.bytes[..self.straight.min(count).min(self.bytes.len())];
+        let written = culvert_sys::fs::pwrite(BorrowedFd::number(fd), bytes, offset).unwrap();
+        self.bytes = &self.bytes[written..];
+        written
+    }
+}
+
+/// The same to read.
+struct Into {
+    bytes: Vec<u8>,
+    wanted: usize,
+    straight: usize,
+}
+
+impl Sink for Into {
+    fn remaining(&self) -> usize {
+        self.wanted - self.bytes.len()
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<usize> {
+        let count = bytes.len().min(self.remaining());
+        self.bytes.extend(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn put_zeroes(&mut self, count: usize) -> Result<usize> {
+        self.put(&vec![0; count])
+    }
+
+    fn read_from(&mut self, fd: i32, offset: u64, count: usize) -> usize {
+        let mut piece = vec![0; self.straight.min(count).min(self.remaining())];
+        let read = culvert_sys::fs::pread(BorrowedFd::number(fd), &mut piece, offset).unwrap();
+        self.bytes.extend(&piece[..read]);
+        read
+    }
+}
+
+/// However the bytes come: a write is one record, and reads back.
+#[test]
+fn bytes_go_straight_or_by_copies() {
+    let scratch = Scratch::new(1);
+    let fs = scratch.open(&["host=vm"]);
+    let file = create_file(&*fs, "f");
+    let all: Vec<u8> = (0..300_000u32).map(|at| (at * 7 / 3) as u8).collect();
+    let mut want = Vec::new();
+    for straight in [0, 1, 100, 5000, 70_000, 1 << 20] {
+        let mut from = Parts {
+            bytes: &all,
+            straight,
+        };
+        assert_eq!(
+            file.append(&mut from).unwrap(),
+            (want.len() as u64, all.len())
+        );
+        want.extend(&all);
+        let at = want.len() as u64 + 1000;
+        let mut from = Parts {
+            bytes: &all[..100_000],
+            straight,
+        };
+        assert_eq!(file.write_at(at, &mut from).unwrap(), 100_000);
+        want.resize(at as usize, 0);
+        want.extend(&all[..100_000]);
+        let mut into = Into {
+            bytes: Vec::new(),
+            wanted: want.len() + 10,
+            straight,
+        };
+        assert_eq!(file.read_at(0, &mut into).unwrap(), want.len());
+        assert!(into.bytes == want, "{straight}");
+    }
+    let hostdirs = std::fs::read_dir(scratch.backends[0].join("f")).unwrap();
+    let hostdirs = hostdirs.map(|one| one.unwrap().path());
+    let droppings = hostdirs.filter(|path| path.is_dir() && !path.ends_with("meta"));
+    let files = droppings.flat_map(|dir| std::fs::read_dir(dir).unwrap());
+    let indexes = files.map(|file| file.unwrap());
+    let mut indexes = indexes.filter(|file| file.file_name().to_str().unwrap().contains(".index."));
+    assert_eq!(indexes.next().unwrap().metadata().unwrap().len(), 12 * 48);
 }

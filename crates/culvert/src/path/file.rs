@@ -43,6 +43,9 @@ impl<T: PathFileSystem> PathFile<T> {
 impl<T: PathFileSystem + 'static> File for PathFile<T> {
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         let handle = self.handle()?;
+        if let Some(done) = self.shared.driver.read_to(handle, offset, out) {
+            return done;
+        }
         if let Some(fd) = self.shared.driver.descriptor(handle) {
             // Nothing: the end, or a reason that the driver's own reads will tell.
             let read = out.read_from(fd, offset, out.remaining());
@@ -68,6 +71,10 @@ impl<T: PathFileSystem + 'static> File for PathFile<T> {
 
     fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
         let handle = self.handle()?;
+        if let Some(done) = self.shared.driver.write_from(handle, offset, from) {
+            self.changed(handle);
+            return done;
+        }
         let direct = self.shared.driver.descriptor(handle);
         let direct = direct.map_or(0, |fd| from.write_to(fd, offset, from.remaining()));
         let done = match direct {
@@ -85,11 +92,15 @@ impl<T: PathFileSystem + 'static> File for PathFile<T> {
     }
 
     fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
+        let handle = self.handle()?;
+        if let Some(done) = self.shared.driver.append_from(handle, from) {
+            self.changed(handle);
+            return done;
+        }
         let _appending = self.shared.appending.lock();
         let mut bytes = vec![0; from.remaining()];
         let count = from.take(&mut bytes)?;
         let end = self.attributes(&Caller::SYSTEM)?.size;
-        let handle = self.handle()?;
         let done = self.shared.driver.append(handle, end, &bytes[..count]);
         self.changed(handle);
         done

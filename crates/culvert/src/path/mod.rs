@@ -63,7 +63,8 @@ pub use adapter::PathAdapter;
 
 use crate::{
     Access, Attributes, Caching, Caller, Capabilities, Errno, FileKind, Lock, LockKind, LockOwner,
-    OpenFlags, Readiness, RenameFlags, Result, SetAttributes, StatFs, Validity, Wait, Whence,
+    OpenFlags, Readiness, RenameFlags, Result, SetAttributes, Sink, Source, StatFs, Validity, Wait,
+    Whence,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::task::Waker;
@@ -176,6 +177,19 @@ pub trait PathFileSystem: Send + Sync {
     /// Called again when it gives fewer than wanted.
     fn read(&self, handle: &Self::Handle, offset: u64, out: &mut [u8]) -> Result<usize>;
 
+    /// [`read`](Self::read) to where the bytes are wanted, without a copy in between: as
+    /// [`File::read_at`](crate::File::read_at). None by default: the adapter copies what `read`
+    /// reads.
+    fn read_to(
+        &self,
+        handle: &Self::Handle,
+        offset: u64,
+        out: &mut dyn Sink,
+    ) -> Option<Result<usize>> {
+        let _ = (handle, offset, out);
+        None
+    }
+
     /// Target of a symbolic link.
     fn readlink(&self, path: &[u8]) -> Result<Vec<u8>> {
         let _ = path;
@@ -241,6 +255,29 @@ pub trait PathFileSystem: Send + Sync {
     /// among the writers of this process only.
     fn append(&self, handle: &Self::Handle, end: u64, bytes: &[u8]) -> Result<(u64, usize)> {
         Ok((end, self.write(handle, end, bytes)?))
+    }
+
+    /// [`write`](Self::write) from where the bytes are, without a copy in between: as
+    /// [`File::write_at`](crate::File::write_at). None by default: the adapter copies what `write`
+    /// is given.
+    fn write_from(
+        &self,
+        handle: &Self::Handle,
+        offset: u64,
+        from: &mut dyn Source,
+    ) -> Option<Result<usize>> {
+        let _ = (handle, offset, from);
+        None
+    }
+
+    /// The same for [`append`](Self::append), by a driver that finds the end by itself.
+    fn append_from(
+        &self,
+        handle: &Self::Handle,
+        from: &mut dyn Source,
+    ) -> Option<Result<(u64, usize)>> {
+        let _ = (handle, from);
+        None
     }
 
     /// fallocate(2), as [`File::allocate`](crate::File::allocate). `EOPNOTSUPP` by default.

@@ -135,6 +135,29 @@ end"
     assert_eq!(done.text(), "35\nend\nserved True\n", "{}", done.report());
 }
 
+/// What a child opens and closes before it becomes another program is not its parent's, in memory
+/// that they share or not.
+#[test]
+fn children_leave_their_parents_droppings_as_they_are() {
+    let place = place("spawned");
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/plfs_spawned.py");
+    let culvert = world().culvert.display();
+    for sync in ["no", "auto"] {
+        let script = format!(
+            "rm -rf {place}/back/*
+             {culvert} run --mount type=plfs,source={place}/back,target={place}/mnt,sync={sync} -- \
+             python3 {program} {place}/mnt/f > {place}/told || exit
+             read -r as written pid < {place}/told
+             echo $as $written
+             find {place}/back/f -name \"dropping.index.*.$pid\" | wc -l
+             ls {place}/back/f/meta | grep -c open; {culvert} plfs check {place}/back/f > \
+             {place}/told || cat {place}/told"
+        );
+        let done = shell(&script);
+        assert_eq!(done.text(), "as written\n1\n0\n", "{}", done.report());
+    }
+}
+
 /// `victim` is killed before each of its system calls, of `every` so many, in turn.
 fn killed_at_each_step(victim: &str, how: &str, every: u32) {
     let place = place(&format!("steps-{victim}-{how}"));

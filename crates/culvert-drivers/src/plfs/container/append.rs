@@ -11,12 +11,11 @@
 
 use super::{Container, State};
 use crate::OwnedFd;
-use crate::passthrough::kernel;
 use crate::plfs::forks::forks;
 use crate::plfs::service::{Connection, Memory, Service};
 use crate::plfs::{host, locks, meta};
 use alloc::sync::Arc;
-use culvert::{Errno, Result};
+use culvert::{Errno, Result, Source};
 use culvert_sync_wire::memory::{Place, Taken};
 use culvert_sync_wire::{APPENDS, Answer, Ask, FileId, HOLDER, Request};
 use culvert_sys::fd::BorrowedFd;
@@ -104,11 +103,9 @@ impl Container {
         state: &mut State,
         change: impl FnOnce(&mut State) -> Result<T>,
     ) -> Result<T> {
-        if let Some(service) = &self.setup.service
-            && let Ok(file) = self.file_id(state)
-        {
+        if let Some(service) = self.service() {
             // Without an answer it lets go of it by itself, a moment later.
-            self.ask(service, file, Ask::Release);
+            self.ask(service, Ask::Release);
             state.turn = None;
         }
         if !self.setup.lock_appends {
@@ -134,12 +131,12 @@ impl Container {
         }
     }
 
-    /// Appends: where, and how many.
-    pub fn append(&self, bytes: &[u8]) -> Result<(u64, usize)> {
+    /// Appends what `from` has: where, and how many bytes.
+    pub fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
         let mut state = self.state.lock();
-        if let Some(service) = &self.setup.service {
+        if let Some(service) = self.service() {
             for _ in 0..TRIES {
-                match self.append_by(service, &mut state, bytes)? {
+                match self.append_by(service, &mut state, from)? {
                     Outcome::Done(at, count) => return Ok((at, count)),
                     Outcome::Over => {}
                     Outcome::None => break,
@@ -156,14 +153,18 @@ impl Container {
             };
             // Who has the lock next finds the record.
             let lazy = self.setup.lazy && !self.setup.lock_appends;
-            Ok((end, self.write_in(state, end, bytes, lazy)?))
+            Ok((end, self.write_in(state, end, from, lazy)?))
         })
     }
 
     /// Appends where `service` says.
-    fn append_by(&self, service: &Service, state: &mut State, bytes: &[u8]) -> Result<Outcome> {
+    fn append_by(
+        &self,
+        service: &Service,
+        state: &mut State,
+        from: &mut dyn Source,
+    ) -> Result<Outcome> {
         let fd = self.lock_file(state)?;
-        let file = self.file_id(state)?;
         let turn = match &state.turn {
             Some(turn) => turn.clone(),
             None => match self.hold(service, state)? {
@@ -175,11 +176,11 @@ impl Container {
         // in another process.
         let connection = turn.place.is_none().then(|| service.connection());
         host::lock(fd, false, true)?;
-        let done = self.append_in(connection, state, turn, bytes);
+        let done = self.append_in(connection, state, turn, from);
         host::unlock(fd);
         if state.turn.is_none() && matches!(done, Err(_) | Ok(Outcome::Done(..))) {
             // The next turn begins where the file ends.
-            self.ask(service, file, Ask::Release);
+            self.ask(service, Ask::Release);
         }
         done
     }
@@ -192,7 +193,7 @@ impl Container {
         // The service locks what there is.
         self.lock_file(state)?;
         self.holder_file(state, locks::open)?;
-        let (file, path) = (self.file_id(state)?, host::path_of(self.dir.fd())?);
+        let (file, path) = (self.file_id(), host::path_of(self.dir.fd())?);
         let ask = Ask::Hold(&path);
         let (request, now) = (Request { file, ask }, self.setup.nanoseconds());
         let mut connection = service.connection();
@@ -228,7 +229,7 @@ impl Container {
         connection: Option<Connection<'_>>,
         state: &mut State,
         turn: Turn,
-        bytes: &[u8],
+        from: &mut dyn Source,
     ) -> Result<Outcome> {
         // What was written before this turn is in the index; whoever writes in it tells the
         // service.
@@ -240,7 +241,8 @@ impl Container {
                 state.index.size()
             }
         };
-        let count = bytes.len() as u64;
+        let all = from.remaining();
+        let count = all as u64;
         let at = match (&turn.place, connection) {
             (Some((memory, place)), _) => {
                 let table = memory.table();
@@ -273,9 +275,9 @@ impl Container {
         };
         state.turn = Some(Turn { told: true, ..turn });
         // Who begins the next turn finds the record.
-        let written = self.write_in(state, at, bytes, false);
+        let written = self.write_in(state, at, from, false);
         let written = written.and_then(|count| self.settle(state).map(|()| count));
-        if written.as_ref().ok() != Some(&bytes.len()) {
+        if written.as_ref().ok() != Some(&all) {
             state.turn = None;
         }
         Ok(Outcome::Done(at, written?))
@@ -290,7 +292,7 @@ impl Container {
         [count, size]: [u64; 2],
     ) -> Result<core::result::Result<u64, Outcome>> {
         let ask = Ask::Append { turn, count, size };
-        let file = self.file_id(state)?;
+        let file = self.file_id();
         let request = Request { file, ask };
         let answer = connection.ask(self.setup.keeper, self.setup.nanoseconds(), &request);
         Ok(Err(match answer {
@@ -333,22 +335,15 @@ impl Container {
         };
         match host::lock(holder, false, false) {
             Ok(()) => host::unlock(holder),
-            Err(Errno::EAGAIN) => self.tell_holder(service, state, holder, end)?,
+            Err(Errno::EAGAIN) => self.tell_holder(service, holder, end)?,
             // No locks, no service that holds it.
             Err(_) => {}
         }
         Ok(())
     }
 
-    fn tell_holder(
-        &self,
-        service: &Service,
-        state: &mut State,
-        holder: BorrowedFd<'_>,
-        end: u64,
-    ) -> Result<()> {
-        let file = self.file_id(state)?;
-        if self.ask(service, file, Ask::Reach(end)) == Some(Answer::Done) {
+    fn tell_holder(&self, service: &Service, holder: BorrowedFd<'_>, end: u64) -> Result<()> {
+        if self.ask(service, Ask::Reach(end)) == Some(Answer::Done) {
             return Ok(());
         }
         // It is another one that holds it, for a moment.
@@ -375,18 +370,16 @@ impl Container {
         Ok(BorrowedFd::number(number))
     }
 
-    fn ask(&self, service: &Service, file: FileId, ask: Ask<'_>) -> Option<Answer> {
+    fn ask(&self, service: &Service, ask: Ask<'_>) -> Option<Answer> {
+        let file = self.file_id();
         let request = Request { file, ask };
         let mut connection = service.connection();
         connection.ask(self.setup.keeper, self.setup.nanoseconds(), &request)
     }
 
     /// How the service knows it.
-    fn file_id(&self, state: &mut State) -> Result<FileId> {
-        if let Some(file) = state.file {
-            return Ok(file);
-        }
-        let (device, inode) = kernel::identity(&kernel::status(self.dir.fd(), None)?);
-        Ok(*state.file.insert(FileId { device, inode }))
+    fn file_id(&self) -> FileId {
+        let (device, inode) = self.identity;
+        FileId { device, inode }
     }
 }

@@ -2,11 +2,14 @@
 //! metalink.
 
 use super::{Container, State};
-use crate::plfs::host;
+use crate::OwnedFd;
+use crate::passthrough::attributes::{Target, change};
 use crate::plfs::layout::{self, HOSTDIR};
+use crate::plfs::{host, locks};
 use alloc::vec::Vec;
-use culvert::{Errno, Result};
-use culvert_sys::raw::general as linux;
+use culvert::{Errno, Result, SetAttributes};
+use culvert_sys::fd::AsFd;
+use culvert_sys::raw::general::{self as linux, statx};
 
 const PLACE: u32 = linux::O_PATH | linux::O_DIRECTORY;
 
@@ -19,17 +22,36 @@ pub fn for_writing(container: &Container, state: &mut State) -> Result<usize> {
     let setup = &container.setup;
     let hash = layout::hash(&setup.host);
     let shadow = setup.shadow[(hash % setup.shadow.len() as u64) as usize];
-    let mode = mode(container)?;
+    let access = host::status(container.dir.fd(), layout::ACCESS)?;
     let ids = |at: u64| (hash % setup.hostdirs + at) % setup.hostdirs;
     match shadow == container.canonical() {
-        true => here(container, state, mode, (0..setup.hostdirs).map(ids)),
-        false => there(container, state, shadow, mode, (0..setup.hostdirs).map(ids)),
+        true => here(container, state, &access, (0..setup.hostdirs).map(ids)),
+        false => there(
+            container,
+            state,
+            (shadow, &access),
+            (0..setup.hostdirs).map(ids),
+        ),
     }
 }
 
-fn mode(container: &Container) -> Result<u32> {
-    let status = host::status(container.dir.fd(), layout::ACCESS)?;
-    Ok(layout::directory_mode(u32::from(status.stx_mode)))
+/// Opens directory `name` in `dir`, made if there is none: for all who may write the file of
+/// `access`.
+fn made(dir: impl AsFd, name: &[u8], access: &statx) -> Result<OwnedFd> {
+    let mode = u32::from(access.stx_mode);
+    let around = layout::directory_mode(mode);
+    let new = host::make_directory(&dir, name, around)?;
+    let opened = host::open(&dir, name, PLACE, 0)?;
+    if new && mode & 0o022 != 0 {
+        // Whatever the umask is; who may not give it to the group keeps it.
+        let _ = locks::belongs(&opened, access);
+        let changes = SetAttributes {
+            permissions: Some(around),
+            ..SetAttributes::default()
+        };
+        change(Target::Place(opened.borrow()), &changes)?;
+    }
+    Ok(opened)
 }
 
 /// A directory in the canonical container: the first of `ids` that is one, or is free. Where
@@ -37,7 +59,7 @@ fn mode(container: &Container) -> Result<u32> {
 fn here(
     container: &Container,
     state: &mut State,
-    mode: u32,
+    access: &statx,
     ids: impl Iterator<Item = u64>,
 ) -> Result<usize> {
     for id in ids {
@@ -48,11 +70,8 @@ fn here(
             }
             continue;
         }
-        match host::make_directory(container.dir.fd(), &name, mode) {
-            Ok(_) => {
-                let opened = host::open(container.dir.fd(), &name, PLACE, 0)?;
-                return Ok(container.keep_subdir(state, &name, opened));
-            }
+        match made(container.dir.fd(), &name, access) {
+            Ok(opened) => return Ok(container.keep_subdir(state, &name, opened)),
             Err(error) if error.errno() == Errno::EEXIST => {}
             Err(error) => return Err(error),
         }
@@ -67,8 +86,7 @@ fn here(
 fn there(
     container: &Container,
     state: &mut State,
-    shadow: usize,
-    mode: u32,
+    (shadow, access): (usize, &statx),
     ids: impl Iterator<Item = u64> + Clone,
 ) -> Result<usize> {
     let setup = &container.setup;
@@ -95,20 +113,19 @@ fn there(
                 },
             };
         if linked {
-            let opened = make_path(container, shadow, &path, mode)?;
+            let opened = make_path(container, shadow, &path, access)?;
             return Ok(container.keep_subdir(state, &name, opened));
         }
     }
-    here(container, state, mode, ids)
+    here(container, state, access, ids)
 }
 
 /// Opens directory `path` on back end `at`, made with all above it where it is missing.
-fn make_path(container: &Container, at: usize, path: &[u8], mode: u32) -> Result<crate::OwnedFd> {
+fn make_path(container: &Container, at: usize, path: &[u8], access: &statx) -> Result<OwnedFd> {
     let root = container.setup.root(at);
     let mut dir = host::place(root, b"")?;
     for part in path.split(|&byte| byte == b'/') {
-        host::make_directory(&dir, part, mode)?;
-        dir = host::open(&dir, part, PLACE, 0)?;
+        dir = made(&dir, part, access)?;
     }
     Ok(dir)
 }
