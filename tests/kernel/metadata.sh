@@ -1,79 +1,7 @@
 # The extension `metadata` inside a guest: the same answers as without, and what the server hears
-# of. Run by busybox's sh; the last line is "N passed, N failed".
-passed=0
-failed=0
+# of.
+. /helpers.sh
 
-check() {
-  if [ "$2" = "$3" ]; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    echo "FAILED: $1: \"$2\" is not \"$3\""
-  fi
-}
-
-# mount_at DIR OPTIONS: the directory's tree `s` at its `m`.
-mount_at() {
-  mkdir -p $1/s $1/m
-  culvert mount -t passthrough --allow-other -o "$2" $1/s $1/m 2>$1/said
-  check "the mount of $1" $? 0
-}
-
-# told DIR WORD: the number beside the word in what `culvert list` says of the mount.
-told() {
-  culvert list |
-    awk -v place="$1/m" -v word="$2" '/^[^ ]/ { here = index($0 " ", place " ") }
-      here && $2 == word { print $1; found = 1 }
-      here && $1 == word { print $2 + 0; found = 1 }
-      END { if (!found) print 0 }'
-}
-
-as_nobody() {
-  /usr/bin/setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
-}
-
-forget() {
-  sync
-  # What was used lately stays at the first time.
-  echo 2 >/proc/sys/vm/drop_caches
-  echo 2 >/proc/sys/vm/drop_caches
-}
-
-# What programs see of a tree that changes, by names and numbers that do not depend on the place.
-story() {
-  cd $1/m
-  seen() { stat -c '%n %s %a %h %u %F' "$@" 2>&1 | sed 's/.*: //'; }
-  mkdir a b && echo one >a/f && seen a a/f a/none
-  echo more >>a/f && seen a/f
-  chmod 600 a/f && seen a/f
-  ln a/f b/g && seen a/f b/g && echo x >>b/g && seen a/f
-  mv a/f b/f && seen a/f b/f
-  echo new >a/f && seen a/f && mv a/f b/f && seen a/f b/f b/g
-  rm b/f && seen b/f b/g
-  ln -s g b/l && seen b/l && readlink b/l
-  mkdir b/d && mv b/d a/d && seen a/d b/d a b && rmdir a/d && seen a/d a
-  truncate -s 100 b/g && seen b/g
-  chown 5:6 b/g && stat -c '%u %g' b/g
-  for i in 1 2 3; do echo $i >>b/g; forget; seen b/g b/none; done
-  echo r >b/none && seen b/none
-  # Of a file that is open: the kernel may write it by itself.
-  { echo first; stat -c %s b/open; echo second; stat -c %s b/open; } >b/open 2>/dev/null
-  cat b/open
-  chmod 700 b && forget
-  as_nobody stat -c %s b/g 2>&1 | sed 's/.*: //'
-  chmod 755 b
-  as_nobody stat -c %s b/g 2>&1
-  chmod 700 b
-  as_nobody stat -c %s b/g 2>&1 | sed 's/.*: //'
-  chmod 755 b
-  find . | sort
-  cd /
-}
-
-mkdir -p /tmp/with/s /tmp/without/s
-for tree in /tmp/with /tmp/without; do
-  chmod 755 $tree $tree/s
-done
 mount_at /tmp/with extend=metadata,valid=100000,absent=100000
 mount_at /tmp/without valid=100000,absent=100000
 check "nothing was said of the mount" "$(grep -c extend /tmp/with/said)" 0
@@ -190,19 +118,15 @@ cat /tmp/watched/m/d/new >/tmp/said
 check "a new file" "$(cat /tmp/said)" new
 check "what others removed" "$(stat /tmp/watched/m/d/f 2>&1 | grep -c 'No such file')" 1
 check "what others made" "$(cat /tmp/watched/m/d/none 2>&1)" other
-watcher=$(told /tmp/watched server)
-culvert umount /tmp/watched/m
-while [ -d /proc/$watcher ]; do usleep 1000; done
+unmount /tmp/watched
 
 # Without the module the mount goes on, and says so.
-culvert umount /tmp/with/m
-# The server ends after its mount.
-while [ -d /proc/$server ]; do usleep 1000; done
+unmount /tmp/with
 rmmod culvert_fuse_ext
 check "the module is gone with its last mount" "$(grep -c culvert_fuse_ext /proc/modules)" 0
 mount_at /tmp/with extend=metadata,valid=100000,absent=100000
 check "the mount says so" "$(grep -c 'extend=metadata is not used: the module' /tmp/with/said)" 1
 check "and goes on" "$(cat /tmp/with/m/b/none)" r
 culvert umount --all
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+insmod /module.ko
+ended

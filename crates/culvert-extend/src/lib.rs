@@ -4,14 +4,20 @@
 //! The module `culvert-fuse-ext` runs the program ([`module`]); the kernel's verifier has looked
 //! at it before ([`bpf`]). Programs are objects of clang ([`object`]) that come compiled: the
 //! loader is bpf(2) itself, because they need neither relocations against the kernel's types nor
-//! anything else of libbpf. [`Metadata`] is the one that comes with Culvert: names, attributes and
-//! absent extended attributes from tables that the server fills.
+//! anything else of libbpf. [`Extension`] is the one that comes with Culvert: names, attributes and
+//! extended attributes from tables that the server fills, and a log, as [`Parts`] say. An author's
+//! own is a [`Program`], with [`Map`]s that both sides change.
 #![warn(missing_docs)]
 
+mod author;
 pub mod bpf;
-mod metadata;
+mod extension;
+mod log;
 pub mod module;
 pub mod object;
+mod parts;
 mod tables;
 
-pub use metadata::{Before, Metadata, Touched};
+pub use author::{Map, Program};
+pub use extension::{Before, Extension, Touched};
+pub use parts::Parts;

@@ -126,20 +126,21 @@ fn sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metadata::OBJECT;
+    use crate::extension::OBJECT;
 
     #[test]
     fn maps_and_the_places_of_their_descriptors_are_found() {
         let object = Object::read(OBJECT).expect("an object");
         let names: Vec<_> = object.maps.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, ["settings", "names", "nodes"]);
-        assert!(
-            object
-                .maps
-                .iter()
-                .all(|(_, map)| map.kind == 2 && map.key_size == 4)
-        );
-        let code = object.code(&[70, 71, 72]);
+        assert_eq!(names, ["settings", "names", "nodes", "xattrs", "records"]);
+        let kinds: Vec<_> = object
+            .maps
+            .iter()
+            .map(|(_, map)| (map.kind, map.key_size))
+            .collect();
+        // Arrays, and a ring buffer.
+        assert_eq!(kinds, [(2, 4), (2, 4), (2, 4), (2, 4), (27, 0)]);
+        let code = object.code(&[70, 71, 72, 73, 74]);
         assert_eq!(code.len() % 8, 0);
         for &(at, map) in &object.places {
             assert_eq!((code[at], code[at + 1] >> 4), (LOAD_64, MAP_DESCRIPTOR));
@@ -147,30 +148,24 @@ mod tests {
         }
     }
 
-    /// The section that extensions/metadata/build fills.
+    /// The section that extensions/build fills.
     #[test]
-    fn the_object_is_made_of_its_source() {
-        let place = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../extensions/metadata/build"
-        );
-        let said = std::process::Command::new(place)
-            .arg("sum")
-            .output()
-            .expect("sh");
-        let all = sections(OBJECT).expect("an object");
-        let kept = all.iter().find(|section| section.name == "source");
-        let kept = kept
-            .expect("its source")
-            .bytes
-            .strip_suffix(b"\0")
-            .expect("text");
-        let now = String::from_utf8_lossy(&said.stdout);
-        assert_eq!(
-            String::from_utf8_lossy(kept),
-            now.trim(),
-            "extensions/metadata/build makes it"
-        );
+    fn the_objects_are_made_of_their_sources() {
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../extensions/build");
+        let example = include_bytes!("../../../extensions/example/example.o");
+        for (name, object) in [("ready", OBJECT), ("example", example)] {
+            let mut build = std::process::Command::new(place);
+            let said = build.args(["sum", name]).output().expect("sh");
+            let all = sections(object).expect("an object");
+            let kept = all.iter().find(|section| section.name == "source");
+            let kept = kept.expect("its source").bytes.strip_suffix(b"\0");
+            let now = String::from_utf8_lossy(&said.stdout);
+            assert_eq!(
+                String::from_utf8_lossy(kept.expect("text")),
+                now.trim(),
+                "extensions/build makes it"
+            );
+        }
     }
 
     /// An object of these sections, as far as it is read here.

@@ -1,14 +1,14 @@
-//! The tables of the extension `metadata`, which its program reads while the server writes
-//! (extensions/metadata/tables.h, metadata.bpf.c).
+//! The tables of the ready parts, which their program reads while the server writes
+//! (extensions/ready/tables.h, ready.bpf.c).
 //!
 //! A record counts its changes: odd means that nothing is there. The program takes what it has read
 //! only if the count is the same afterwards, so writers need no lock against it; against each other
-//! they have one ([`crate::Metadata`]'s). x86-64 keeps stores in order, and loads.
+//! they have one ([`crate::Extension`]'s). x86-64 keeps stores in order, and loads.
 
 use culvert_sys::memory::Mapping;
 use culvert_wire::{Plain, structures::Attr};
 use std::sync::atomic::{
-    AtomicU64,
+    AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
@@ -16,6 +16,12 @@ use std::sync::atomic::{
 pub const EVER: u64 = u64::MAX;
 /// Longer names are not kept, bytes.
 pub const NAME: usize = 63;
+/// Longer values of extended attributes are not kept, bytes.
+pub const VALUE: usize = 128;
+/// Instead of a value's length: there is none of this name.
+const ABSENT: u64 = u64::MAX;
+/// So many users may be named whose requests are logged.
+pub const USERS: usize = 16;
 /// 64-bit words of [`Attr`].
 const ATTR: usize = size_of::<Attr>() / 8;
 
@@ -24,6 +30,12 @@ pub struct Settings {
     epoch: AtomicU64,
     names_mask: AtomicU64,
     nodes_mask: AtomicU64,
+    xattrs_mask: AtomicU64,
+    xattr_epoch: AtomicU64,
+    parts: AtomicU64,
+    users: AtomicU64,
+    user: [AtomicU32; USERS],
+    dropped: AtomicU64,
 }
 
 #[repr(C)]
@@ -44,8 +56,23 @@ pub struct NodeRecord {
     until: AtomicU64,
     epoch: AtomicU64,
     gone: AtomicU64,
+    xattrs: AtomicU64,
     absent: AtomicU64,
     attr: [AtomicU64; ATTR],
+}
+
+#[repr(C)]
+pub struct XattrRecord {
+    version: AtomicU64,
+    node: AtomicU64,
+    until: AtomicU64,
+    gone: AtomicU64,
+    changes: AtomicU64,
+    epoch: AtomicU64,
+    name: [AtomicU64; 8],
+    length: AtomicU64,
+    value: [AtomicU64; VALUE / 8],
+    _padding: u64,
 }
 
 /// The generation of a node's record, in the upper half of its state; the lower half counts.
@@ -55,6 +82,17 @@ const GENERATION: u64 = 1 << 32;
 const fn mixed(hash: u64, word: u64) -> u64 {
     let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     hash ^ hash >> 32
+}
+
+/// Of a name of the directory or file `node`.
+fn hash(node: u64, words: &[u64; 8]) -> usize {
+    let first = mixed(0, node);
+    words.iter().fold(first, |hash, word| mixed(hash, *word)) as usize
+}
+
+fn is_same(there: &[AtomicU64; 8], words: &[u64; 8]) -> bool {
+    let mut both = there.iter().zip(words);
+    both.all(|(there, word)| there.load(Relaxed) == *word)
 }
 
 /// A name as its words, filled up with 0; none: it is too long.
@@ -77,36 +115,72 @@ pub struct Tables {
     settings: Mapping,
     names: Mapping,
     nodes: Mapping,
-    count: usize,
+    xattrs: Mapping,
+    counts: [usize; 3],
 }
 
 impl Tables {
     /// Bytes of a record of each table.
-    pub const SIZES: [usize; 3] = [
+    pub const SIZES: [usize; 4] = [
         size_of::<Settings>(),
         size_of::<NameRecord>(),
         size_of::<NodeRecord>(),
+        size_of::<XattrRecord>(),
     ];
 
-    /// Tables of `count` names and nodes, a power of two, in mappings of zeroes that are large
-    /// enough.
-    pub fn new(settings: Mapping, names: Mapping, nodes: Mapping, count: usize) -> Self {
-        assert!(count.is_power_of_two() && settings.len() >= Self::SIZES[0]);
-        assert!(names.len() >= count * Self::SIZES[1] && nodes.len() >= count * Self::SIZES[2]);
+    /// Tables of so many (`counts`, powers of two) names, nodes and extended attributes, in mappings
+    /// of zeroes that are large enough. The program does what the bits `parts` say.
+    pub fn new(
+        [settings, names, nodes, xattrs]: [Mapping; 4],
+        counts: [usize; 3],
+        parts: u64,
+    ) -> Self {
+        let lengths = [&names, &nodes, &xattrs].map(Mapping::len);
+        let fit =
+            |n: usize| counts[n].is_power_of_two() && lengths[n] >= counts[n] * Self::SIZES[n + 1];
+        assert!(settings.len() >= Self::SIZES[0] && (0..3).all(fit));
         let tables = Self {
             settings,
             names,
             nodes,
-            count,
+            xattrs,
+            counts,
         };
-        for index in 0..count {
+        for index in 0..counts[0] {
             tables.name_at(index).version.store(1, Relaxed);
+        }
+        for index in 0..counts[1] {
             tables.node_at(index).state.store(GENERATION, Relaxed);
         }
+        for index in 0..counts[2] {
+            tables.xattr_at(index).version.store(1, Relaxed);
+        }
         let settings = tables.settings();
-        settings.names_mask.store(count as u64 - 1, SeqCst);
-        settings.nodes_mask.store(count as u64 - 1, SeqCst);
+        let masks = [
+            &settings.names_mask,
+            &settings.nodes_mask,
+            &settings.xattrs_mask,
+        ];
+        for (mask, count) in masks.into_iter().zip(counts) {
+            mask.store(count as u64 - 1, SeqCst);
+        }
+        settings.parts.store(parts, SeqCst);
         tables
+    }
+
+    /// Requests of these users alone are logged, of the first [`USERS`]; none: of all.
+    pub fn log_users(&self, users: &[u32]) {
+        let settings = self.settings();
+        // The places that are left have a user, too.
+        for (there, user) in settings.user.iter().zip(users.iter().cycle()) {
+            there.store(*user, Relaxed);
+        }
+        settings.users.store(users.len().min(USERS) as u64, SeqCst);
+    }
+
+    /// How many records the log has had no room for.
+    pub fn dropped(&self) -> u64 {
+        self.settings().dropped.load(Relaxed)
     }
 
     fn settings(&self) -> &Settings {
@@ -116,22 +190,25 @@ impl Tables {
     }
 
     fn name_at(&self, index: usize) -> &NameRecord {
-        let index = index & (self.count - 1);
-        // SAFETY: as above; the mapping has `count` records, of a size that keeps them aligned.
+        let index = index & (self.counts[0] - 1);
+        // SAFETY: as above; the mapping has as many records, of a size that keeps them aligned.
         unsafe { &*(self.names.address() as *const NameRecord).add(index) }
     }
 
     fn node_at(&self, index: usize) -> &NodeRecord {
-        let index = index & (self.count - 1);
+        let index = index & (self.counts[1] - 1);
         // SAFETY: as above.
         unsafe { &*(self.nodes.address() as *const NodeRecord).add(index) }
     }
 
+    fn xattr_at(&self, index: usize) -> &XattrRecord {
+        let index = index & (self.counts[2] - 1);
+        // SAFETY: as above.
+        unsafe { &*(self.xattrs.address() as *const XattrRecord).add(index) }
+    }
+
     fn name(&self, parent: u64, words: &[u64; 8]) -> &NameRecord {
-        let hash = words
-            .iter()
-            .fold(mixed(0, parent), |hash, word| mixed(hash, *word));
-        self.name_at(hash as usize)
+        self.name_at(hash(parent, words))
     }
 
     fn node(&self, node: u64) -> &NodeRecord {
@@ -148,11 +225,7 @@ impl Tables {
         let record = self.name(parent, words);
         let same = record.version.load(Acquire) & 1 == 0
             && record.parent.load(Relaxed) == parent
-            && record
-                .words
-                .iter()
-                .zip(words)
-                .all(|(there, word)| there.load(Relaxed) == *word);
+            && is_same(&record.words, words);
         let node = record.node.load(Relaxed);
         let lives = same
             && self.gone(parent) == record.parent_gone.load(Relaxed)
@@ -189,7 +262,7 @@ impl Tables {
 
     /// No name is known any more.
     pub fn drop_names(&self) {
-        for index in 0..self.count {
+        for index in 0..self.counts[0] {
             let version = &self.name_at(index).version;
             if version.load(Relaxed) & 1 == 0 {
                 version.fetch_add(1, SeqCst);
@@ -288,6 +361,69 @@ impl Tables {
         let fresh = record.epoch.load(Relaxed) == self.settings().epoch.load(SeqCst);
         if self.has_node(node) && fresh {
             record.absent.fetch_or(1 << which, SeqCst);
+        }
+    }
+
+    /// The extended attributes of `node` are not known any more, nor those of the few nodes that
+    /// share its place.
+    pub fn xattrs_changed(&self, node: u64) {
+        self.node(node).xattrs.fetch_add(1, SeqCst);
+    }
+
+    /// No extended attributes are known any more.
+    pub fn drop_xattrs(&self) {
+        self.settings().xattr_epoch.fetch_add(1, SeqCst);
+    }
+
+    /// The extended attribute `name` of `node`, or where the name is empty the list of their names,
+    /// until then; no value: there is none. A value is [`VALUE`] bytes long at most.
+    pub fn put_xattr(&self, node: u64, name: &[u64; 8], value: Option<&[u8]>, until: u64) {
+        let record = self.xattr_at(hash(node, name));
+        let version = record.version.load(Relaxed) | 1;
+        record.version.store(version, SeqCst);
+        record.node.store(node, Relaxed);
+        record.until.store(until, Relaxed);
+        record.gone.store(self.gone(node), Relaxed);
+        let changes = self.node(node).xattrs.load(SeqCst);
+        record.changes.store(changes, Relaxed);
+        let epoch = self.settings().xattr_epoch.load(SeqCst);
+        record.epoch.store(epoch, Relaxed);
+        for (there, word) in record.name.iter().zip(name) {
+            there.store(*word, Relaxed);
+        }
+        let length = value.map_or(ABSENT, |value| value.len() as u64);
+        record.length.store(length, Relaxed);
+        let mut bytes = [0; VALUE];
+        if let Some(value) = value {
+            bytes[..value.len()].copy_from_slice(value);
+        }
+        for (there, bytes) in record.value.iter().zip(bytes.chunks_exact(8)) {
+            let word = u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+            there.store(word, Relaxed);
+        }
+        record.version.store(version + 1, Release);
+    }
+
+    #[cfg(test)]
+    /// What the program does for GETXATTR and LISTXATTR; none: it asks the server.
+    pub fn xattr(&self, node: u64, name: &[u8], now: u64) -> Option<Option<Vec<u8>>> {
+        let words = words(name)?;
+        let record = self.xattr_at(hash(node, &words));
+        let known = record.version.load(Acquire) & 1 == 0
+            && record.node.load(Relaxed) == node
+            && is_same(&record.name, &words)
+            && record.until.load(Relaxed) > now
+            && record.gone.load(Relaxed) == self.gone(node)
+            && record.changes.load(Relaxed) == self.node(node).xattrs.load(SeqCst)
+            && record.epoch.load(Relaxed) == self.settings().xattr_epoch.load(SeqCst);
+        if !known {
+            return None;
+        }
+        let bytes = record.value.iter();
+        let bytes = bytes.flat_map(|word| word.load(Relaxed).to_ne_bytes());
+        match record.length.load(Relaxed) {
+            ABSENT => Some(None),
+            length => Some(Some(bytes.take(length as usize).collect())),
         }
     }
 

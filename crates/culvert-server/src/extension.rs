@@ -1,7 +1,7 @@
 //! A session whose kernel answers for it (culvert-extend).
 
 use crate::{channel::RequestChannel, report::report, session::Session};
-use culvert_extend::Metadata;
+use culvert_extend::{Extension, Program, module::Attached};
 use culvert_wire::InitFlags;
 use std::os::fd::AsFd;
 
@@ -9,16 +9,33 @@ impl Session {
     /// Has the kernel run the extension that was asked for; says so where it cannot, and goes on
     /// without.
     pub(crate) fn extend(&mut self, channel: &dyn RequestChannel) {
-        if !self.settings.extend {
+        let parts = &self.settings.extend;
+        let (name, made) = if let Some(program) = &self.settings.program {
+            (
+                "the author's program".to_owned(),
+                attached(program, channel),
+            )
+        } else if let Some(object) = &parts.object {
+            let read = std::fs::read(object).map_err(|error| error.to_string());
+            let program = read.and_then(|bytes| Program::load(&bytes, &[]));
+            let attached = program.and_then(|program| attached(&program, channel));
+            (format!("extend={parts}"), attached)
+        } else if !parts.is_empty() {
+            match self.extension_for(channel) {
+                Ok(extension) => self.extension = Some(extension),
+                Err(why) => report(format_args!("extend={parts} is not used: {why}")),
+            }
             return;
-        }
-        match self.extension_for(channel) {
-            Ok(extension) => self.extension = Some(extension),
-            Err(why) => report(format_args!("extend=metadata is not used: {why}")),
+        } else {
+            return;
+        };
+        match made {
+            Ok(attached) => self.program = Some(attached),
+            Err(why) => report(format_args!("{name} is not used: {why}")),
         }
     }
 
-    fn extension_for(&self, channel: &dyn RequestChannel) -> Result<Metadata, String> {
+    fn extension_for(&self, channel: &dyn RequestChannel) -> Result<Extension, String> {
         if self.settings.handover.has_keeper() {
             return Err("what it has answered would be lost with the server (restart)".into());
         }
@@ -26,7 +43,7 @@ impl Session {
             return Err("with writeback-cache size and times are the kernel's".into());
         }
         let device = channel.device().map_err(|error| error.to_string())?;
-        Metadata::new(device.as_fd())
+        Extension::new(device.as_fd(), &self.settings.extend)
     }
 
     /// The driver forgets what only the extension's tables have kept.
@@ -38,4 +55,10 @@ impl Session {
             self.filesystem.forget(self.numbers.node(node), 1);
         }
     }
+}
+
+/// `program`, which the kernel asks from now on.
+fn attached(program: &Program, channel: &dyn RequestChannel) -> Result<Attached, String> {
+    let device = channel.device().map_err(|error| error.to_string())?;
+    program.attach(device.as_fd())
 }

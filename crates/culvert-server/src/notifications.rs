@@ -8,7 +8,7 @@ use crate::{
     attributes::Numbers, buffer::io_error, channel::Channel, report::report, touched::changed,
 };
 use culvert::{Change, FileSystem, Node, Observed, Observer};
-use culvert_extend::Metadata;
+use culvert_extend::Extension;
 use culvert_sys::{
     Errno, process,
     raw::general::{POLLIN, pollfd},
@@ -182,7 +182,7 @@ pub struct Notifier<'a> {
     /// Nodes that the kernel did not know, which have changed: an answer that brings it the node,
     /// as it was before, may be under way.
     unknown: BTreeMap<Node, Unknown>,
-    extension: Option<&'a Metadata>,
+    extension: Option<&'a Extension>,
 }
 
 /// A node that the kernel did not know.
@@ -209,7 +209,7 @@ impl<'a> Notifier<'a> {
     }
 
     /// The extension hears of each change before the kernel does.
-    pub const fn with_extension(mut self, extension: Option<&'a Metadata>) -> Self {
+    pub const fn with_extension(mut self, extension: Option<&'a Extension>) -> Self {
         self.extension = extension;
         self
     }

@@ -19,7 +19,7 @@ use crate::{
     zero_open::ZeroOpen,
 };
 use culvert::{FileSystem, Layered, Observed, Observer, Validity};
-use culvert_extend::Metadata;
+use culvert_extend::{Extension, module::Attached};
 use culvert_wire::{Protocol, structures::InHeader};
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -47,7 +47,9 @@ pub struct Session {
     pub(crate) interrupts: Arc<Interrupts>,
     pub(crate) locks: Arc<Locks>,
     /// What answers inside the kernel.
-    pub(crate) extension: Option<Metadata>,
+    pub(crate) extension: Option<Extension>,
+    /// The same of an author's.
+    pub(crate) program: Option<Attached>,
     /// Which of the connection's it is, from 1; 0: there is one only.
     pub(crate) server: u32,
     /// It was said what was in hand when the connection ended.
@@ -118,6 +120,7 @@ impl Session {
             directories: Handles::new(server),
             server,
             extension: None,
+            program: None,
             backings: Backings::default(),
             mapped_writers: MappedWriters::default(),
             cache_retention: CacheRetention::default(),

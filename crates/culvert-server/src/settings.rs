@@ -1,7 +1,8 @@
 //! What the user chooses of a kernel mount; `culvert mount` fills it in.
 
 use crate::{counters::Counters, handover::Handover};
-use std::{thread, time::Duration};
+use culvert_extend::{Parts, Program};
+use std::{sync::Arc, thread, time::Duration};
 
 /// What the user may choose.
 #[derive(Clone, Debug, Default)]
@@ -29,9 +30,10 @@ pub struct Settings {
     /// The word of the transport (`WAYS`) that requests come by; none: the fastest that can be
     /// had.
     pub transport: Option<&'static str>,
-    /// Names, attributes and absent extended attributes are answered inside the kernel, where it has
-    /// the module culvert-fuse-ext.
-    pub extend: bool,
+    /// What is answered, and logged, inside the kernel, where it has the module culvert-fuse-ext.
+    pub extend: Parts,
+    /// A program of the driver's author that is asked instead.
+    pub program: Option<Arc<Program>>,
     /// Seconds after which the kernel ends the connection for a request that was not answered.
     pub request_timeout: Option<u16>,
 }

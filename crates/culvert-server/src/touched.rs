@@ -1,9 +1,9 @@
-//! What the extension `metadata` is told of each request: its program must not answer what a
-//! request changes, and may answer what the kernel may believe.
+//! What the extension is told of each request: its program must not answer what a request changes,
+//! and may answer what the kernel may believe.
 
 use crate::attributes::Numbers;
 use culvert::{Change, Errno};
-use culvert_extend::{Before, Metadata, Touched};
+use culvert_extend::{Before, Extension, Touched};
 use culvert_wire::{
     Answer, DirectoryEntriesPlus, Operation,
     structures::{EntryOut, InHeader},
@@ -11,9 +11,10 @@ use culvert_wire::{
 
 /// A request that is being answered.
 pub(crate) struct Watched<'w> {
-    extension: &'w Metadata,
+    extension: &'w Extension,
     operation: &'w Operation<'w>,
     node: u64,
+    uid: u32,
     touched: Touched<'w>,
     /// Which nodes the names led to.
     led: [Option<u64>; 2],
@@ -23,7 +24,7 @@ pub(crate) struct Watched<'w> {
 impl<'w> Watched<'w> {
     /// Before `operation` is carried out.
     pub fn new(
-        extension: &'w Metadata,
+        extension: &'w Extension,
         header: &InHeader,
         operation: &'w Operation<'w>,
     ) -> Option<Self> {
@@ -31,7 +32,10 @@ impl<'w> Watched<'w> {
         let touched = touched(node, operation);
         let asks = matches!(
             operation,
-            Operation::Lookup { .. } | Operation::Getattr { .. } | Operation::Getxattr { .. }
+            Operation::Lookup { .. }
+                | Operation::Getattr { .. }
+                | Operation::Getxattr { .. }
+                | Operation::Listxattr { .. }
         );
         if touched.is_none() && !asks {
             return None;
@@ -46,14 +50,16 @@ impl<'w> Watched<'w> {
             extension,
             operation,
             node,
+            uid: header.uid,
             touched,
             led,
             before,
         })
     }
 
-    /// After it, before `answer` is given.
-    pub fn end(self, answer: &Answer<'_>) {
+    /// After it, before `answer` is given. `valid`: how long what a node has may be believed,
+    /// nanoseconds.
+    pub fn end(self, answer: &Answer<'_>, valid: impl Fn() -> u64) {
         let extension = self.extension;
         match (self.operation, answer, &self.before) {
             (Operation::Lookup { name }, Answer::Entry { entry }, Some(before)) => {
@@ -72,7 +78,14 @@ impl<'w> Watched<'w> {
             (Operation::Getxattr { name, .. }, Answer::Error(error), Some(before))
                 if *error == Errno::ENODATA.raw() =>
             {
-                extension.no_xattr(self.node, name.bytes(), before);
+                extension.xattr(self.node, name.bytes(), None, valid(), before);
+            }
+            (Operation::Getxattr { name, .. }, Answer::Data { data }, Some(before)) => {
+                extension.xattr(self.node, name.bytes(), Some(data.0), valid(), before);
+            }
+            // Others are not shown all of it.
+            (Operation::Listxattr { .. }, Answer::Data { data }, Some(before)) if self.uid == 0 => {
+                extension.xattr(self.node, b"", Some(data.0), valid(), before);
             }
             (_, Answer::Created { entry, .. }, _) => extension.open(entry.nodeid),
             (Operation::Open { .. }, Answer::Opened { .. }, _) => {}
@@ -135,17 +148,22 @@ fn touched<'n>(node: u64, operation: &'n Operation<'n>) -> Option<Touched<'n>> {
         ..Touched::default()
     };
     let one = nodes([node, 0, 0]);
+    let xattrs = Touched {
+        xattrs: true,
+        ..one
+    };
     Some(match operation {
-        // Reading changes the time of access.
+        // The mode is a part of the ACL.
         Operation::Setattr { .. }
-        | Operation::Read { .. }
+        | Operation::Setxattr { .. }
+        | Operation::Removexattr { .. }
+        | Operation::Ioctl { .. } => xattrs,
+        // Reading changes the time of access.
+        Operation::Read { .. }
         | Operation::Write { .. }
         | Operation::Readlink {}
         | Operation::Readdir { .. }
         | Operation::Readdirplus { .. }
-        | Operation::Setxattr { .. }
-        | Operation::Removexattr { .. }
-        | Operation::Ioctl { .. }
         | Operation::Fallocate { .. }
         | Operation::Tmpfile { .. } => one,
         Operation::CopyFileRange { copy } | Operation::CopyFileRange64 { copy } => {
@@ -201,7 +219,7 @@ fn renamed<'n>(from: u64, to: u64, [name, new_name]: [&'n [u8]; 2]) -> Touched<'
 }
 
 /// `change` was made by others.
-pub(crate) fn changed(extension: &Metadata, change: &Change, numbers: Numbers) {
+pub(crate) fn changed(extension: &Extension, change: &Change, numbers: Numbers) {
     let nodes = |node| [numbers.number(node), 0, 0];
     let touched = match change {
         Change::Everything => return extension.everything(),
@@ -221,6 +239,7 @@ pub(crate) fn changed(extension: &Metadata, change: &Change, numbers: Numbers) {
         }
         Change::Attributes(node) | Change::Content(node) => Touched {
             nodes: nodes(*node),
+            xattrs: true,
             ..Touched::default()
         },
         Change::Unneeded(_) => return,

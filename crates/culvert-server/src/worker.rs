@@ -155,7 +155,12 @@ impl Session {
             }
         };
         if let Some(watched) = watched {
-            watched.end(&answer);
+            // Extended attributes are believed as long as the others.
+            let valid = || {
+                let node = self.numbers.node(header.nodeid);
+                self.validity_of(node).attributes
+            };
+            watched.end(&answer, valid);
             self.forget_unkept();
         }
         (answered && !context.left).then_some(answer)

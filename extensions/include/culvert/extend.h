@@ -40,9 +40,21 @@ struct culvert_map {
 	struct culvert_map name SEC("maps") = \
 		{ kind, sizeof(key), sizeof(value), count, map_flags }
 
+/* A ring buffer of so many bytes, a power of two and whole pages. */
+#define CULVERT_RING(name, bytes) \
+	struct culvert_map name SEC("maps") = { BPF_MAP_TYPE_RINGBUF, 0, 0, bytes, 0 }
+
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) =
 	(void *)BPF_FUNC_map_lookup_elem;
+static long (*const bpf_map_update_elem)(void *map, const void *key, const void *value,
+					 __u64 flags) = (void *)BPF_FUNC_map_update_elem;
+static long (*const bpf_map_delete_elem)(void *map, const void *key) =
+	(void *)BPF_FUNC_map_delete_elem;
 static __u64 (*const bpf_ktime_get_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
+static void *(*const bpf_ringbuf_reserve)(void *ring, __u64 size, __u64 flags) =
+	(void *)BPF_FUNC_ringbuf_reserve;
+static void (*const bpf_ringbuf_submit)(void *record, __u64 flags) =
+	(void *)BPF_FUNC_ringbuf_submit;
 
 /* What the request says besides names: culvert_in(request, fuse_getattr_in)->getattr_flags. */
 #define culvert_in(request, type) ((const struct type *)(request)->in)
@@ -50,6 +62,12 @@ static __u64 (*const bpf_ktime_get_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
 /* The answer, which is 0 until it is written to. */
 #define culvert_out(request, type) \
 	((request)->out_length = sizeof(struct type), (struct type *)(request)->out)
+
+/*
+ * The request, read anew. Its pointer cannot be put on the stack, which the compiler does when
+ * values live on over a call of a helper: a long handler takes the context, and this after each.
+ */
+#define culvert_again(context) (*(struct culvert_request *volatile *)(context))
 
 /* Read once, where others write. */
 #define culvert_read(place) (*(const volatile __typeof__(place) *)&(place))

@@ -7,11 +7,12 @@ use crate::{
     kernel_mount::{Log, Mount, Times},
 };
 use culvert::mount::{Options, Request, parse_options, parse_volume};
-use culvert_server::{Settings, Way, capabilities, mounting::Rights, used_capabilities};
+use culvert_server::{Parts, Settings, Way, capabilities, mounting::Rights, used_capabilities};
 use lexopt::Arg::{Long, Short, Value};
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::{OsStrExt, OsStringExt},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -34,8 +35,10 @@ root need fusermount3 (package fuse3).
                    transport={transports} (how requests come:
                    {names}),
                    request_timeout=SECONDS (the mount ends when a request is
-                   not answered in time), extend=metadata (the kernel answers
-                   for the server, by the module culvert-fuse-ext)
+                   not answered in time), extend=PART[+PART] (the kernel answers
+                   for the server, by the module culvert-fuse-ext: metadata,
+                   xattr; log, to extend_log=FILE, of users extend_uid=N[+N]);
+                   extend_entries=N (how much it remembers)
       --mount FIELDS
                    source, target and options spelled out, as `culvert run`
                    takes them
@@ -146,6 +149,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     // Words of mount(8) that are the kernel's, not the driver's. Of each pair the last one holds:
     // mount(8) puts what `user` implies in front.
     let is_served = |request: &Request| request.driver.as_deref().is_some_and(fuse::is_served);
+    let mut logs = false;
     for (name, value) in std::mem::take(&mut request.options) {
         // A FUSE server knows its own.
         if is_served(&request) {
@@ -177,9 +181,9 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                         Failure::new("option request_timeout wants a number of seconds, 1 to 65535")
                     })?);
             }
-            "extend" if value == b"metadata" => settings.extend = true,
-            "extend" => {
-                return Err(Failure::new("option extend knows one extension: metadata"));
+            "extend" => logs |= extend(&mut settings.extend, &value)?,
+            "extend_log" | "extend_uid" | "extend_entries" => {
+                extend_by(&mut settings.extend, &name, value)?;
             }
             "transport" if value == b"auto" => settings.transport = None,
             "transport" => {
@@ -204,6 +208,11 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
             _ => request.options.push((name, value)),
         }
     }
+    if logs != settings.extend.log.is_some() {
+        return Err(Failure::new(
+            "extend=log and extend_log=FILE go together: what is logged, and where",
+        ));
+    }
     Ok(Command::Mount(Box::new(Mount {
         request,
         foreground,
@@ -213,6 +222,62 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         times,
         log,
     })))
+}
+
+/// `extend=PART[+PART]...`; whether `log` is one.
+fn extend(parts: &mut Parts, value: &[u8]) -> Result<bool, Failure> {
+    let mut logs = false;
+    if value.starts_with(b"/") {
+        parts.object = Some(PathBuf::from(OsStr::from_bytes(value)));
+        return Ok(false);
+    }
+    for part in value.split(|&byte| byte == b'+') {
+        match part {
+            b"metadata" => parts.metadata = true,
+            b"xattr" => parts.xattr = true,
+            b"log" => logs = true,
+            _ => {
+                return Err(Failure::new(
+                    "option extend is made of metadata, xattr and log, as in extend=metadata+xattr, \
+                     or the absolute path of an object",
+                ));
+            }
+        }
+    }
+    Ok(logs)
+}
+
+/// What belongs to `extend`.
+fn extend_by(parts: &mut Parts, name: &str, value: Vec<u8>) -> Result<(), Failure> {
+    if name == "extend_log" {
+        let file = PathBuf::from(OsString::from_vec(value));
+        parts.log = Some(file);
+        // The server's directory is another one.
+        return match parts.log.as_ref().is_some_and(|file| file.is_absolute()) {
+            true => Ok(()),
+            false => Err(Failure::new("option extend_log wants an absolute path")),
+        };
+    }
+    let text = str::from_utf8(&value).unwrap_or_default();
+    let (users, [least, most]) = (Parts::USERS, Parts::ENTRIES);
+    if name == "extend_uid" {
+        let numbers: Option<Vec<u32>> = text.split('+').map(|word| word.parse().ok()).collect();
+        parts.users = numbers.filter(|all| all.len() <= users).ok_or_else(|| {
+            Failure::new(format!(
+                "option extend_uid wants numbers of users, {users} at most: extend_uid=0+1000"
+            ))
+        })?;
+        return Ok(());
+    }
+    let number: Option<usize> = text.parse().ok();
+    parts.entries = number
+        .filter(|entries| (least..=most).contains(entries))
+        .ok_or_else(|| {
+            Failure::new(format!(
+                "option extend_entries wants a number from {least} to {most}"
+            ))
+        })?;
+    Ok(())
 }
 
 /// Option `name`: a time in seconds, with a fraction or not.

@@ -50,6 +50,9 @@ impl Session {
                 scope.spawn(move || self.notify(&*channel));
             }
             scope.spawn(|| self.interrupts.watch());
+            if let Some(extension) = &self.extension {
+                scope.spawn(|| extension.write_log());
+            }
             let threads: Vec<_> = transports
                 .iter()
                 .flat_map(|transport| transport.start(self, scope))
@@ -63,6 +66,9 @@ impl Session {
             }
             if let Some(notifications) = &self.notifications {
                 notifications.end();
+            }
+            if let Some(extension) = &self.extension {
+                extension.end_log();
             }
             self.interrupts.close();
             ended

@@ -1,10 +1,12 @@
-//! The extension `metadata`: what its tables are filled with, and when they must not be.
+//! The ready parts: what their tables are filled with, and when they must not be.
 
 use crate::{
     bpf,
+    log::Log,
     module::{Attached, Counts, Device},
     object::Object,
-    tables::{EVER, Tables, words},
+    parts::Parts,
+    tables::{EVER, Tables, VALUE, words},
 };
 use culvert_sys::PAGE;
 use culvert_wire::structures::{Attr, AttrOut, EntryOut};
@@ -18,11 +20,11 @@ use std::{
     },
 };
 
-/// Built by extensions/metadata/build.
-pub(crate) const OBJECT: &[u8] = include_bytes!("../../../extensions/metadata/metadata.o");
+/// Built by extensions/build.
+pub(crate) const OBJECT: &[u8] = include_bytes!("../../../extensions/ready/ready.o");
 
-/// Names and nodes of a table; 64 Ki as the paper has it, 16 MB.
-const COUNT: usize = 1 << 16;
+/// Its maps: four tables, then the ring.
+const TABLES: usize = 4;
 /// Nodes and directories share counters of changes.
 const STRIPES: usize = 64;
 
@@ -43,6 +45,8 @@ pub struct Touched<'n> {
     pub names: [Option<(u64, &'n [u8])>; 2],
     /// The nodes behind the names change too.
     pub behind: bool,
+    /// So do the extended attributes of the nodes.
+    pub xattrs: bool,
     /// A node that is open from here on: nobody hears what the kernel does to its data by itself.
     pub opened: u64,
     /// A node that is open once less.
@@ -70,8 +74,11 @@ impl Before {
 
 /// The extension of a mount.
 #[derive(Debug)]
-pub struct Metadata {
+pub struct Extension {
     tables: Tables,
+    metadata: bool,
+    xattr: bool,
+    log: Option<Log>,
     /// Of nodes and directories, by their numbers.
     stripes: [AtomicU64; STRIPES],
     books: Mutex<Books>,
@@ -137,6 +144,23 @@ fn each_stripe(what: &Touched<'_>, mut change: impl FnMut(usize)) {
     }
 }
 
+/// Whether the value of an extended attribute may be kept. What the file system behind changes by
+/// itself, when a file is written or closed, may not, nor what a driver computes, nor what not
+/// everybody is shown.
+fn is_kept(name: &[u8], value: Option<&[u8]>) -> bool {
+    let by_itself = name.starts_with(b"security.") && !XATTRS.contains(&name);
+    let computed = name.starts_with(b"user.mergerfs.");
+    let hidden = name.starts_with(b"trusted.");
+    let Some(value) = value else {
+        return !by_itself && !computed && !hidden;
+    };
+    // A list, whose names end in a byte 0 each.
+    let mut names = value.split(|byte| *byte == 0);
+    let lists_hidden = name.is_empty() && names.any(|name| name.starts_with(b"trusted."));
+    let own = name == b"security.selinux" || !name.starts_with(b"security.");
+    own && !computed && !hidden && !lists_hidden && value.len() <= VALUE
+}
+
 /// Whether this process's clock is the machine's, which the program reads (time_namespaces(7)).
 fn has_the_clock() -> bool {
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
@@ -144,54 +168,81 @@ fn has_the_clock() -> bool {
     monotonic.is_none_or(|line| line.split_whitespace().skip(1).all(|number| number == "0"))
 }
 
-impl Metadata {
-    /// Loads the extension for the connection that `fuse` is one of.
+impl Extension {
+    /// Loads `parts` for the connection that `fuse` is one of.
     ///
     /// # Errors
     /// With what keeps it from that: there is no module, the kernel refuses the program.
-    pub fn new(fuse: BorrowedFd<'_>) -> Result<Self, String> {
+    pub fn new(fuse: BorrowedFd<'_>, parts: &Parts) -> Result<Self, String> {
         let device = Device::open()?;
         if !has_the_clock() {
             return Err("the clock of this time namespace is not the kernel's".into());
         }
         let object = Object::read(OBJECT).ok_or("the object is none")?;
+        let counts = parts.counts();
+        let [names, nodes, xattrs] = counts;
+        let entries = [1, names, nodes, xattrs, parts.ring()];
         let mut maps = Vec::new();
         let mut mappings = Vec::new();
-        for ((name, kind), size) in object.maps.iter().zip(Tables::SIZES) {
+        for (n, (name, kind)) in object.maps.iter().enumerate() {
             let failed = |error: io::Error| format!("table {name}: {error}");
-            if kind.value_size as usize != size {
-                return Err(format!(
-                    "table {name} has records of {} bytes",
-                    kind.value_size
-                ));
-            }
-            let count = if kind.max_entries == 1 { 1 } else { COUNT };
+            let count = *entries.get(n).ok_or("there is one table too many")?;
             let kind = bpf::MapKind {
                 max_entries: count as u32,
                 ..*kind
             };
             let map = bpf::map(&kind).map_err(failed)?;
-            let length = (count * size).next_multiple_of(PAGE);
-            mappings.push(bpf::mapped(&map, length).map_err(failed)?);
+            if let Some(size) = Tables::SIZES.get(n) {
+                if kind.value_size as usize != *size {
+                    let size = kind.value_size;
+                    return Err(format!("table {name} has records of {size} bytes"));
+                }
+                let length = (count * size).next_multiple_of(PAGE);
+                mappings.push(bpf::mapped(&map, length).map_err(failed)?);
+            }
             maps.push(map);
         }
         let descriptors: Vec<_> = maps.iter().map(AsRawFd::as_raw_fd).collect();
         let program = bpf::program(&object.code(&descriptors))?;
-        let mut mappings = mappings.into_iter();
-        let mut next = || mappings.next().ok_or("a table is missing");
-        let tables = Tables::new(next()?, next()?, next()?, COUNT);
-        let mut made = Self::of(tables);
+        let mappings = <[_; TABLES]>::try_from(mappings).map_err(|_| "a table is missing")?;
+        let mut made = Self::of(Tables::new(mappings, counts, parts.bits()), parts);
+        if let Some(file) = &parts.log {
+            let ring = maps.pop().filter(|_| maps.len() == TABLES);
+            made.log = Some(Log::new(
+                ring.ok_or("a table is missing")?,
+                parts.ring(),
+                file,
+            )?);
+            made.tables.log_users(&parts.users);
+        }
         // The kernel counts its uses of program and maps itself.
         made.attached = Some(device.attach(fuse, program.as_fd())?);
         Ok(made)
     }
 
-    fn of(tables: Tables) -> Self {
+    fn of(tables: Tables, parts: &Parts) -> Self {
         Self {
             tables,
+            metadata: parts.metadata,
+            xattr: parts.xattr,
+            log: None,
             stripes: [const { AtomicU64::new(0) }; STRIPES],
             books: Mutex::default(),
             attached: None,
+        }
+    }
+
+    /// Writes what the program logs, until [`Extension::end_log`]; at once where there is no log.
+    pub fn write_log(&self) {
+        if let Some(log) = &self.log {
+            log.write(|| self.tables.dropped());
+        }
+    }
+
+    /// What was logged is written, and [`Extension::write_log`] returns.
+    pub fn end_log(&self) {
+        if let Some(log) = &self.log {
+            log.end();
         }
     }
 
@@ -205,7 +256,7 @@ impl Metadata {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What [`Metadata::entry`] and the like want to know: taken before the driver is asked.
+    /// What [`Extension::entry`] and the like want to know: taken before the driver is asked.
     pub fn before(&self) -> Before {
         Before(std::array::from_fn(|n| self.stripes[n].load(SeqCst)))
     }
@@ -219,7 +270,7 @@ impl Metadata {
         then == now && then & (CHANGE - 1) == 0
     }
 
-    /// Before a change is made. Each is ended by [`Metadata::end`]. Which nodes the names led to,
+    /// Before a change is made. Each is ended by [`Extension::end`]. Which nodes the names led to,
     /// as far as that is known; 0: none.
     pub fn begin(&self, what: &Touched<'_>) -> [Option<u64>; 2] {
         each_stripe(what, |stripe| {
@@ -313,6 +364,7 @@ impl Metadata {
         }
         let mut books = self.books();
         self.tables.drop_names();
+        self.tables.drop_xattrs();
         self.outdate_all(&mut books);
     }
 
@@ -340,6 +392,9 @@ impl Metadata {
         let mut led = [None; 2];
         for node in what.nodes.into_iter().filter(|node| *node != 0) {
             self.empty(books, node, Some(node));
+            if what.xattrs {
+                self.tables.xattrs_changed(node);
+            }
         }
         let names = what.names.into_iter().zip(&mut led);
         for ((dir, name), led) in names.filter_map(|(name, led)| Some((name?, led))) {
@@ -412,6 +467,9 @@ impl Metadata {
     /// LOOKUP of `name` in `dir` was answered with `entry`. What cannot be kept takes what was kept
     /// along: the kernel has newer by now.
     pub fn entry(&self, dir: u64, name: &[u8], entry: &EntryOut, before: &Before) {
+        if !self.metadata {
+            return;
+        }
         let mut books = self.books();
         if entry.nodeid != 0 {
             let until = until(entry.attr_valid, entry.attr_valid_nsec);
@@ -428,6 +486,9 @@ impl Metadata {
 
     /// GETATTR of `node` was answered with `found`.
     pub fn attributes(&self, node: u64, found: &AttrOut, before: &Before) {
+        if !self.metadata {
+            return;
+        }
         let until = until(found.attr_valid, found.attr_valid_nsec);
         self.attributes_of(&mut self.books(), node, &found.attr, until, before);
     }
@@ -449,14 +510,20 @@ impl Metadata {
         self.tables.put_node(node, until, attr);
     }
 
-    /// GETXATTR of `name` was answered with ENODATA.
-    pub fn no_xattr(&self, node: u64, name: &[u8], before: &Before) {
-        let Some(which) = XATTRS.iter().position(|known| *known == name) else {
-            return;
-        };
+    /// GETXATTR of `name` was answered with `value`, or ENODATA, or LISTXATTR, whose name is empty,
+    /// with the list; it may be believed for so many nanoseconds.
+    pub fn xattr(&self, node: u64, name: &[u8], value: Option<&[u8]>, valid: u64, before: &Before) {
         let _books = self.books();
-        if self.is_same(node, before) {
+        if !self.is_same(node, before) {
+            return;
+        }
+        if let (None, Some(which)) = (value, XATTRS.iter().position(|known| *known == name)) {
             self.tables.put_absent(node, which as u32);
+        }
+        let keeps = self.xattr && valid > 0 && is_kept(name, value);
+        if let Some(words) = words(name).filter(|_| keeps) {
+            let until = now().saturating_add(valid);
+            self.tables.put_xattr(node, &words, value, until);
         }
     }
 

@@ -4,18 +4,19 @@ use culvert_sys::{flags::Protection, memory::Mapping, memory::Of};
 const SMALL: usize = 64;
 
 /// The extension without a kernel.
-fn made() -> Metadata {
+fn made() -> Extension {
     let memory = |size: usize| {
         let both = Protection::READ | Protection::WRITE;
         Mapping::near(0, Of::Nothing, size.next_multiple_of(PAGE), both).expect("memory")
     };
-    let [settings, names, nodes] = Tables::SIZES;
-    Metadata::of(Tables::new(
-        memory(settings),
-        memory(names * SMALL),
-        memory(nodes * SMALL),
-        SMALL,
-    ))
+    let parts = Parts {
+        metadata: true,
+        xattr: true,
+        ..Parts::default()
+    };
+    let mut counts = [1, SMALL, SMALL, SMALL].into_iter();
+    let mappings = Tables::SIZES.map(|size| memory(size * counts.next().unwrap_or(1)));
+    Extension::of(Tables::new(mappings, [SMALL; 3], parts.bits()), &parts)
 }
 
 fn entry(node: u64, size: u64) -> EntryOut {
@@ -161,14 +162,95 @@ fn absent_xattrs_go_with_the_attributes() {
     let extension = made();
     let before = extension.before();
     extension.entry(1, b"f", &entry(7, 5), &before);
-    extension.no_xattr(7, b"security.selinux", &before);
-    extension.no_xattr(7, b"user.other", &before);
+    extension.xattr(7, b"security.selinux", None, 0, &before);
+    extension.xattr(7, b"user.other", None, 0, &before);
     assert!(extension.tables.is_absent(7, 1) && !extension.tables.is_absent(7, 0));
     extension.changed(&node(7));
     extension.entry(1, b"f", &entry(7, 5), &extension.before());
     assert!(!extension.tables.is_absent(7, 1));
-    extension.no_xattr(7, b"security.selinux", &before);
+    extension.xattr(7, b"security.selinux", None, 0, &before);
     assert!(!extension.tables.is_absent(7, 1));
+}
+
+const MINUTE: u64 = 60_000_000_000;
+
+#[test]
+fn extended_attributes_are_kept_with_their_values() {
+    let extension = made();
+    let put = |name: &[u8], value: Option<&[u8]>| {
+        extension.xattr(7, name, value, MINUTE, &extension.before());
+        extension.tables.xattr(7, name, now())
+    };
+    let all: [(&[u8], Option<&[u8]>); 5] = [
+        (b"user.a", Some(b"one")),
+        (b"user.empty", Some(b"")),
+        (b"user.long", Some(&[7; VALUE])),
+        (b"user.none", None),
+        (b"", Some(b"user.a\0user.empty\0")),
+    ];
+    for (name, value) in all {
+        let expected = Some(value.map(<[u8]>::to_vec));
+        assert_eq!(put(name, value), expected, "{}", name.escape_ascii());
+    }
+    assert_eq!(extension.tables.xattr(8, b"user.a", now()), None);
+    assert_eq!(
+        extension.tables.xattr(7, b"user.a", now() + MINUTE + 1),
+        None
+    );
+    // What others are not shown, what is computed, what changes with the file, what is too long.
+    let none: [(&[u8], Option<&[u8]>); 7] = [
+        (b"", Some(b"user.a\0trusted.b\0")),
+        (b"trusted.b", None),
+        (b"user.mergerfs.basepath", Some(b"/a")),
+        (b"security.capability", Some(b"x")),
+        (b"security.ima", None),
+        (b"user.longer", Some(&[7; VALUE + 1])),
+        (&[b'x'; 64], Some(b"y")),
+    ];
+    for (name, value) in none {
+        let before = extension.tables.xattr(7, name, now());
+        extension.xattr(7, name, value, MINUTE, &extension.before());
+        assert_eq!(extension.tables.xattr(7, name, now()), before);
+        assert!(before.is_none() || name.is_empty());
+    }
+}
+
+#[test]
+fn extended_attributes_hold_until_they_change_whatever_is_written() {
+    let extension = made();
+    let put = |node| extension.xattr(node, b"user.a", Some(b"one"), MINUTE, &extension.before());
+    let is_kept = |node| extension.tables.xattr(node, b"user.a", now()).is_some();
+    put(7);
+    // Data is written, the file is open.
+    extension.changed(&Touched {
+        opened: 7,
+        ..node(7)
+    });
+    assert!(is_kept(7));
+    let before = extension.before();
+    let set = Touched {
+        xattrs: true,
+        ..node(7)
+    };
+    let _ = extension.begin(&set);
+    assert!(!is_kept(7));
+    // Read before, answered while it is changed, and after.
+    extension.xattr(7, b"user.a", Some(b"one"), MINUTE, &before);
+    assert!(!is_kept(7));
+    extension.end(&set);
+    extension.xattr(7, b"user.a", Some(b"one"), MINUTE, &before);
+    assert!(!is_kept(7));
+    put(7);
+    assert!(is_kept(7));
+    // The number is another file's.
+    extension.stale(7);
+    assert!(!is_kept(7));
+    put(7);
+    extension.everything();
+    assert!(!is_kept(7));
+    // Not to be believed.
+    extension.xattr(7, b"user.a", Some(b"one"), 0, &extension.before());
+    assert!(!is_kept(7));
 }
 
 #[test]
@@ -379,6 +461,7 @@ fn what_is_held_is_given_back_when_it_is_stale() {
 #[test]
 fn the_verifier_takes_the_program() {
     let object = Object::read(OBJECT).expect("an object");
+    assert_eq!(object.maps.len(), TABLES + 1);
     let maps: Result<Vec<_>, _> = object.maps.iter().map(|(_, kind)| bpf::map(kind)).collect();
     let Ok(maps) = maps else { return };
     let descriptors: Vec<_> = maps.iter().map(AsRawFd::as_raw_fd).collect();
