@@ -166,13 +166,15 @@ layered() {
     eval "lookups_$how=$lookups"
     unmount $tree
   done
+  check "something could be made on $1" "$(grep -c '^./b$' /tmp/said.with)" 1
   check "the same answers of $1" "$(diff /tmp/said.with /tmp/said.without | head -n 20)" ""
   check "lookups that $1 hears of: $lookups_with of $lookups_without" \
     $((lookups_with <= $2)) 1
 }
 
 layered bind 4 ,layer=bind,bind.perms=a+r
-layered union 4 "" union
+# The first branch has room, and gets all that is new: which one would else be drawn.
+layered union 4 ,minfreespace=0,category.create=ff union
 layered log 4 ,layer=log,log.file=/tmp/HOW.log
 # Names in whatever case are asked for each time.
 layered sdcard 60 ,layer=sdcard,sdcard.view=write

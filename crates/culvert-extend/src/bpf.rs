@@ -163,7 +163,7 @@ pub fn program(code: &[u8]) -> Result<OwnedFd, String> {
         let last = text
             .lines()
             .rev()
-            .find(|line| !line.starts_with("processed"));
+            .find(|line| !line.is_empty() && !line.starts_with("processed"));
         format!("{first}: {}", last.unwrap_or("the verifier says nothing"))
     })
 }
