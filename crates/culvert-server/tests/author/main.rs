@@ -189,7 +189,9 @@ fn what_the_kernel_refuses_is_told_and_the_mount_goes_on() {
         .expect("an end");
     bad[at] = 0xb7;
     let refused = Program::load(&bad, &[]).expect_err("it does not end");
-    assert!(refused.contains("exit"), "{refused}");
+    // And what the verifier says, in its own words.
+    let rest = refused.strip_prefix("Invalid argument (os error 22): ");
+    assert!(rest.is_some_and(|rest| rest.len() > 5), "{refused}");
     let mount = Mount::new("refused", None);
     assert!(mount.has(NOBODY, "mars"));
 }
