@@ -49,7 +49,7 @@ pub struct LeftOut {
 }
 
 /// The whole list.
-pub const LEFT_OUT: [LeftOut; 39] = [
+pub const LEFT_OUT: [LeftOut; 41] = [
     LeftOut {
         operation: "renameat2",
         word: "RENAME_WHITEOUT",
@@ -161,6 +161,15 @@ pub const LEFT_OUT: [LeftOut; 39] = [
     NOWAIT_READ_MEMORY,
     LeftOut {
         operation: "pwritev2",
+        ..NOWAIT_READ_MEMORY
+    },
+    LeftOut {
+        driver: "type=plfs",
+        ..NOWAIT_READ_MEMORY
+    },
+    LeftOut {
+        operation: "pwritev2",
+        driver: "type=plfs",
         ..NOWAIT_READ_MEMORY
     },
     LeftOut {

@@ -250,8 +250,6 @@ few_on_each_mount! {
     bind_rates "bind-rates";
     union "union";
     union_spread "union-spread";
-    plfs "plfs";
-    plfs_spread "plfs-spread";
     kernel_bind_mapped "kernel-bind-mapped";
     kernel_log "kernel-log";
     kernel_union "kernel-union";
