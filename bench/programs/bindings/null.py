@@ -7,7 +7,8 @@ import stat
 
 import culvert
 
-ZEROES = bytes(1 << 20)
+#: A slice of it is no copy.
+ZEROES = memoryview(bytes(1 << 20))
 
 
 class Node:

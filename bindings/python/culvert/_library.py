@@ -173,6 +173,7 @@ def load() -> ctypes.CDLL:
     library = ctypes.CDLL(find())
     library.culvert_fuse_main.argtypes = [c_int, POINTER(c_char_p), POINTER(Operations), c_size_t,
                                           c_void_p, c_int]
+    library.culvert_fuse_fill_names.argtypes = [c_void_p, c_char_p, c_size_t, c_char_p, c_size_t]
     context = library.fuse_get_context if hasattr(library, "fuse_get_context") else None
     if context is None:
         context = library.culvert_fuse_get_context

@@ -11,6 +11,7 @@ const ADVICE: &str = "install it by scripts/bindings";
 pub fn resolved(mut request: Request, foreground: bool) -> Result<Request, Failure> {
     match request.driver.as_deref() {
         Some("java") => {
+            make_absolute(&mut request.options, &["classpath", "config", "jdk"]);
             let library = config::beside("libculvert_java.so", ADVICE)?;
             let library = library.into_os_string().into_string();
             let failed = |_| Failure::new("type java: the path of its library is not UTF-8");
@@ -19,6 +20,7 @@ pub fn resolved(mut request: Request, foreground: bool) -> Result<Request, Failu
         }
         Some("python") => {
             let program = config::beside("culvert_python.py", ADVICE)?;
+            make_absolute(&mut request.options, &["class", "path", "python"]);
             let mut command = command(program.as_os_str().as_bytes(), &mut request.options)?;
             if foreground {
                 command.extend_from_slice(b" -f");
@@ -31,6 +33,31 @@ pub fn resolved(mut request: Request, foreground: bool) -> Result<Request, Failu
             Ok(request)
         }
         _ => Ok(request),
+    }
+}
+
+/// Makes paths in the options `names` absolute: a host has a working directory of its own. Class paths
+/// are lists, a class of Python's may be in a file, and a name without a slash is looked for.
+fn make_absolute(options: &mut Options, names: &[&str]) {
+    for (name, value) in options {
+        let is_path = match name.as_str() {
+            name if !names.contains(&name) => false,
+            "class" => value.windows(4).any(|part| part == b".py:"),
+            "python" => value.contains(&b'/'),
+            _ => true,
+        };
+        if !is_path {
+            continue;
+        }
+        let each = value.split(|byte| *byte == b':').enumerate();
+        let each = each.map(|(at, part)| match (at, name.as_str()) {
+            (1.., "class" | "config" | "jdk" | "path" | "python") => part.to_vec(),
+            _ => match std::path::absolute(Path::new(std::ffi::OsStr::from_bytes(part))) {
+                Ok(path) => path.into_os_string().into_encoded_bytes(),
+                Err(_) => part.to_vec(),
+            },
+        });
+        *value = each.collect::<Vec<_>>().join(&b':');
     }
 }
 
@@ -102,6 +129,29 @@ fn quoted(word: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_of_options_are_absolute() {
+        let here = std::env::current_dir().expect("a directory");
+        let here = here.display();
+        let made = |name: &str, value: &str| {
+            let mut options = vec![(name.to_owned(), value.as_bytes().to_vec())];
+            make_absolute(&mut options, &["class", "classpath", "python"]);
+            String::from_utf8(options.remove(0).1).expect("text")
+        };
+        assert_eq!(
+            made("classpath", "a:/b.jar:c"),
+            format!("{here}/a:/b.jar:{here}/c")
+        );
+        assert_eq!(made("class", "d/a.py:B"), format!("{here}/d/a.py:B"));
+        assert_eq!(
+            made("python", "venv/python3"),
+            format!("{here}/venv/python3")
+        );
+        for (name, value) in [("class", "a.B"), ("python", "python3"), ("other", "a")] {
+            assert_eq!(made(name, value), value);
+        }
+    }
 
     #[test]
     fn a_server_in_python_is_a_command() {

@@ -4,6 +4,7 @@
 //! libraries that need no libc and run in programs.
 #![warn(missing_docs)]
 
+mod crash;
 mod load;
 
 use culvert::mount::Mount;
@@ -25,6 +26,7 @@ pub fn open(mount: &Mount) -> Result<Box<dyn FileSystem>> {
     let path = Path::new(OsStr::from_bytes(mount.driver.as_bytes()));
     let within = |error: culvert::Error| error.within(&path.display().to_string());
     let superuser = culvert_sys::process::geteuid() == 0;
+    crash::tell(path);
     let functions = load::load(path, superuser, mount).map_err(within)?;
     let library = Library::begin(functions, mount).map_err(within)?;
     Ok(Box::new(PathAdapter::new(library)))
@@ -38,6 +40,7 @@ pub fn run(path: &Path, api: &Path, words: &[OsString]) -> Error {
         return Errno::EINVAL.into();
     };
     let superuser = culvert_sys::process::geteuid() == 0;
+    crash::tell(path);
     match load::run(path, api, superuser, &words) {
         Ok(never) => match never {},
         Err(error) => error,

@@ -89,7 +89,11 @@ impl Listing<'_> {
         flags: c_int,
     ) -> c_int {
         let whole = flags & FILL_DIR_PLUS != 0 && !found.is_null();
-        let found = found.as_ref().copied().unwrap_or_else(zeroed);
+        let found = found.as_ref().copied().unwrap_or_else(|| {
+            let mut found: stat = zeroed();
+            found.st_ino = UNKNOWN;
+            found
+        });
         let name = CStr::from_ptr(name);
         if offset == 0 {
             // Some names with positions, some without: neither way gives all.
@@ -134,6 +138,31 @@ unsafe extern "C" fn fill_1(
     found.st_mode = (kind as u32) << 12;
     found.st_ino = inode;
     (*listing.cast::<Listing<'_>>()).filled(name, &raw const found, 0, 0)
+}
+
+/// All names of a listing, which `readdir` has got as its buffer, in one call: `names`, each ended by
+/// NUL, and for each its mode and its inode. Not 0: they are not as many as `count`.
+#[unsafe(export_name = "culvert_fuse_fill_names")]
+unsafe extern "C" fn fill_names(
+    listing: *mut c_void,
+    names: *const c_char,
+    size: usize,
+    found: *const [u64; 2],
+    count: usize,
+) -> c_int {
+    let listing = &mut *listing.cast::<Listing<'_>>();
+    let names = std::slice::from_raw_parts(names.cast::<u8>(), size);
+    let found = std::slice::from_raw_parts(found, count);
+    let mut rest = names.split_inclusive(|byte| *byte == 0);
+    listing.list.reserve(count);
+    for [mode, inode] in found {
+        let name = rest.next().map(CStr::from_bytes_with_nul);
+        let Some(Ok(name)) = name else { return -1 };
+        let mut attributes: stat = zeroed();
+        (attributes.st_mode, attributes.st_ino) = (*mode as u32, *inode);
+        listing.list.push((name.to_owned(), attributes, false));
+    }
+    -c_int::from(rest.next().is_some())
 }
 
 impl Fuse {

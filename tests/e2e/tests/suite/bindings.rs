@@ -1,6 +1,6 @@
 //! File systems in Java, Python, C++ and Go: the same example in each, by docs/bindings.md.
 
-use crate::kernel_mount::{culvert, shell};
+use crate::kernel_mount::{culvert, possible, shell};
 use crate::suites::FSX;
 use culvert_e2e::{Finished, run_within, suite, world};
 use std::{fs, path::PathBuf, process::Command, sync::OnceLock, time::Duration};
@@ -219,6 +219,19 @@ fn javafuse_hooks_before_and_behind_system_calls() {
          echo x > secret; cat secret 2>&1 | grep -c denied; rm -r d soft g; ls; ls ../source";
     let want = "hello\nhello\nmore\n2 11\n11\n600\n7\nhel\nb\n4096\n1\nsecret\nsecret\n";
     place.prints(mount, script, want);
+    // JavaFuse's command line.
+    if possible() {
+        let (base, target) = (place.base.display(), place.base.join("target"));
+        let target = target.display();
+        let done = shell(&format!(
+            "CULVERT={} {ROOT}/bindings/java/javafuse -CMirror -F{base}/conf \
+             -o source={base}/source,big_writes {target} && \
+             {{ echo x > {target}/made; cat {base}/source/made; \
+             cat {target}/secret 2>&1 | grep -c denied; }}; umount {target}; echo $?",
+            world().culvert.display()
+        ));
+        assert_eq!(done.text(), "x\n1\n0\n", "{}", done.report());
+    }
     fs::write(place.base.join("conf"), "CLASSNAME Mirror\nPRECALL 1\n").expect("ours");
     place.refused(mount, "no such setting: PRECALL 1");
 }
@@ -372,4 +385,55 @@ fn a_program_for_pyfuse3_runs_unchanged() {
          stat -c '%s %a' one/source/d/g; ls one/none 2>&1 | grep -c 'No such'";
     let want = ".\n./one\n./one/source\n./one/source/d\n./one/source/d/g\n./one/source/f\nhello\nsame\n3893 644\n1\n";
     place.prints(&mount, script, want);
+}
+
+/// The commands of docs/bindings.md, in a directory with the examples.
+#[test]
+fn commands_of_the_page_work() {
+    let place = Place::new("page");
+    let Some(jdk) = jdk() else { return };
+    let (base, bin) = (place.base.display().to_string(), world().path("bin"));
+    let (target, bin) = (format!("{base}/target"), bin.display().to_string());
+    place.build("cp $root/examples/{java,python,cpp}/* $root/examples/go/* $base");
+    let page = include_str!("../../../../docs/bindings.md");
+    let blocks = page.split("```sh\n").skip(1);
+    let commands = blocks.flat_map(|block| block.split("```").next().unwrap_or("").lines());
+    let mut tried = 0;
+    for command in commands {
+        let is_mount = command.contains("culvert mount") || command.contains("-m culvert");
+        if is_mount && !possible() {
+            continue;
+        }
+        let line = command
+            .replace("/usr/local/lib/culvert", &bin)
+            .replace("/mnt", &target);
+        let (before, after) = match (
+            is_mount,
+            command.starts_with("go ") || command.contains(" go "),
+        ) {
+            (true, _) => (
+                "{ ",
+                format!(
+                    "}} & for i in $(seq 100); do mountpoint -q {target} && break; sleep .1; \
+                     done; echo x > {target}/x && cat {target}/x; umount {target} && wait"
+                ),
+            ),
+            // What is in C++ belongs to another example.
+            (_, true) => ("rm keyvalue.cpp; ", String::new()),
+            _ => ("", String::new()),
+        };
+        let done = shell(&format!(
+            "set -e; cd {base}; export PATH={bin}:{}/bin:$PATH PYTHONPATH={bin}/python \
+             CULVERT_FUSE_LIBRARY={bin}/libculvert_fuse.so; {before}{line}\n{after}",
+            jdk.display()
+        ));
+        assert_eq!(done.status, "exit 0", "{line}: {}", done.report());
+        assert!(
+            !is_mount || done.text() == "x\n",
+            "{line}: {}",
+            done.report()
+        );
+        tried += 1;
+    }
+    assert!(tried > 5, "{tried}");
 }

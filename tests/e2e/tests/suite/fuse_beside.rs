@@ -63,6 +63,12 @@ const HELLO: &str = "ls -l | wc -l; cat hello; stat -c '%a %s %h' hello; cat non
 
 const VERSION_2: &str = "cc $words $src/$name.c -o $base/server $(pkg-config --cflags --libs fuse)";
 
+/// erofsfuse, which is no package of its own everywhere; by hand, without what nobody needs here.
+const EROFS: &str = "cc -w -O1 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DLZ4_ENABLED -DHAVE_MEMRCHR \
+    -DHAVE_LINUX_TYPES_H -DHAVE_SYS_IOCTL_H -DHAVE_SYS_SYSMACROS_H -DHAVE_PREAD64 -DHAVE_PWRITE64 \
+    -DFUSE_USE_VERSION=26 -DPACKAGE_VERSION='\"1.5\"' -I. -Iinclude fuse/main.c \
+    $(ls lib/*.c | grep -v liblzma)";
+
 const ALL: &[Source] = &[
     Source {
         name: "hello",
@@ -154,6 +160,41 @@ const ALL: &[Source] = &[
         ..EXAMPLE
     },
     Source {
+        name: "fuse2fs",
+        directory: "e2fsprogs",
+        ours: "touch misc/config.h debugfs/config.h e2fsck/config.h lib/config.h && \
+            cc -w -O1 -shared -fPIC -D_GNU_SOURCE -DDEBUGFS -DHAVE_UNISTD_H -DHAVE_ERRNO_H \
+            -DHAVE_SYS_TYPES_H -Ilib -Ie2fsck -Idebugfs $cflags misc/fuse2fs.c debugfs/journal.c \
+            e2fsck/recovery.c e2fsck/revoke.c -o $so -lext2fs -lcom_err -lpthread -luuid -lblkid",
+        theirs: "",
+        mount: ",source=$base/image.ext4",
+        serve: "fuse2fs $base/image.ext4 $base/target",
+        script: "changes",
+        ..EXAMPLE
+    },
+    Source {
+        name: "exfat",
+        directory: "fuse-exfat",
+        ours: "touch config.h && cc -w -O1 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVERSION='\"1.3\"' \
+            -I. -Ilibexfat -shared -fPIC $cflags fuse/main.c libexfat/*.c -o $so",
+        // libfuse serves this one from a block device alone.
+        theirs: "loop=$(losetup --find --show $base/image.exfat)",
+        so: "mount.exfat-fuse.so",
+        mount: ",source=$base/image.exfat",
+        serve: "mount.exfat-fuse $loop $base/target > $base/said && losetup --detach $loop",
+        script: "changes",
+    },
+    Source {
+        name: "erofsfuse",
+        directory: "erofs-utils",
+        ours: "touch config.h && $erofs -shared -fPIC $cflags -o $so -llz4",
+        theirs: "cd $base/ours && $erofs $(pkg-config --cflags fuse) -o $base/server -lfuse -llz4",
+        mount: ",source=$base/image.erofs",
+        serve: "$base/server $base/image.erofs $base/target",
+        script: LOOKS,
+        ..EXAMPLE
+    },
+    Source {
         name: "squashfuse",
         directory: "squashfuse",
         ours: "configured && cp squashfuse $so",
@@ -213,6 +254,9 @@ const BEFORE: &str = r#"
 mkdir -p $base/source/x $base/upper $base/pc; seq 5000 > $base/source/x/n; chmod 755 $base/source
 ln -s n $base/source/x/link; echo hidden > "$base/source/a name"
 case $mount in
+*.ext4*) mke2fs -q -t ext4 $base/image.ext4 16M 2> /dev/null ;;
+*.exfat*) truncate -s 16M $base/image.exfat && mkfs.exfat $base/image.exfat > /dev/null ;;
+*.erofs*) mkfs.erofs -zlz4 $base/image.erofs $base/source > /dev/null ;;
 *.iso*) genisoimage -quiet -R -o $base/image.iso $base/source ;;
 *.squashfs*) mksquashfs $base/source $base/image.squashfs -quiet -no-progress > /dev/null ;;
 *ssh_command*)
@@ -239,6 +283,7 @@ impl Source {
             ("$so", &format!("{base}/{}", self.so)),
             ("$name", self.name),
             ("$words", words),
+            ("$erofs", EROFS),
             ("$mount", &format!("'{}'", self.mount)),
             ("$culvert", &world().culvert.display().to_string()),
             ("$cflags", "$(culvert_ config --cflags)"),

@@ -388,6 +388,29 @@ fn a_library_with_a_sanitizer_says_what_is_wrong_with_it() {
 }
 
 #[test]
+fn examples_are_clean_under_sanitizers() {
+    let place = Place::new("clean");
+    let words = "-g -fsanitize=address,undefined";
+    place.compile(&format!("{ROOT}/examples/c/mirror.c"), words);
+    let (base, command) = (place.base.display(), world().culvert.display());
+    let use_of = |script: &str| {
+        shell(&format!(
+            "export HOME={base} ASAN_OPTIONS=verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1; \
+             {command} run --mount type={base}/lib.so,source={base}/source,target={base}/target -- \
+             bash -c 'cd {base}/target; {script}'"
+        ))
+    };
+    let done = use_of(USE);
+    assert_eq!(done.text(), USED, "{}", done.report());
+    place.compile(
+        &format!("{ROOT}/examples/c/mailbox.c"),
+        &format!("{words} -pthread"),
+    );
+    let done = use_of("echo one > a; echo two > a; ls; cat a");
+    assert_eq!(done.text(), "a\none\ntwo\n", "{}", done.report());
+}
+
+#[test]
 fn a_library_serves_all_programs_of_a_run() {
     let place = Place::new("hello");
     place.compile(&format!("{ROOT}/examples/c/hello.c"), "");
@@ -462,8 +485,9 @@ fn a_library_that_does_not_fit_is_refused_with_the_reason() {
 fn a_library_that_crashes_ends_its_host_alone() {
     let place = Place::new("crashing");
     place.compile_code(
-        "static int attributes(void *s, const char *path, struct stat *a)\n\
-         { (void)s; if (*path) { fprintf(stderr, \"%s hurts\\n\", path); abort(); }\n\
+        "int that_hurts(const char *path) { fprintf(stderr, \"%s hurts\\n\", path); abort(); }\n\
+         static int attributes(void *s, const char *path, struct stat *a)\n\
+         { (void)s; if (*path) return that_hurts(path);\n\
            a->st_mode = S_IFDIR | 0755; return 0; }\n\
          const struct culvert_driver culvert_driver = { .version = CULVERT_DRIVER_VERSION,\n\
          .size = sizeof culvert_driver, .getattr = attributes };",
@@ -473,6 +497,9 @@ fn a_library_that_crashes_ends_its_host_alone() {
     assert!(told.contains("cat: that: Transport endpoint"), "{told}");
     assert!(told.contains("was ended by signal 6"), "{told}");
     assert!(told.contains("this hurts"), "{told}");
+    // Where it was.
+    assert!(told.contains("lib.so: crashed in"), "{told}");
+    assert!(told.contains("that_hurts+0x"), "{told}");
 }
 
 #[test]

@@ -254,3 +254,48 @@ fn a_library_that_is_a_tree_of_the_kernels_is_served_by_it() {
     place.compile_code(&TREE.replace("*fd = culvert_number(state)", "*fd = 1000; (void)state"));
     place.refused("", "tree of the library gives 1000, which is no directory");
 }
+
+/// What was opened before is read and listed below another root, where no path leads to the library:
+/// by a driver that the program begins to use there, too.
+#[test]
+fn a_library_is_used_by_programs_below_another_root() {
+    if !world().is_root() {
+        return not_tested("chroot(2) wants root");
+    }
+    let place = Place::new("rooted");
+    let base = place.base.display();
+    let look = "import os, sys\n\
+        early = os.open('.', os.O_RDONLY) if 'early' in sys.argv else 6\n\
+        os.chroot(sys.argv[1])\n\
+        print(os.read(5, 99), os.listdir(early), os.path.exists('/bin'))\n\
+        if early != 6: print(os.read(os.open('file', os.O_RDONLY, dir_fd=early), 99))\n";
+    std::fs::write(place.base.join("look.py"), look).expect("ours");
+    std::fs::create_dir(place.base.join("root")).expect("ours");
+    let script = format!(
+        "for when in early late; do python3 {base}/look.py {base}/root $when 5< file 6< .; done"
+    );
+    let seen = "b'hello\\n' ['file'] False\n";
+    let want = format!("{seen}b'hello\\n'\n{seen}");
+    place.compile(&format!("{ROOT}/examples/c/mirror.c"), "");
+    place.prints("", &script, &want);
+    place.compile(&format!("{ROOT}/examples/c/direct.c"), "-O2");
+    place.prints("", &script, &want);
+    place.prints(",calls", &script, &want);
+}
+
+#[test]
+fn a_library_is_mounted_in_defuses_words() {
+    if !world().is_root() || !Path::new("/dev/fuse").exists() {
+        return not_tested("mounts of libraries: that wants root and /dev/fuse");
+    }
+    let place = Place::new("defuse");
+    place.compile(&format!("{ROOT}/examples/c/mirror.c"), "");
+    let done = shell(&format!(
+        "cd {0}; ln -s {1} mount.culvert; \
+         ./mount.culvert culvert {0}/target -o backend={0}/source,library={0}/lib.so && \
+         cat target/file; umount target; echo $?",
+        place.base.display(),
+        world().culvert.display()
+    ));
+    assert_eq!(done.text(), "hello\n0\n", "{}", done.report());
+}
