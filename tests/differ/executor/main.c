@@ -176,6 +176,24 @@ static void settle(const char *path)
         poll(NULL, 0, 10);
 }
 
+/* /dev/null for reading and writing alone: whoever else has it is not to find another mode or owner
+ * when a program of root's has changed those of its standard input. */
+static int open_null(void)
+{
+    struct mount_attr attributes = { .attr_set = MOUNT_ATTR_RDONLY };
+    char path[64] = "/dev/null";
+    /* Others than root may not do this, and change nothing of it. */
+    int tree = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (tree >= 0 && mount_setattr(tree, "", AT_EMPTY_PATH, &attributes, sizeof attributes) == 0)
+        snprintf(path, sizeof path, "/proc/self/fd/%d", tree);
+    int null = open(path, O_RDWR | O_CLOEXEC);
+    if (null == -1)
+        fail(path);
+    if (tree >= 0)
+        close(tree);
+    return null;
+}
+
 /* `control` was made by the caller, with its options in place. */
 static int run(void)
 {
@@ -186,7 +204,7 @@ static int run(void)
     syscall(SYS_close_range, 3, FIRST_SOCKET - 1, 0);
     for (int fd = 0; fd < 3; fd++)
         if (fd != 2)
-            dup2(open("/dev/null", O_RDWR | O_CLOEXEC), fd);
+            dup2(open_null(), fd);
     syscall(SYS_close_range, 3, FIRST_SOCKET - 1, 0);
     sockets();
     umask(022);

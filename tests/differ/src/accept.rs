@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 pub struct Accepted {
     /// The beginning of the words that are not compared.
     pub word: &'static str,
-    /// For which driver.
+    /// Part of the mount's specification.
     pub driver: &'static str,
     /// Why that is right.
     pub why: &'static str,
@@ -17,7 +17,7 @@ pub struct Accepted {
 /// The whole list. Numbers of devices and inodes, block counts and file-system types are not shown
 /// by the executor at all: identity is shown by classes, in which the same file has the same class,
 /// and times by relations.
-pub const ACCEPTED: [Accepted; 3] = [
+pub const ACCEPTED: &[Accepted] = &[
     Accepted {
         word: "dsize=",
         driver: "type=memory",
@@ -33,12 +33,27 @@ pub const ACCEPTED: [Accepted; 3] = [
         driver: "type=plfs",
         why: "the same: files are directories of the back end",
     },
+    Accepted {
+        word: "nlink=",
+        driver: "beside=bindfs",
+        why: "what is removed while it is open has another name there (`.fuse_hidden`)",
+    },
+    Accepted {
+        word: "dsize=",
+        driver: "beside=bindfs",
+        why: "it lies in the same directory",
+    },
+    Accepted {
+        word: "id=",
+        driver: "beside=mergerfs",
+        why: "there a directory that is renamed has another number",
+    },
 ];
 
 /// A step that is left out of programs on some mounts, on both sides: its result is the file
 /// system's own affair.
 pub struct LeftOut {
-    /// The operation.
+    /// The operation; none: any.
     pub operation: &'static str,
     /// What one of its words must contain.
     pub word: &'static str,
@@ -49,7 +64,7 @@ pub struct LeftOut {
 }
 
 /// The whole list.
-pub const LEFT_OUT: [LeftOut; 41] = [
+pub const LEFT_OUT: &[LeftOut] = &[
     LeftOut {
         operation: "renameat2",
         word: "RENAME_WHITEOUT",
@@ -222,6 +237,140 @@ pub const LEFT_OUT: [LeftOut; 41] = [
         driver: "driven",
         ..NOTHING_READABLE
     },
+    LeftOut {
+        operation: "renameat2",
+        word: "RENAME_EXCHANGE",
+        driver: "category.create=rand",
+        why: "exchanged are names of one branch (docs/drivers/union.md)",
+    },
+    LeftOut {
+        operation: "clone",
+        word: "",
+        driver: ",kernel",
+        why: "what lies beside a kernel mount is on another file system, and natively on the same, \
+            which is asked before anything else (`vfs_clone_file_range`, fs/remap_range.c)",
+    },
+    // Beside bindfs.
+    FLAGS_OF_RENAME,
+    UNNAMED,
+    LeftOut {
+        operation: "open",
+        ..UNNAMED
+    },
+    LeftOut {
+        operation: "openat2",
+        ..UNNAMED
+    },
+    NO_ALLOCATION,
+    LeftOut {
+        operation: "lseek",
+        word: "SEEK_DATA",
+        ..NO_ALLOCATION
+    },
+    LeftOut {
+        operation: "lseek",
+        word: "SEEK_HOLE",
+        ..NO_ALLOCATION
+    },
+    FLAGS_OF_OPEN,
+    TIMES,
+    NAMELESS,
+    LeftOut {
+        word: "/proc/self/fd",
+        ..NAMELESS
+    },
+    APPENDED,
+    IN_WHAT_IS_GONE,
+    LeftOut {
+        word: "k",
+        ..IN_WHAT_IS_GONE
+    },
+    LeftOut {
+        word: "e",
+        ..IN_WHAT_IS_GONE
+    },
+    LeftOut {
+        operation: "fchdir",
+        word: "",
+        ..IN_WHAT_IS_GONE
+    },
+    LeftOut {
+        driver: "beside=",
+        ..UNREADABLE
+    },
+    LeftOut {
+        operation: "pwrite",
+        driver: "beside=",
+        ..UNREADABLE
+    },
+    LeftOut {
+        driver: "beside=",
+        ..NOTHING_READABLE
+    },
+    LeftOut {
+        operation: "pwrite",
+        driver: "beside=",
+        ..NOTHING_READABLE
+    },
+    // Beside mergerfs.
+    LeftOut {
+        driver: MERGERFS,
+        ..APPENDED
+    },
+    LONG_NAME,
+    LeftOut {
+        operation: "open",
+        word: "/proc/self/fd",
+        driver: MERGERFS,
+        ..NAMELESS
+    },
+    LeftOut {
+        driver: MERGERFS,
+        ..FLAGS_OF_RENAME
+    },
+    LeftOut {
+        driver: MERGERFS,
+        ..UNNAMED
+    },
+    LeftOut {
+        operation: "open",
+        driver: MERGERFS,
+        ..UNNAMED
+    },
+    LeftOut {
+        operation: "openat2",
+        driver: MERGERFS,
+        ..UNNAMED
+    },
+    LeftOut {
+        operation: "lseek",
+        word: "SEEK_DATA",
+        driver: MERGERFS,
+        ..NO_ALLOCATION
+    },
+    LeftOut {
+        operation: "lseek",
+        word: "SEEK_HOLE",
+        driver: MERGERFS,
+        ..NO_ALLOCATION
+    },
+    LeftOut {
+        driver: MERGERFS,
+        ..FLAGS_OF_OPEN
+    },
+    LeftOut {
+        driver: MERGERFS,
+        ..TIMES
+    },
+    LeftOut {
+        driver: MERGERFS,
+        ..NAMELESS
+    },
+    LeftOut {
+        word: "/proc/self/fd",
+        driver: MERGERFS,
+        ..NAMELESS
+    },
 ];
 
 const NO_HARD_LINKS: LeftOut = LeftOut {
@@ -243,6 +392,72 @@ const USERS_XATTRS: LeftOut = LeftOut {
     word: "trusted.",
     driver: "type=plfs",
     why: "attributes of files are the user's alone",
+};
+
+const BINDFS: &str = "beside=bindfs";
+const MERGERFS: &str = "beside=mergerfs";
+
+const FLAGS_OF_RENAME: LeftOut = LeftOut {
+    operation: "renameat2",
+    word: "RENAME_",
+    driver: BINDFS,
+    why: "bindfs on libfuse 2, and mergerfs 2.33, have no flags of rename: EINVAL",
+};
+
+const UNNAMED: LeftOut = LeftOut {
+    operation: "openat",
+    word: "O_TMPFILE",
+    driver: BINDFS,
+    why: "they make no files without a name: EOPNOTSUPP",
+};
+
+const NO_ALLOCATION: LeftOut = LeftOut {
+    operation: "fallocate",
+    word: "",
+    driver: BINDFS,
+    why: "bindfs allocates nothing and knows of no holes",
+};
+
+const FLAGS_OF_OPEN: LeftOut = LeftOut {
+    operation: "setfl",
+    word: "",
+    driver: BINDFS,
+    why: "their server's descriptor keeps the flags that it was opened with, O_APPEND among them",
+};
+
+const TIMES: LeftOut = LeftOut {
+    operation: "times",
+    word: "",
+    driver: BINDFS,
+    why: "their server reads and writes, at other moments than the program",
+};
+
+const IN_WHAT_IS_GONE: LeftOut = LeftOut {
+    operation: "chdir",
+    word: "d",
+    driver: "beside=",
+    why: "who works in a directory that was removed gets ENOENT or ESTALE from them",
+};
+
+const APPENDED: LeftOut = LeftOut {
+    operation: "mapwrite",
+    word: "",
+    driver: BINDFS,
+    why: "what is stored into a mapping of a file that was opened with O_APPEND their server appends",
+};
+
+const LONG_NAME: LeftOut = LeftOut {
+    operation: "",
+    word: ":256}",
+    driver: MERGERFS,
+    why: "a name that is too long is ENOENT there, as on no branch",
+};
+
+const NAMELESS: LeftOut = LeftOut {
+    operation: "linkat",
+    word: "AT_EMPTY_PATH",
+    driver: BINDFS,
+    why: "what was removed has a name there as long as it is open",
 };
 
 const NO_XATTRS: LeftOut = LeftOut {
@@ -305,6 +520,20 @@ fn specification(mount: &Mount) -> Option<String> {
             };
             Some(format!("type={driver},{options},{driven}kernel").replace(",,", ","))
         }
+        // What is compared with is behind the kernel.
+        Mount::Beside(original, ours) => {
+            let specification = specification(ours)?;
+            let kernel = match specification.ends_with(",kernel") {
+                true => "",
+                false => ",kernel",
+            };
+            let command = original.command();
+            Some(format!("{specification}{kernel},beside={command}"))
+        }
+        Mount::Original(original) => Some(format!(
+            "type=fuse.{0},kernel,beside={0}",
+            original.command()
+        )),
         Mount::Native | Mount::At(_) => None,
     }
 }
@@ -317,7 +546,8 @@ pub fn suited(program: &Program, mount: &Mount) -> Program {
     let left_out = |step: &Step| {
         LEFT_OUT.iter().any(|rule| {
             specification.contains(rule.driver)
-                && step.words.iter().any(|word| word == rule.operation)
+                && (rule.operation.is_empty()
+                    || step.words.iter().any(|word| word == rule.operation))
                 && step.words.iter().any(|word| word.contains(rule.word))
         })
     };
@@ -361,26 +591,36 @@ pub fn suited_to_disk(program: &Program) -> Program {
 /// Whether set-user-ID and set-group-ID of files are not compared: what root writes through a
 /// kernel mount of a tree clears them, since the kernel does it with the rights of who registered
 /// the backing file, which would else leave them alone for everybody. POSIX (write) lets every
-/// write clear them. What is given away when it is made has none, as with bindfs.
+/// write clear them. What is given away when it is made has none, as with bindfs, which
+/// makes nothing with them.
 fn clears_set_id(specification: &str) -> bool {
     let gives = specification.starts_with("type=bind,map=");
     gives
+        || specification.contains(BINDFS)
         || ["passthrough", "bind"]
             .iter()
             .any(|kind| specification == format!("type={kind},kernel"))
+        || specification.starts_with("type=union,") && specification.ends_with(",kernel")
 }
 
-/// Whether links of directories are those of several, or one, as where a file is a directory too.
+/// Whether links of directories are those of several, or one, as where a file is a directory too;
+/// mergerfs shows those of one.
 fn adds_links(specification: &str) -> bool {
     let union = specification.starts_with("type=union");
-    union && specification.contains("func.mkdir=all") || specification.starts_with("type=plfs")
+    let several = specification.contains("func.mkdir=all") || specification.contains(MERGERFS);
+    union && several || specification.starts_with("type=plfs")
 }
 
-/// The type and mode of a file, `-2755`, without those bits.
-fn without_set_id(word: &str) -> String {
+/// The type and mode of a file, `-2755`, without those bits; of bindfs's without the sticky one,
+/// which it makes nothing with either.
+fn without_set_id(word: &str, specification: &str) -> String {
     let digits = word.strip_prefix('-').filter(|digits| digits.len() == 4);
+    let bits = match specification.contains(BINDFS) {
+        true => 0o777,
+        false => 0o1777,
+    };
     match digits.and_then(|digits| u32::from_str_radix(digits, 8).ok()) {
-        Some(mode) => format!("-{:04o}", mode & 0o1777),
+        Some(mode) => format!("-{:04o}", mode & bits),
         None => word.to_owned(),
     }
 }
@@ -398,12 +638,12 @@ pub fn without_accepted(line: &str, mount: &Mount) -> String {
         .filter(|word| !links || !word.starts_with("nlink="))
         .filter(|word| {
             !ACCEPTED.iter().any(|accepted| {
-                specification.starts_with(accepted.driver) && word.starts_with(accepted.word)
+                specification.contains(accepted.driver) && word.starts_with(accepted.word)
             })
         })
         .filter(|word| !by_hand().iter().any(|ignored| word.starts_with(ignored)))
         .map(|word| match set_id {
-            true => without_set_id(word),
+            true => without_set_id(word, &specification),
             false => word.to_owned(),
         })
         .collect::<Vec<_>>()

@@ -28,7 +28,9 @@ every result, attribute, listing and content.
                bind-rules, bind-rates, union, union-spread, kernel and kernel-memory, -bind,
                -bind-mapped, -log, -union, -server, -sdcard (`culvert mount`), server (bindfs)
                and sdcard, which are compared with the same behind the kernel, at:DIRECTORY
-               (what is mounted there; it is emptied), or type=...,target={mnt} as behind
+               (what is mounted there; it is emptied), bindfs:OPTIONS and mergerfs:OPTIONS
+               (bind and union as kernel mounts, compared with bindfs and mergerfs),
+               bindfs-run:OPTIONS and mergerfs-run:OPTIONS (in a run), or type=...,target={mnt} as behind
                `culvert run --mount`; may be repeated
   --disk       directories in $TMPDIR instead of on tmpfs
   --show       show what each step printed

@@ -1,5 +1,7 @@
 //! What is compared with the native run.
 
+use crate::original::Original;
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -27,13 +29,17 @@ pub enum Mount {
         /// Its source.
         source: &'static str,
         /// Its options.
-        options: &'static str,
+        options: Cow<'static, str>,
         /// Whether what the program did can be read in the tree afterwards.
         in_tree: bool,
     },
     /// A directory that is something mounted already, by whatever means; it is emptied before each
     /// program.
     At(PathBuf),
+    /// A file system of others, by their own command.
+    Original(Original),
+    /// The second, which is compared with the first.
+    Beside(Original, Box<Self>),
 }
 
 /// Mounts with names, and what they are.
@@ -213,13 +219,18 @@ impl Mount {
 
     /// Whether the command under test makes it.
     pub fn is_culverts(&self) -> bool {
-        matches!(self, Self::Culvert { .. } | Self::Kernel { .. })
+        matches!(
+            self,
+            Self::Culvert { .. } | Self::Kernel { .. } | Self::Beside(..)
+        )
     }
 
     /// What it is compared with: a server by slots with the same one behind the kernel, Android's
-    /// storage, which is like no other file system, with itself there.
+    /// storage, which is like no other file system, with itself there; and what others have built
+    /// as well with theirs.
     pub fn reference(&self) -> Self {
         let name = match self {
+            Self::Beside(original, _) => return Self::Original(original.clone()),
             Self::Culvert { specification, .. } if specification.contains(SERVER) => SERVERS,
             Self::Culvert { specification, .. } if specification.starts_with("type=sdcard") => {
                 STORAGE
@@ -234,9 +245,25 @@ impl Mount {
         found.map(|&(_, driver, source, options, in_tree)| Self::Kernel {
             driver,
             source,
-            options,
+            options: options.into(),
             in_tree,
         })
+    }
+
+    /// What the program meets.
+    pub fn itself(&self) -> &Self {
+        match self {
+            Self::Beside(_, ours) => ours,
+            other => other,
+        }
+    }
+
+    /// The file system of others that it is, or that it is compared with.
+    pub const fn original(&self) -> Option<&Original> {
+        match self {
+            Self::Original(original) | Self::Beside(original, _) => Some(original),
+            _ => None,
+        }
     }
 
     /// Whether the tree shows what was done, read natively.
@@ -245,6 +272,7 @@ impl Mount {
             Self::Native => true,
             Self::Culvert { in_tree, .. } | Self::Kernel { in_tree, .. } => *in_tree,
             Self::At(_) => false,
+            Self::Original(_) | Self::Beside(..) => true,
         }
     }
 }
@@ -269,6 +297,9 @@ impl FromStr for Mount {
             });
         }
         if let Some(mount) = Self::kernel(text) {
+            return Ok(mount);
+        }
+        if let Some(mount) = Original::mount(text)? {
             return Ok(mount);
         }
         if text.starts_with("type=") {

@@ -1,6 +1,7 @@
 //! Where programs run: directories, the executor, the ways of running it.
 
 use crate::mount::Mount;
+use crate::original::Original;
 use crate::program::Program;
 use std::fs;
 use std::io;
@@ -152,10 +153,14 @@ impl World {
 
     /// Whether `mount` can be tried here; if not, why.
     pub fn can_mount(&self, mount: &Mount) -> Result<(), String> {
+        let is_kernels = matches!(mount.itself(), Mount::Kernel { .. } | Mount::Original(_));
         match mount {
-            Mount::Kernel { .. } if !self.root => Err("kernel mounts need root here".to_owned()),
-            Mount::Kernel { .. } if !Path::new("/dev/fuse").exists() => {
+            _ if is_kernels && !self.root => Err("kernel mounts need root here".to_owned()),
+            _ if is_kernels && !Path::new("/dev/fuse").exists() => {
                 Err("there is no /dev/fuse".to_owned())
+            }
+            Mount::Original(original) if !is_there(&format!("fuse.{}", original.command())) => {
+                Err(format!("{} is not installed", original.command()))
             }
             Mount::Kernel { driver, .. } if !is_there(driver) => {
                 Err(format!("{driver} is not installed"))
@@ -184,6 +189,12 @@ impl World {
     ) -> io::Result<Finished> {
         let nobody = self.root && program.nobody;
         let owner = nobody.then_some(NOBODY);
+        let original = mount.original();
+        let mount = mount.itself();
+        if original.is_some() {
+            // By who was killed.
+            self.detach_all();
+        }
         remove(&self.whole.join("in"));
         for directory in [
             self.whole.join("in"),
@@ -194,6 +205,9 @@ impl World {
         }
         for name in ["tree", "second", "third", "out", "work", "home"] {
             make(&self.base.join(name), owner)?;
+        }
+        if let Some(original) = original {
+            self.lay(original, owner)?;
         }
         std::os::unix::fs::symlink(self.base.join("mnt"), self.base.join("out/in"))?;
         std::os::unix::fs::symlink("../mnt/d", self.base.join("out/ind"))?;
@@ -228,9 +242,14 @@ impl World {
                 options,
                 ..
             } => {
-                self.mount(driver, source, options, owner)?;
+                self.mount(driver, source, options, owner, original)?;
                 user = owner;
             }
+            Mount::Original(original) => {
+                self.mount_original(original)?;
+                user = owner;
+            }
+            Mount::Beside(..) => unreachable!("it is one of the others"),
             Mount::Culvert {
                 specification,
                 private,
@@ -269,17 +288,22 @@ impl World {
         if let Some(user) = user {
             command.uid(user).gid(user);
         }
-        let (status, errors) = finish(command)?;
-        if let Mount::Kernel { .. } = mount {
-            self.unmount()?;
+        let (status, errors) = finish(&mut command)?;
+        match mount {
+            Mount::Kernel { .. } => self.unmount()?,
+            Mount::Original(_) => self.detach("mnt"),
+            _ => {}
         }
-        let tree = if mount.in_tree() {
+        let mut tree = String::new();
+        let directories = original.map_or(&["tree"][..], Original::directories);
+        for directory in directories.iter().filter(|_| mount.in_tree()) {
             let mut command = Command::new(&executor);
-            command.args(["dump", &path("tree")]);
-            String::from_utf8_lossy(&command.output()?.stdout).into_owned()
-        } else {
-            String::new()
-        };
+            command.args(["dump", &path(directory)]);
+            tree += &String::from_utf8_lossy(&command.output()?.stdout);
+        }
+        if original.is_some() {
+            self.detach_all();
+        }
         Ok(Finished {
             output: self.printed(),
             tree,
@@ -307,6 +331,68 @@ impl World {
         })
     }
 
+    /// Makes what `original` and ours lie over.
+    fn lay(&self, original: &Original, owner: Option<u32>) -> io::Result<()> {
+        for (name, size) in original.branches() {
+            let mut command = Command::new("mount");
+            command.args([
+                "-t",
+                "tmpfs",
+                "-o",
+                &format!("mode=755,size={size}"),
+                "none",
+            ]);
+            successful("mount", command.arg(self.base.join(name)))?;
+            chown(self.base.join(name), owner, owner)?;
+        }
+        for (directory, name) in original.filled() {
+            let path = self.base.join(directory).join(name);
+            match name.strip_suffix('/') {
+                Some(_) => make(&path, owner)?,
+                None => {
+                    fs::write(&path, format!("{directory} {name}"))?;
+                    fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
+                    chown(&path, owner, owner)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Mounts what ours is compared with.
+    fn mount_original(&self, original: &Original) -> io::Result<()> {
+        let mut command = Command::new(original.command());
+        command
+            .args(["-o", &original.its_options()])
+            .arg(self.filled(original.source()))
+            .arg(self.base.join("mnt"));
+        successful(original.command(), &mut command)
+    }
+
+    /// Whether a file system of its own is there.
+    fn is_mounted(&self, name: &str) -> bool {
+        let device = |path: &Path| path.metadata().map(|found| found.dev());
+        let (here, there) = (device(&self.base), device(&self.base.join(name)));
+        // A dead server's directory cannot be asked.
+        !matches!((here, there), (Ok(here), Ok(there)) if here == there)
+    }
+
+    /// Takes a file system away, whoever still uses it.
+    fn detach(&self, name: &str) {
+        if self.is_mounted(name) {
+            let mut command = Command::new("umount");
+            let _ = finish(command.arg("--lazy").arg(self.base.join(name)));
+        }
+    }
+
+    fn detach_all(&self) {
+        for name in ["mnt", "tree", "second", "third"] {
+            if self.base.join(name).symlink_metadata().is_ok() {
+                self.detach(name);
+            }
+        }
+    }
+
     /// Makes the kernel mount, whose root belongs to `owner`.
     fn mount(
         &self,
@@ -314,6 +400,7 @@ impl World {
         source: &str,
         options: &str,
         owner: Option<u32>,
+        original: Option<&Original>,
     ) -> io::Result<()> {
         let target = self.base.join("mnt");
         let mut command = Command::new(self.command()?);
@@ -324,14 +411,12 @@ impl World {
         if !options.is_empty() {
             command.args(["-o", &self.filled(options)]);
         }
-        let (status, errors) = finish({
-            command.arg(self.filled(source)).arg(&target);
-            command
-        })?;
-        if status != "exit 0" {
-            return Err(io::Error::other(format!(
-                "culvert mount: {status} {errors}"
-            )));
+        successful(
+            "culvert mount",
+            command.arg(self.filled(source)).arg(&target),
+        )?;
+        if original.is_some() {
+            return Ok(());
         }
         // Also where it is root's: on what maps owners it is another's.
         let owner = owner.or(self.root.then_some(0));
@@ -344,12 +429,7 @@ impl World {
         command
             .args(["umount", "--lazy"])
             .arg(self.base.join("mnt"));
-        match finish(command)? {
-            (status, _) if status == "exit 0" => Ok(()),
-            (status, errors) => Err(io::Error::other(format!(
-                "culvert umount: {status} {errors}"
-            ))),
-        }
+        successful("culvert umount", &mut command)
     }
 
     /// What the executor has printed, even if it was killed.
@@ -371,12 +451,21 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
+        self.detach_all();
         remove(&self.whole);
     }
 }
 
+/// Runs a command that must work.
+fn successful(name: &str, command: &mut Command) -> io::Result<()> {
+    match finish(command)? {
+        (status, _) if status == "exit 0" => Ok(()),
+        (status, errors) => Err(io::Error::other(format!("{name}: {status} {errors}"))),
+    }
+}
+
 /// Runs a command in a process group of its own to its end; after [`LIMIT`] the group is killed.
-fn finish(mut command: Command) -> io::Result<(String, String)> {
+fn finish(command: &mut Command) -> io::Result<(String, String)> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -485,7 +574,7 @@ fn remove_when_we_end(base: &Path) -> io::Result<()> {
     let watcher = Command::new("sh")
         .args([
             "-c",
-            r#"read -r _; umount -l "$1/in/side/mnt" 2>/dev/null; chmod -R u+rwX "$1" 2>/dev/null; rm -rf "$1""#,
+            r#"read -r _; cd "$1/in/side" && umount -l mnt tree second third 2>/dev/null; cd /; chmod -R u+rwX "$1" 2>/dev/null; rm -rf "$1""#,
             "sh",
         ])
         .arg(base)

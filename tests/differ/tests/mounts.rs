@@ -263,6 +263,93 @@ mod sdcard {
     }
 }
 
+/// Ours beside bindfs and mergerfs behind the kernel, by the same options: one program for each.
+mod beside {
+    use super::*;
+
+    /// On a kernel mount of ours and in a run in turn, where an option is for both: it is to be over
+    /// in half a minute.
+    fn each(original: &str, first: u64, all: &[(&str, &str)]) {
+        let mount = |way: &str, options: &str| -> Mount {
+            let kind = format!("{original}{way}:{options}");
+            kind.parse().expect("a mount")
+        };
+        let Some(world) = world(&mount("", "")) else {
+            return;
+        };
+        for (seed, (ways, options)) in (first..).zip(all) {
+            let program = generate(seed, STEPS);
+            let ways: Vec<_> = ways.split(' ').collect();
+            let mount = mount(ways[seed as usize % ways.len()], options);
+            equal(&world, &mount, &format!("seed {seed}"), &program);
+        }
+    }
+
+    #[test]
+    fn bindfs() {
+        each("bindfs", 1, &BINDFS);
+    }
+
+    #[test]
+    fn mergerfs() {
+        each("mergerfs", 101, &MERGERFS);
+    }
+
+    const BINDFS: [(&str, &str); 25] = [
+        (" -run", ""),
+        (" -run", "force-user=65534,force-group=65534"),
+        (" -run", "perms=a-w"),
+        (" -run", "perms=u=rwX:g=rD:o="),
+        (" -run", "mirror=65534:1"),
+        (" -run", "mirror-only=65534"),
+        ("", "map=0/65534:@0/@65534"),
+        (" -run", "create-as-user"),
+        ("", "create-as-mounter"),
+        ("", "create-for-user=1,create-for-group=1"),
+        (" -run", "create-with-perms=0640:ud+x"),
+        (" -run", "chown-ignore,chgrp-ignore"),
+        (" -run", "chown-deny,chgrp-deny"),
+        (" -run", "chmod-ignore"),
+        (" -run", "chmod-deny,chmod-allow-x"),
+        (" -run", "chmod-filter=g-w:o-rwx"),
+        (" -run", "xattr-none"),
+        (" -run", "xattr-ro"),
+        (" -run", "xattr-rw"),
+        (" -run", "delete-deny"),
+        (" -run", "rename-deny"),
+        (" -run", "hide-hard-links"),
+        (" -run", "ctime-from-mtime"),
+        (" -run", "realistic-permissions"),
+        (" -run", "multithreaded"),
+    ];
+
+    const MERGERFS: [(&str, &str); 20] = [
+        (" -run", "category.create=ff"),
+        (" -run", "category.create=mfs"),
+        (" -run", "category.create=lfs"),
+        (" -run", "category.create=lus"),
+        (" -run", "category.create=epff"),
+        (" -run", "category.create=epmfs"),
+        (" -run", "category.create=eplfs"),
+        (" -run", "category.create=eplus"),
+        (" -run", "category.create=msplfs"),
+        (" -run", "category.create=mspmfs"),
+        (" -run", "category.create=msplus"),
+        (" -run", "category.create=ff,category.action=epff"),
+        (" -run", "category.create=ff,category.action=epmfs"),
+        (" -run", "category.create=ff,category.search=newest"),
+        (
+            " -run",
+            "category.create=ff,func.mkdir=epff,func.mknod=epmfs,func.symlink=eplfs",
+        ),
+        (" -run", "category.create=ff,link_cow=true"),
+        (" -run", "category.create=epff,link-exdev=rel-symlink"),
+        (" -run", "category.create=ff,minfreespace=29M"),
+        (" -run", "category.create=ff,inodecalc=devino-hash"),
+        (" -run", "category.create=ff,statfs=full"),
+    ];
+}
+
 mod disk {
     use super::*;
     #[test]

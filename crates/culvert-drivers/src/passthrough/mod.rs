@@ -16,6 +16,7 @@ mod changes;
 mod closed;
 mod file;
 mod filesystem;
+mod finding;
 mod glance;
 mod holds;
 pub(crate) mod inotify;

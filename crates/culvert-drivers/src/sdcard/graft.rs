@@ -102,18 +102,30 @@ impl Parts {
         (node, returned)
     }
 
-    /// Keeps `node` for a hold or a file, if it is one of these.
-    fn pin(&self, node: Node) {
+    /// Keeps `node` for a hold or a file, if it is one of these; what is kept.
+    fn pin(&self, node: Node) -> Option<Key> {
         let mut table = self.table.lock();
         let key = Self::key(&table, self.keeper.table(), node);
-        if let Some(known) = table.get_mut(&key) {
+        table.get_mut(&key).map(|known| {
             known.pins += 1;
-        }
+            key
+        })
     }
 
-    /// The end of that.
+    /// The end of a hold.
     fn unpin(&self, node: Node) -> Returned {
         self.less(node, |known| known.pins = known.pins.saturating_sub(1))
+    }
+
+    /// The end of a file that kept `key`, whoever closes it: what a child of vfork(2) has opened
+    /// its parent drops.
+    fn unpin_open(&self, key: Key) -> Returned {
+        let returned = self.less_at(key, |known| known.pins = known.pins.saturating_sub(1));
+        match key.0 == self.keeper.table() {
+            true => returned,
+            // The driver below counts by who calls, and would take it from what is the caller's.
+            false => Returned::new(),
+        }
     }
 
     /// The front end drops `count` references.
@@ -123,9 +135,14 @@ impl Parts {
         })
     }
 
+    /// In a child of vfork only what is its own: the parent's counts stay the parent's.
     fn less(&self, node: Node, less: impl FnOnce(&mut Known)) -> Returned {
+        self.less_at((self.keeper.table(), node), less)
+    }
+
+    fn less_at(&self, key: Key, less: impl FnOnce(&mut Known)) -> Returned {
         let mut table = self.table.lock();
-        let (mut key, mut returned) = ((self.keeper.table(), node), Vec::new());
+        let (mut key, mut returned) = (key, Vec::new());
         if let Some(known) = table.get_mut(&key) {
             less(known);
         }
@@ -282,9 +299,13 @@ impl GraftFs {
     fn wrap(&self, node: Node, own: Option<Node>, opened: Opened) -> Opened {
         match opened {
             Opened::Driven(inner) if own.is_some() => {
-                self.0.parts.pin(node);
-                let core = Arc::clone(&self.0);
-                Opened::Driven(Box::new(LayeredFile(GraftFile { inner, core, node })))
+                let file = GraftFile {
+                    inner,
+                    core: Arc::clone(&self.0),
+                    node,
+                    pinned: self.0.parts.pin(node),
+                };
+                Opened::Driven(Box::new(LayeredFile(file)))
             }
             opened => opened,
         }
@@ -537,6 +558,8 @@ struct GraftFile {
     inner: Box<dyn culvert::File>,
     core: Arc<Core>,
     node: Node,
+    /// What keeps it.
+    pinned: Option<Key>,
 }
 
 impl FileLayer for GraftFile {
@@ -560,7 +583,9 @@ impl FileLayer for GraftFile {
 
 impl Drop for GraftFile {
     fn drop(&mut self) {
-        self.core.give_back(self.core.parts.unpin(self.node));
+        if let Some(pinned) = self.pinned {
+            self.core.give_back(self.core.parts.unpin_open(pinned));
+        }
     }
 }
 

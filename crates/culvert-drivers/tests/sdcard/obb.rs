@@ -1,8 +1,10 @@
 //! `Android/obb`, which several users share.
 
-use crate::tools::{List, errno, layered, make, mkdir, node, shown};
+use crate::tools::{List, errno, layered, layered_in, make, mkdir, node, shown};
 use culvert::testing::{Memory, caller};
-use culvert::{Errno, Opened, RenameFlags};
+use culvert::{Errno, OpenFlags, Opened, RenameFlags};
+use culvert_drivers::{Environment, Keeper};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// In a source with several users.
 #[test]
@@ -133,4 +135,37 @@ fn obb_directories_are_each_users_own_where_that_is_said_or_there_is_one_user() 
         }
         assert!(node(&*fs, fs.root(), "obb").is_err());
     }
+}
+
+/// A child of vfork(2) has its parent's memory, but a table of descriptors of its own.
+#[test]
+fn what_a_child_of_vfork_has_opened_its_parent_closes() {
+    static TABLE: AtomicUsize = AtomicUsize::new(0);
+    let environment = Environment {
+        keeper: Keeper {
+            table: Some(|| TABLE.load(Relaxed)),
+            ..Keeper::default()
+        },
+        ..Environment::default()
+    };
+    let fs = layered_in(&environment, Box::new(Memory::new()), &[("multiuser", "")]);
+    let obb = mkdir(
+        &*fs,
+        mkdir(&*fs, mkdir(&*fs, fs.root(), "0"), "Android"),
+        "obb",
+    );
+    let (file, opened) = make(&*fs, obb, "f");
+    fs.forget(file, 1);
+    TABLE.store(1, Relaxed);
+    assert_eq!(node(&*fs, obb, "f").unwrap(), file);
+    let of_child = fs.open(&caller(), file, OpenFlags::READ).unwrap();
+    TABLE.store(0, Relaxed);
+    drop(of_child);
+    // The parent's own is open still.
+    assert_eq!(fs.path_of(file).unwrap(), b"0/Android/obb/f");
+    TABLE.store(1, Relaxed);
+    fs.forget(file, 1);
+    drop(opened);
+    TABLE.store(0, Relaxed);
+    assert!(fs.path_of(file).is_err());
 }

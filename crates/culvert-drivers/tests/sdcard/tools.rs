@@ -10,11 +10,18 @@ use std::{
 };
 
 pub fn layered(below: Box<dyn FileSystem>, options: &[(&str, &str)]) -> Box<dyn FileSystem> {
+    layered_in(&Environment::default(), below, options)
+}
+
+pub fn layered_in(
+    environment: &Environment<'_>,
+    below: Box<dyn FileSystem>,
+    options: &[(&str, &str)],
+) -> Box<dyn FileSystem> {
     let options = options.iter();
     let options = options.map(|(name, value)| ((*name).into(), value.as_bytes().to_vec()));
-    let environment = Environment::default();
-    let options = sdcard::prepare(options.collect(), &environment).unwrap();
-    sdcard::open(&options, &environment, below).unwrap()
+    let options = sdcard::prepare(options.collect(), environment).unwrap();
+    sdcard::open(&options, environment, below).unwrap()
 }
 
 pub fn errno<T>(result: Result<T>) -> Option<Errno> {

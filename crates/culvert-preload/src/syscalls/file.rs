@@ -91,6 +91,8 @@ pub fn ioctl(process: &Process, call: &mut Call) -> Answer {
             .and_then(|left| memory::put(argument, left))
             .map(|()| 0),
         FIOASYNC => Err(Errno::ENOTTY),
+        // The program has no descriptor of that number.
+        FICLONE if process.run.is_internal(argument as i32) => Err(Errno::EBADF),
         FICLONE | FICLONERANGE | FIDEDUPERANGE => match kernel_has_not(process, fd) {
             // The other file is a descriptor too, which must be the kernel's.
             None => clone_from(process, &held, fd as i32, request as u32, argument),

@@ -249,7 +249,14 @@ pub fn send(
         return Err(Errno::EBADF);
     }
     let mut input = End::seekable(from, *offset)?;
-    if to_flags & O_APPEND != 0 || from.kind()? != FileKind::Regular {
+    if to_flags & O_APPEND != 0 {
+        return Err(Errno::EINVAL);
+    }
+    // Nothing is asked of the file then.
+    if count == 0 {
+        return Ok(0);
+    }
+    if from.kind()? != FileKind::Regular {
         return Err(Errno::EINVAL);
     }
     let mut output = End::new(to, None)?;

@@ -112,15 +112,19 @@ impl<'p> Given<'p> {
                 matches!(found, Err(Errno::ENOENT | Errno::ENOTDIR))
             };
             if certain || missing() {
-                found = look_again(
+                let again = look_again(
                     process::get(),
                     directory,
                     path,
                     last,
                     Restrictions(0),
                     certain,
-                )
-                .unwrap_or(Found::Kernel);
+                );
+                found = match again {
+                    // In a mount, which the kernel does not see there.
+                    Err(Errno::EACCES) => return Err(Errno::EACCES),
+                    again => again.unwrap_or(Found::Kernel),
+                };
             }
         }
         Ok(match found {
