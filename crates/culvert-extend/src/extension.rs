@@ -443,7 +443,9 @@ impl Extension {
         if count > 0 {
             *books.given.entry(whose).or_default() += count;
         }
-        if !books.has_names(whose, now()) {
+        // A record that is replaced by a newer one of the same node holds on.
+        let stays = only.is_none() && whose == node;
+        if !stays && !books.has_names(whose, now()) {
             self.give_back(books, whose);
         }
     }
@@ -491,6 +493,17 @@ impl Extension {
         }
         let until = until(found.attr_valid, found.attr_valid_nsec);
         self.attributes_of(&mut self.books(), node, &found.attr, until, before);
+    }
+
+    /// Whether attributes of `node` would be kept, and are not.
+    pub fn lacks(&self, node: u64) -> bool {
+        let open = self.books().open.contains_key(&node);
+        self.metadata && !open && !self.tables.is_fresh(node, now())
+    }
+
+    /// Whether extended attributes are kept.
+    pub const fn keeps_xattrs(&self) -> bool {
+        self.xattr
     }
 
     fn attributes_of(

@@ -1,9 +1,13 @@
 //! A session whose kernel answers for it (culvert-extend).
 
 use crate::{channel::RequestChannel, report::report, session::Session};
+use culvert::{Caller, Errno};
 use culvert_extend::{Extension, Program, module::Attached};
-use culvert_wire::InitFlags;
+use culvert_wire::{Answer, InitFlags, Operation, structures::InHeader};
 use std::os::fd::AsFd;
+
+/// `O_WRONLY | O_RDWR`.
+const WRITES: u32 = 3;
 
 impl Session {
     /// Has the kernel run the extension that was asked for; says so where it cannot, and goes on
@@ -44,6 +48,51 @@ impl Session {
         }
         let device = channel.device().map_err(|error| error.to_string())?;
         Extension::new(device.as_fd(), &self.settings.extend)
+    }
+
+    /// Attributes of `number` that a request has outdated are asked for before the kernel does: the
+    /// request that is being answered keeps the node. 0: nobody's.
+    pub(crate) fn read_anew(&self, number: u64) {
+        let wants = |extension: &&Extension| extension.lacks(number);
+        let extension = self.extension.as_ref().filter(wants);
+        let Some(extension) = extension.filter(|_| number != 0 && self.validity.attributes > 0)
+        else {
+            return;
+        };
+        let before = extension.before();
+        let node = self.numbers.node(number);
+        if let Ok(found) = self.filesystem.attributes(&Caller::SYSTEM, node) {
+            extension.attributes(number, &self.attr_out(&found), &before);
+        }
+    }
+
+    /// Before it is written to the kernel asks whether a file has capabilities (file_caps), once
+    /// for each inode that it has in hand: what there is is found out when it is opened for that.
+    pub(crate) fn look_for_capabilities(
+        &self,
+        header: &InHeader,
+        operation: &Operation<'_>,
+        answer: &Answer<'_>,
+    ) {
+        const CAPABILITY: &[u8] = b"security.capability";
+        let number = match (operation, answer) {
+            (_, Answer::Created { entry, .. }) => entry.nodeid,
+            (Operation::Open { open }, Answer::Opened { .. }) if open.flags & WRITES != 0 => {
+                header.nodeid
+            }
+            _ => return,
+        };
+        let extension = self.extension.as_ref();
+        let Some(extension) = extension.filter(|extension| extension.keeps_xattrs()) else {
+            return;
+        };
+        let before = extension.before();
+        let node = self.numbers.node(number);
+        let found = self.filesystem.get_xattr(&Caller::SYSTEM, node, CAPABILITY);
+        if found.is_err_and(|error| error.errno() == Errno::ENODATA) {
+            let valid = self.validity_of(node).attributes;
+            extension.xattr(number, CAPABILITY, None, valid, &before);
+        }
     }
 
     /// The driver forgets what only the extension's tables have kept.

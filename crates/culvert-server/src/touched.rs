@@ -43,7 +43,10 @@ impl<'w> Watched<'w> {
         let touched = touched.unwrap_or_default();
         let tells = asks
             || touched.names[0].is_some()
-            || matches!(operation, Operation::Readdirplus { .. });
+            || matches!(
+                operation,
+                Operation::Readdirplus { .. } | Operation::Setattr { .. }
+            );
         let before = tells.then(|| extension.before());
         let led = extension.begin(&touched);
         Some(Self {
@@ -59,7 +62,8 @@ impl<'w> Watched<'w> {
 
     /// After it, before `answer` is given. `valid`: how long what a node has may be believed,
     /// nanoseconds.
-    pub fn end(self, answer: &Answer<'_>, valid: impl Fn() -> u64) {
+    /// Says whose attributes are not kept any more and may be asked for next; 0: nobody's.
+    pub fn end(self, answer: &Answer<'_>, valid: impl Fn() -> u64) -> [u64; 2] {
         let extension = self.extension;
         match (self.operation, answer, &self.before) {
             (Operation::Lookup { name }, Answer::Entry { entry }, Some(before)) => {
@@ -100,7 +104,21 @@ impl<'w> Watched<'w> {
             }
             extension.stale(self.node);
         }
+        let next = self.outdated(answer);
         self.tell_names(answer);
+        next
+    }
+
+    /// A file that was closed, directories in which names came or went.
+    fn outdated(&self, answer: &Answer<'_>) -> [u64; 2] {
+        let [first, second, _] = self.touched.nodes;
+        match self.operation {
+            _ if matches!(answer, Answer::Error(_)) => [0; 2],
+            Operation::Release { .. } => [first, 0],
+            Operation::Rename { .. } | Operation::Rename2 { .. } => [first, second],
+            _ if self.touched.names[0].is_some() => [first, 0],
+            _ => [0; 2],
+        }
     }
 
     /// What an operation that has changed something tells of names: a listing, whatever makes
@@ -127,6 +145,9 @@ impl<'w> Watched<'w> {
                 | Operation::Link { name, .. },
                 Answer::Entry { entry } | Answer::Created { entry, .. },
             ) => extension.entry(self.node, name.bytes(), entry, &before),
+            (Operation::Setattr { .. }, Answer::Attributes { attributes }) => {
+                extension.attributes(self.node, attributes, &before);
+            }
             (Operation::Rename { .. }, Answer::Done {}) => {
                 extension.renamed(&self.touched, self.led, &before);
             }

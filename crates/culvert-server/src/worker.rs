@@ -160,7 +160,10 @@ impl Session {
                 let node = self.numbers.node(header.nodeid);
                 self.validity_of(node).attributes
             };
-            watched.end(&answer, valid);
+            for node in watched.end(&answer, valid) {
+                self.read_anew(node);
+            }
+            self.look_for_capabilities(&header, &request.operation, &answer);
             self.forget_unkept();
         }
         (answered && !context.left).then_some(answer)

@@ -172,6 +172,23 @@ fn absent_xattrs_go_with_the_attributes() {
     assert!(!extension.tables.is_absent(7, 1));
 }
 
+#[test]
+fn a_node_that_is_held_is_held_on_with_newer_attributes() {
+    let extension = made();
+    extension.entry(1, b"f", &entry(7, 5), &extension.before());
+    extension.xattr(7, b"user.a", Some(b"one"), MINUTE, &extension.before());
+    assert_eq!(extension.forgotten(7, 1), 0);
+    // A listing brings it again, and the driver knows of that.
+    extension.entry(1, b"f", &entry(7, 6), &extension.before());
+    assert!(extension.over().is_empty());
+    assert_eq!(extension.tables.looked_up(1, b"f", now()), Some(7));
+    assert!(extension.tables.xattr(7, b"user.a", now()).is_some());
+    // Two that the kernel had, one of which the program gave it; one is held as before.
+    assert_eq!(extension.forgotten(7, 2), 1);
+    extension.changed(&node(7));
+    assert_eq!(extension.over(), [7]);
+}
+
 const MINUTE: u64 = 60_000_000_000;
 
 #[test]
