@@ -173,10 +173,10 @@ pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
         return Ok(request.into_mount(driver));
     }
     if let Some(Source::Options { branches, paths }) = kind {
-        return branches::listed(request, target, (branches, paths));
+        return branches::listed(request, target, (branches, paths), &served);
     }
     let expanded = |source: &[u8]| Ok(culvert_drivers::union::expanded(source));
-    let (branches, modes) = branches_of(&request, &target, &expanded)?;
+    let (branches, modes) = branches::of(&request, &target, &expanded, &served)?;
     if modes.iter().any(|mode| !mode.is_empty()) {
         request.options.push(("modes".into(), modes.join(&b':')));
     }
@@ -187,68 +187,6 @@ pub fn served(mut request: Request, target: Vec<u8>) -> Result<Mount, Failure> {
         branches,
         ..request.into_mount("")
     })
-}
-
-/// The sources that one in a list stands for.
-pub type Expanded<'a> = dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>, Failure> + 'a;
-
-/// The branches that the sources of `request` name, of which each may be several, and what stands
-/// behind `=` of each.
-pub fn branches_of(
-    request: &Request,
-    target: &[u8],
-    expanded: &Expanded<'_>,
-) -> Result<(Vec<Mount>, Vec<Vec<u8>>), Failure> {
-    let wrong = |error: culvert::Error| Failure::new(error.to_string());
-    let (mut branches, mut modes) = (Vec::new(), Vec::new());
-    for typed in request.branches().map_err(wrong)? {
-        let is_told = typed.mount.is_some();
-        let asked = match typed.mount {
-            Some(mount) => mount,
-            None => Request::new(None, &typed.source, target, Vec::new()).map_err(wrong)?,
-        };
-        let sources = match is_path(&asked) {
-            true => expanded(&asked.source)?,
-            false => vec![asked.source.clone()],
-        };
-        for source in sources {
-            let name = shown(path(&source));
-            let asked = Request {
-                source,
-                ..asked.clone()
-            };
-            let mut branch = served(asked, target.to_vec()).map_err(|failure| match is_told {
-                true => failure.within(&format!("branch {name}")),
-                false => failure,
-            })?;
-            if culvert_drivers::fuse::is_served(&branch.driver) {
-                let why = format!(
-                    "branch {name}: the server of type {} has a mount of its own",
-                    branch.driver
-                );
-                return Err(Failure::new(why)
-                    .advice("mount it by culvert mount, and name that directory as the branch"));
-            }
-            if branch.source == branch.driver.as_bytes() && !branch.branches.is_empty() {
-                // Layers that options list: two of one type are not the same.
-                let layers: Vec<_> = branch.branches.iter().map(|one| &one.source[..]).collect();
-                branch.source = layers.join(&b':');
-            }
-            branches.push(branch);
-            modes.push(typed.how.clone());
-        }
-    }
-    Ok((branches, modes))
-}
-
-/// Whether the source of `asked` is a path, which may be a pattern.
-fn is_path(asked: &Request) -> bool {
-    let of = |declared: &culvert_drivers::Declared| {
-        let kind = declared.source;
-        matches!(kind, Source::Directory | Source::File(_) | Source::Path)
-    };
-    let serves = |driver| culvert_drivers::declared_by(driver).is_some_and(of);
-    asked.more_sources.is_empty() && asked.driver.as_deref().is_none_or(serves)
 }
 
 /// The mount at `target` that `request` asks for, by the library at `typed`.

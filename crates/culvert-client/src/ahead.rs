@@ -1,5 +1,6 @@
 //! How much is read at once where less is asked for, and before it is (mm/readahead.c).
 
+use alloc::vec::Vec;
 use culvert_slots::Begun;
 
 /// What was read of an open file last, in pages.
@@ -12,8 +13,9 @@ pub struct Ahead {
     last: u64,
     /// Where the last large read has ended.
     pub through: u64,
-    /// What the server was asked for already, of what lies behind that.
-    pub sent: Option<Sent>,
+    /// What the server was asked for already, of what lies behind that: one window, and
+    /// another one behind it while the first is taken in parts.
+    pub sent: Vec<Sent>,
 }
 
 /// A READ whose bytes nobody has asked for yet.

@@ -83,6 +83,14 @@ pub const OFFERED: &[(InitFlags, &str)] = &[
         "there are no file handles that could outlive a node",
     ),
     (
+        InitFlags::SECURITY_CTX,
+        "labels of a new file are said: none, for a security module of the kernel sees no such file",
+    ),
+    (
+        InitFlags::CREATE_SUPP_GROUP,
+        "a new file comes with the directory's group, where its maker is in it besides",
+    ),
+    (
         InitFlags::HAS_RESEND,
         "a server that asks for it gets what it has in hand once more, in the same process",
     ),
@@ -124,14 +132,6 @@ pub const UNUSED: &[(InitFlags, &str)] = &[
     (
         InitFlags::SETXATTR_EXT,
         "nothing is said in the longer structure",
-    ),
-    (
-        InitFlags::SECURITY_CTX,
-        "labels are the kernel's, which does not know these files",
-    ),
-    (
-        InitFlags::CREATE_SUPP_GROUP,
-        "the way to the server carries no extensions",
     ),
     (
         InitFlags::DIRECT_IO_ALLOW_MMAP,

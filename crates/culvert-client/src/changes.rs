@@ -6,12 +6,13 @@ use crate::{
     core::{Core, opcode},
     holders::Account,
     nodes::{Before, DEEPEST, Step},
-    words::{CHANGE, is_read_only},
+    words::{RIGHTS, is_read_only},
 };
 use alloc::vec::Vec;
 use culvert::{
     Attributes, Caller, Errno, Error, FileKind, RenameFlags, Result, Rights, SetAttributes,
 };
+use culvert_slots::Extension;
 use culvert_wire::{
     Data, InitFlags, Name, Operation, Text,
     structures::{
@@ -64,6 +65,28 @@ impl Core {
         }
     }
 
+    /// `who`, as a request in his name that makes something in directory `dir` has it, with what it
+    /// says besides (`get_create_ext`, fs/fuse/dir.c).
+    pub fn maker(&self, caller: &Caller<'_>, mut who: Who, dir: u64) -> Result<Who> {
+        let agreed = &self.connection.agreed;
+        let mut further = None;
+        if agreed.has(InitFlags::CREATE_SUPP_GROUP) && !caller.groups.is_empty() {
+            // The group that is known, as the kernel's inode has it.
+            let known = self.nodes.mostly_known(self.words(), self.moment(), dir);
+            let group = match known {
+                Some((known, _)) => known.gid,
+                None => self.attributes(who, dir)?.gid,
+            };
+            let is_further = group != caller.gid && caller.groups.contains(&group);
+            further = is_further.then_some(group);
+        }
+        who.sent.extension = Extension {
+            group: further,
+            labels: agreed.has(InitFlags::SECURITY_CTX),
+        };
+        Ok(who)
+    }
+
     /// The node that a name led to last, as this process or another has heard.
     fn node_of(&self, (dir, name): (u64, &[u8])) -> Option<u64> {
         let known = self.nodes.last_node(dir, name);
@@ -81,7 +104,7 @@ impl Core {
     /// `name` in `dir`, and `dir` itself, have changed.
     pub fn name_changed(&self, dir: u64, name: &[u8]) -> u64 {
         let words = self.words();
-        words.node_changed(dir);
+        words.node_modified(dir);
         words.name(dir, name).changed()
     }
 
@@ -146,7 +169,8 @@ impl Core {
         };
         let name = wire_name(at.1)?;
         let operation = Operation::Mkdir { mkdir, name };
-        self.make(self.who(caller)?, at, &operation, FileKind::Directory)
+        let who = self.maker(caller, self.who(caller)?, at.0)?;
+        self.make(who, at, &operation, FileKind::Directory)
     }
 
     /// MKNOD.
@@ -169,7 +193,8 @@ impl Core {
         };
         let name = wire_name(at.1)?;
         let operation = Operation::Mknod { mknod, name };
-        self.make(self.who(caller)?, at, &operation, kind)
+        let who = self.maker(caller, self.who(caller)?, at.0)?;
+        self.make(who, at, &operation, kind)
     }
 
     /// SYMLINK.
@@ -183,7 +208,8 @@ impl Core {
             name: wire_name(at.1)?,
             target: text(target)?,
         };
-        self.make(self.who(caller)?, at, &operation, FileKind::Symlink)
+        let who = self.maker(caller, self.who(caller)?, at.0)?;
+        self.make(who, at, &operation, FileKind::Symlink)
     }
 
     /// LINK.
@@ -461,7 +487,7 @@ impl Core {
             words.content(node).changed();
         }
         let changed = words.node_changed(node);
-        let stamp = stamp.wrapping_add(CHANGE);
+        let stamp = stamp.wrapping_add(RIGHTS);
         let out = out?;
         let found = attributes(node, &out.attr)?;
         let valid = duration(out.attr_valid, out.attr_valid_nsec);

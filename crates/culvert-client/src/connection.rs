@@ -8,7 +8,7 @@ use crate::{
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use culvert::{Caller, Errno, Error, Result, Rights, sync::Mutex};
-use culvert_slots::{Channel, Payload};
+use culvert_slots::{Channel, Extension, Payload};
 use culvert_sys::clock::Clock;
 use culvert_wire::{
     Answer, Expects, Message, Operation, Plain,
@@ -140,6 +140,7 @@ impl Connection {
                 uid: caller.uid,
                 gid: caller.gid,
                 pid: caller.pid,
+                extension: Extension::default(),
             },
             keeps_privileges: caller.has(Rights::FSETID),
         })
@@ -149,7 +150,12 @@ impl Connection {
     pub fn owner(&self) -> Who {
         let (uid, gid) = self.settings.owner;
         Who {
-            sent: culvert_slots::Caller { uid, gid, pid: 0 },
+            sent: culvert_slots::Caller {
+                uid,
+                gid,
+                pid: 0,
+                extension: Extension::default(),
+            },
             keeps_privileges: true,
         }
     }

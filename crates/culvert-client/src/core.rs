@@ -254,6 +254,13 @@ impl Core {
         self.ask_attributes(who, node, None)
     }
 
+    /// Attributes of `node` that say who may do what, where that may be believed: its size and times
+    /// may be older ones.
+    pub fn rights(&self, node: u64) -> Option<Attributes> {
+        let known = self.nodes.rights(self.words(), self.moment(), node);
+        known.or_else(|| self.known_attributes(node))
+    }
+
     /// The attributes of `node`, where they may be believed.
     pub fn known_attributes(&self, node: u64) -> Option<Attributes> {
         let (words, moment) = (self.words(), self.moment());
@@ -275,7 +282,7 @@ impl Core {
     pub fn content_changed(&self, node: u64) {
         let words = self.words();
         words.content(node).changed();
-        words.node_changed(node);
+        words.node_modified(node);
     }
 
     /// Ends a use of `node`.

@@ -52,12 +52,20 @@ pub struct FuseFile {
     pub refused: AtomicBool,
 }
 
-/// What the server's notifications are told by.
-struct Told(Box<dyn Held>);
+/// What the server's notifications are told by, and its end, which the guardian tells by them as
+/// well, unless it is gone itself.
+struct Told {
+    fifo: Box<dyn Held>,
+    server: Option<Box<dyn Held>>,
+}
 
 impl Waiter for Told {
     fn descriptor(&self) -> i32 {
-        self.0.number()
+        self.fifo.number()
+    }
+
+    fn ended(&self) -> Option<i32> {
+        self.server.as_ref().map(|server| server.number())
     }
 }
 
@@ -485,8 +493,12 @@ impl File for FuseFile {
     }
 
     fn waiter(&self) -> Result<Option<Box<dyn Waiter>>> {
-        match self.core.connection.channel.waiter(self.poll_number()) {
-            Ok(fifo) => Ok(Some(Box::new(Told(fifo)))),
+        let channel = &self.core.connection.channel;
+        match channel.waiter(self.poll_number()) {
+            Ok(fifo) => Ok(Some(Box::new(Told {
+                fifo,
+                server: channel.end_of_server(),
+            }))),
             Err(Errno::EOPNOTSUPP) => Ok(None),
             Err(errno) => Err(errno.into()),
         }

@@ -103,9 +103,25 @@ impl FileSystem for FuseFs {
             let end = rest.iter().position(|&byte| byte == b'/');
             let name = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
             let is_last = end.is_none();
-            let known = match is_last || judges {
+            let step = match is_last {
                 true => None,
                 false => core.nodes.step(core.words(), core.moment(), dir, name),
+            };
+            let known = match step.filter(|_| judges) {
+                None => step,
+                Some(next) => match core.nodes.rights(core.words(), core.moment(), next) {
+                    Some(found) => {
+                        caller.may(Access::EXECUTE, &found).inspect_err(|_| {
+                            core.forget(next, 1);
+                            passed(dir);
+                        })?;
+                        step
+                    }
+                    None => {
+                        core.forget(next, 1);
+                        None
+                    }
+                },
             };
             consumed += name.len();
             if let Some(next) = known {
@@ -142,6 +158,11 @@ impl FileSystem for FuseFs {
 
     fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes> {
         self.core.attributes(self.core.who(caller)?, node.0)
+    }
+
+    fn known_rights(&self, caller: &Caller<'_>, node: Node) -> Option<Attributes> {
+        self.core.who(caller).ok()?;
+        self.core.rights(node.0)
     }
 
     fn birth_time(&self, caller: &Caller<'_>, node: Node) -> Result<Option<Timespec>> {

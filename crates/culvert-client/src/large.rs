@@ -1,8 +1,11 @@
 //! Large reads: from the server to the program's memory, and where they follow each other the next
-//! READ is under way while the program has the bytes of the last (`page_cache_async_ra`,
-//! mm/readahead.c). Its reply stays in the slot until it is asked for.
+//! READ is under way while the program has the bytes of the last, and the one behind it while it
+//! waits for these: the kernel, too, sends for a window when the first page of the last is touched,
+//! whether that is there or not (`page_cache_async_ra`, mm/readahead.c). A reply stays in its slot
+//! until it is asked for.
 
 use crate::{ahead::Sent, cached::AHEAD, data::put_from, file::FuseFile, pages::PAGE};
+use alloc::vec::Vec;
 use culvert::{Errno, Error, Result, Sink};
 use culvert_wire::{InitFlags, structures::ReadIn};
 
@@ -25,7 +28,7 @@ impl FuseFile {
         }
         let (follows, has_sent) = {
             let ahead = self.ahead.lock();
-            (ahead.through == offset, ahead.sent.is_some())
+            (ahead.through == offset, !ahead.sent.is_empty())
         };
         let mut ground = match follows && has_sent {
             true => self.ground(end, true)?,
@@ -96,27 +99,21 @@ impl FuseFile {
         at: u64,
         out: &mut dyn Sink,
     ) -> Result<Option<(usize, bool)>> {
-        let Some(sent) = self.ahead.lock().sent.take() else {
+        let channel = &self.core.connection.channel;
+        let Some(sent) = self.first_sent(ground, at) else {
             return Ok(None);
         };
-        let channel = &self.core.connection.channel;
-        if sent.belief != ground.belief || !sent.has(at) {
-            channel.abandon(sent.begun);
-            return Ok(None);
-        }
         let from = (at - sent.start) as usize;
         let until = (from + out.remaining()).min(sent.length);
         let keeps = until < sent.length;
+        // The server, and whom it asks, have work meanwhile.
+        self.send_next(ground, sent.end());
         let (mut put, mut there) = (Ok(0), 0);
         let ended = channel.end(sent.begun, keeps, &mut |reply| {
             if reply.len() > sent.length {
                 return Err(Errno::EIO);
             }
             there = reply.len();
-            // The server has work meanwhile.
-            if !keeps && there == sent.length {
-                self.send_next(ground, sent.end());
-            }
             put = put_from(reply, from, until - from, out);
             Ok(())
         });
@@ -124,13 +121,7 @@ impl FuseFile {
             Ok(()) => {
                 let has_any = there > from;
                 match keeps {
-                    true if has_any => {
-                        // Another thread may have sent for something meanwhile.
-                        let other = self.ahead.lock().sent.replace(sent);
-                        if let Some(other) = other {
-                            channel.abandon(other.begun);
-                        }
-                    }
+                    true if has_any => self.put_back(sent),
                     true => channel.abandon(sent.begun),
                     false => {}
                 }
@@ -144,14 +135,44 @@ impl FuseFile {
         }
     }
 
-    /// Sends for what lies behind `start`, unless that was done.
+    /// The window that was sent for first, if it has the byte at `at` and is believed; else none
+    /// is wanted any more.
+    fn first_sent(&self, ground: Ground, at: u64) -> Option<Sent> {
+        {
+            let mut ahead = self.ahead.lock();
+            let first = ahead.sent.first()?;
+            if first.belief == ground.belief && first.has(at) {
+                return Some(ahead.sent.remove(0));
+            }
+        }
+        self.abandon_sent();
+        None
+    }
+
+    /// More of `sent` is wanted later. Another thread may have sent for something meanwhile.
+    fn put_back(&self, sent: Sent) {
+        let mut ahead = self.ahead.lock();
+        let others = ahead
+            .sent
+            .first()
+            .is_some_and(|next| next.start != sent.end());
+        let others = match others {
+            true => core::mem::take(&mut ahead.sent),
+            false => Vec::new(),
+        };
+        ahead.sent.insert(0, sent);
+        drop(ahead);
+        self.abandon(others);
+    }
+
+    /// Sends for what lies behind `start`, unless something was sent for that nobody waits for yet.
     fn send_next(&self, ground: Ground, start: u64) {
         let connection = &self.core.connection;
         let most = connection.agreed.max_readahead.min(AHEAD).min(self.most()) / PAGE * PAGE;
         let left = ground.size.saturating_sub(start);
         let length = most.min(usize::try_from(left).unwrap_or(most).next_multiple_of(PAGE));
         let mut ahead = self.ahead.lock();
-        if length == 0 || ahead.sent.is_some() {
+        if length == 0 || !ahead.sent.is_empty() {
             return;
         }
         let operation = self.read_operation(start, length);
@@ -166,7 +187,7 @@ impl FuseFile {
             return;
         };
         if let Ok(begun) = connection.channel.begin(who.sent, opcode, self.node, bytes) {
-            ahead.sent = Some(Sent {
+            ahead.sent.push(Sent {
                 begun,
                 start,
                 length,
@@ -177,9 +198,13 @@ impl FuseFile {
 
     /// What was sent for is not wanted any more.
     pub fn abandon_sent(&self) {
-        let sent = self.ahead.lock().sent.take();
-        if let Some(sent) = sent {
-            self.core.connection.channel.abandon(sent.begun);
+        let sent = core::mem::take(&mut self.ahead.lock().sent);
+        self.abandon(sent);
+    }
+
+    fn abandon(&self, sent: Vec<Sent>) {
+        for one in sent {
+            self.core.connection.channel.abandon(one.begun);
         }
     }
 }

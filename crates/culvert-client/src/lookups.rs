@@ -82,7 +82,11 @@ impl Core {
             return Err(Errno::EROFS.into());
         }
         if settings.default_permissions {
-            return caller.may(access, &self.attributes(who, node)?);
+            let found = match self.rights(node) {
+                Some(found) => found,
+                None => self.attributes(who, node)?,
+            };
+            return caller.may(access, &found);
         }
         // A server hears of access(2) and chdir(2), not of each directory on the way.
         if kind == FileKind::Directory && access == Access::EXECUTE {

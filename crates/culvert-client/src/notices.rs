@@ -131,7 +131,7 @@ fn name_gone(words: Shared<'_>, parent: u64, name: &[u8]) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::CHANGE;
+    use crate::words::RIGHTS;
     use alloc::vec::Vec;
 
     fn bytes(parts: &[&[u8]]) -> Vec<u8> {
@@ -144,9 +144,9 @@ mod tests {
         let words = Shared::of(&all);
         let seen = || {
             [
-                words.of_node(5) / CHANGE,
+                words.of_node(5) / RIGHTS,
                 words.content(5).now(),
-                words.of_node(1) / CHANGE,
+                words.of_node(1) / RIGHTS,
                 words.name(1, b"x").now(),
                 words.name(1, b"y").now(),
             ]

@@ -345,6 +345,7 @@ impl Core {
     ) -> Result<(Attributes, Handle)> {
         let mode = self.new_mode(caller, FileKind::Regular as u32 | mode & 0o7777);
         let name = wire_name(at.1)?;
+        let maker = self.maker(caller, who, at.0)?;
         let _changing = self.changing();
         let before = self.before(at.0, at.1, None);
         if !self.connection.lacks(opcode::CREATE) {
@@ -355,7 +356,7 @@ impl Core {
                 open_flags: self.kills(who, flags),
             };
             let operation = Operation::Create { create, name };
-            let answer = self.connection.created(who, at.0, &operation);
+            let answer = self.connection.created(maker, at.0, &operation);
             let made = self.connection.unless_lacking(opcode::CREATE, answer);
             match made {
                 Ok(Some((entry, open))) => {
@@ -382,7 +383,7 @@ impl Core {
             padding: 0,
         };
         let operation = Operation::Mknod { mknod, name };
-        let entry = self.connection.entry(who, at.0, &operation);
+        let entry = self.connection.entry(maker, at.0, &operation);
         let entry = entry.inspect_err(|_| {
             self.name_changed(at.0, at.1);
         })?;
@@ -428,9 +429,10 @@ impl Core {
             open_flags: 0,
         };
         let name = Text::new(b"/").ok_or(Errno::EIO)?;
+        let maker = self.maker(caller, who, dir)?;
         let before = self.before(dir, b"", None);
         let operation = Operation::Tmpfile { create, name };
-        let answer = self.connection.created(who, dir, &operation);
+        let answer = self.connection.created(maker, dir, &operation);
         let made = self.connection.unless_lacking(opcode::TMPFILE, answer)?;
         let (entry, open) = made.ok_or(Errno::EOPNOTSUPP)?;
         let handle = Handle::from(open);

@@ -96,7 +96,7 @@ pub fn store(channel: &dyn Channel, body: &[u8]) -> Result<(), Errno> {
         return Ok(());
     };
     let changes = caches.words.content(node).changed();
-    let counted = caches.words.node_changed(node);
+    let counted = caches.words.node_modified(node);
     // Nobody else has changed it since it was remembered.
     let is_last = |known: &NodeRecord| known.stamp / CHANGE + 1 == counted / CHANGE;
     let Some(mut known) = known.filter(is_last) else {

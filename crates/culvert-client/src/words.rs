@@ -40,10 +40,19 @@ pub const EVICTED: usize = 10;
 /// Pages of which others have.
 pub const PAGES_EVICTED: usize = 11;
 
-/// A change of a node's attributes, in what [`Shared::of_node`] counts; 1 is a read, after which
-/// only the time of access may be another. Reads that go over into a change make others ask once
-/// more.
-pub const CHANGE: u64 = 1 << 32;
+/// A change of a node's bytes or names, in what [`Shared::of_node`] counts: after it size, times and
+/// the links of a directory may be others, but not who may do what (`FUSE_STATX_MODSIZE`,
+/// fs/fuse/fuse_i.h). 1 is a read, after which only the time of access may be another. What goes
+/// over into the next kind makes others ask once more.
+pub const CHANGE: u64 = 1 << 16;
+
+/// A change after which all of its attributes may be others.
+pub const RIGHTS: u64 = 1 << 36;
+
+/// Whether who may do what cannot have changed between these counts of a node.
+pub const fn has_same_rights(then: u64, now: u64) -> bool {
+    then / RIGHTS == now / RIGHTS
+}
 
 /// Whether nothing but the time of access may have changed between these counts of a node.
 pub const fn is_read_only(then: u64, now: u64) -> bool {
@@ -239,6 +248,12 @@ impl<'a> Shared<'a> {
 
     /// They have; how often with this.
     pub fn node_changed(self, node: u64) -> u64 {
+        Counter(self.word(CHANGES)).changed();
+        self.node_word(node).more(RIGHTS)
+    }
+
+    /// Its bytes or names have changed ([`CHANGE`]); how often with this.
+    pub fn node_modified(self, node: u64) -> u64 {
         Counter(self.word(CHANGES)).changed();
         self.node_word(node).more(CHANGE)
     }

@@ -86,7 +86,12 @@ impl Slots {
         head.copy_from_slice(&request.header);
         match &request.interrupted {
             Some(interrupted) => body.copy_from_slice(interrupted),
-            None => drop(request.body.read(0, body)),
+            None => {
+                let count = request.body.read(0, body);
+                if let Some(rest) = body.get_mut(count..) {
+                    rest.copy_from_slice(request.extension());
+                }
+            }
         }
         if request.is_init() {
             self.0.server.serves();

@@ -3,7 +3,7 @@
 //!
 //!     ask MOUNT-DIRECTORY [NAME [COUNT]]
 
-use culvert_slots::{Caller, Channel, Client};
+use culvert_slots::{Caller, Channel, Client, Extension};
 use std::{ffi::CString, io::Write, os::unix::ffi::OsStringExt, time::Instant};
 
 const LOOKUP: u32 = 1;
@@ -14,6 +14,7 @@ const RELEASE: u32 = 18;
 
 fn ask(client: &Client, opcode: u32, node: u64, body: &[u8]) -> Vec<u8> {
     let caller = Caller {
+        extension: Extension::default(),
         uid: culvert_sys::process::geteuid(),
         gid: culvert_sys::process::getegid(),
         pid: std::process::id(),

@@ -33,7 +33,7 @@ pub(crate) const ATTENDS: u32 = 2;
 pub(crate) const AWAKE: u32 = 3;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"culvslot");
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
 
 /// The name of the area in the mount directory.
 pub const AREA: &CStr = c"area";
@@ -163,6 +163,9 @@ pub(crate) struct Slot {
     /// The processor on which the server had the last large request or reply here, plus one; 0:
     /// not known.
     pub replied_on: AtomicU32,
+    /// A [`crate::Extension`]: which of its parts there are, and the group.
+    pub extension: AtomicU32,
+    pub group: AtomicU32,
 }
 
 const HEADER: usize = PAGE;

@@ -14,6 +14,20 @@ pub struct Caller {
     pub gid: u32,
     /// Its process.
     pub pid: u32,
+    /// What the request says besides.
+    pub extension: Extension,
+}
+
+/// What a request that makes a file says besides, where INIT has agreed on it
+/// (`struct fuse_ext_header`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extension {
+    /// The directory's group, of which its maker is one though not first
+    /// (`FUSE_CREATE_SUPP_GROUP`). The server's side believes it where the server is in that group.
+    pub group: Option<u32>,
+    /// A list of security labels follows (`FUSE_SECURITY_CTX`). It is empty, as the kernel's is
+    /// where no security module has a label for the file.
+    pub labels: bool,
 }
 
 /// The body of a message, in memory that other processes write to: each byte is read once, by a
@@ -260,6 +274,12 @@ pub trait Channel: Send + Sync {
     fn waiter(&self, number: u64) -> Result<Box<dyn Held>, Errno> {
         let _ = number;
         Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A descriptor, held so too, that is readable from the server's end on, whoever else is gone
+    /// then; none, the default: there is no such thing.
+    fn end_of_server(&self) -> Option<Box<dyn Held>> {
+        None
     }
 
     /// Holds `descriptor`, which the client has opened, out of the way of this process's program;

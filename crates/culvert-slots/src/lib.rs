@@ -28,6 +28,7 @@ pub mod backing;
 mod channel;
 mod client;
 mod entries;
+mod extension;
 mod held;
 mod identity;
 mod processor;
@@ -39,7 +40,7 @@ mod tests;
 pub mod waiters;
 
 pub use area::{AREA, Area, BELL, GUARD, LARGEST, SLOTS, Session, open_fifo};
-pub use channel::{Begun, Body, Caller, Channel, OpenFile, Payload};
+pub use channel::{Begun, Body, Caller, Channel, Extension, OpenFile, Payload};
 pub use client::cut::{Noted, cut, has_area_of};
 pub use client::{Client, Heir};
 pub use held::Held;

@@ -70,7 +70,12 @@ impl Drop for Place {
 fn caller() -> Caller {
     let (uid, gid) = (trust::user(), 0);
     let pid = process::id();
-    Caller { uid, gid, pid }
+    Caller {
+        uid,
+        gid,
+        pid,
+        extension: Extension::default(),
+    }
 }
 
 /// Waits until `bell` can be read, 50 ms at most, and reads a byte.

@@ -56,6 +56,12 @@ pub trait Waiter: Send + Sync {
     /// non-blocking and open for writing too, and what is read from it or written to it means
     /// nothing.
     fn descriptor(&self) -> i32;
+
+    /// Another one, which becomes readable, and stays so, when nobody is there any more who would
+    /// tell: the file is to be asked then. None, the default: that cannot be, or not be known.
+    fn ended(&self) -> Option<i32> {
+        None
+    }
 }
 
 /// One open file served by the driver.

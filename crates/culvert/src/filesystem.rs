@@ -207,6 +207,14 @@ pub trait FileSystem: Send + Sync {
     /// stat(2) of a node. Needs no permission on it.
     fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes>;
 
+    /// What is known of `node` without a question that would take time, by which the front end
+    /// judges who may do what: its kind, mode, owner and, of a file, links are as
+    /// [`FileSystem::attributes`] says them, its size and times may be older. None, the default:
+    /// that is asked.
+    fn known_rights(&self, _caller: &Caller<'_>, _node: Node) -> Option<Attributes> {
+        None
+    }
+
     /// When `node` was made, for who asks statx(2) for that, where [`FileSystem::attributes`] does
     /// not say it because it costs a question of its own; none: it is not known. Asked before the
     /// attributes.

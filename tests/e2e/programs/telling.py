@@ -7,6 +7,7 @@ import ctypes
 import fcntl
 import os
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -225,19 +226,52 @@ def case_unready(driver):
     subprocess.run([driver.words[0], driver.path("a"), driver.path("b")], check=True)
 
 
-def case_gone(driver):
-    """The server is killed: who waits for its files is told of an error."""
+def killed(driver, with_guardian):
+    """The driver's process is killed, perhaps with its guardian, which hears nothing of it."""
+    fifo = os.stat(driver.process.stdin.fileno())
+
+    def is_it(number):
+        try:
+            return os.path.samestat(os.stat("/proc/%s/fd/0" % number), fifo)
+        except OSError:
+            return False
+
+    process, = (int(number) for number in os.listdir("/proc") if number.isdigit() and is_it(number))
+    guardian = process
+    while open("/proc/%d/comm" % guardian).read() != "culvert-fuse\n":
+        guardian = int(open("/proc/%d/stat" % guardian).read().rpartition(")")[2].split()[1])
+    if with_guardian:
+        os.kill(guardian, signal.SIGSTOP)
+    os.kill(process, signal.SIGKILL)
+    if with_guardian:
+        os.kill(guardian, signal.SIGKILL)
+
+
+def case_gone(driver, with_guardian=False):
+    """The server is killed: who waits for its files is told of an error, and who waits again, in all ways."""
     driver("file a")
     fd = driver.open("a")
-    waiting = [Waiting(lambda way=way: way(fd, IN)) for way in (by_poll, by_epoll)]
+    edge, once = select.epoll(), select.epoll()
+    edge.register(fd, select.EPOLLIN | select.EPOLLET)
+    once.register(fd, select.EPOLLIN | select.EPOLLONESHOT)
+    ways = [by_poll, by_select, by_epoll] + [lambda *_, of=of: [found for _, found in of.poll()] for of in (edge, once)]
+    waiting = [Waiting(lambda way=way: way(fd, IN)) for way in ways]
     driver("waited a")
     asked = 0
-    while asked < 2:
+    while asked < len(ways):
         asked += sum(driver.counts("poll").values())
-    subprocess.run(["pkill", "-9", "-f", "/telling /dev/fd"], check=True)
-    assert [who.end() for who in waiting] == [[ERR], [ERR]]
+    killed(driver, with_guardian)
+    # select(2) says of an error that it can be read.
+    assert [who.end() for who in waiting] == [[ERR], [IN], [ERR], [ERR], [ERR]], [who.result for who in waiting]
+    assert [way(fd, IN) for way in (by_poll, by_select, by_epoll)] == [[ERR], [IN], [ERR]]
+    assert once.poll(0) == []
     sys.stdout.flush()
     os._exit(0)
+
+
+def case_gone_with_its_guardian(driver):
+    """Both are killed, so that nobody tells."""
+    case_gone(driver, True)
 
 
 def case_always_ready(driver):

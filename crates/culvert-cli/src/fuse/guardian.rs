@@ -36,6 +36,7 @@ use std::{
     process::{Command, Stdio},
     sync::{
         Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
     },
     thread,
@@ -47,6 +48,9 @@ const DESTROY: u32 = 38;
 
 /// How often is looked for children of those that were killed.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long the end of a run waits for what is to be told it of a server that has died.
+const TELLING: Duration = Duration::from_secs(2);
 
 /// A server that dies within this time after its start dies soon; so often in a row it is started
 /// again.
@@ -230,9 +234,17 @@ impl<'a> Guardian<'a> {
         let (job, over) = (self.job.clone(), self.sender.clone());
         let client = self.client.clone();
         let (mount, entry) = (job.mount.clone(), job.entry.clone());
+        let told = Arc::new(AtomicBool::new(false));
+        let has_told = told.clone();
         thread::spawn(move || {
             let ended = Arc::new(move |run: &Path| {
                 if run == job.run {
+                    // Who waited for a server that has died may have ended by that at once.
+                    let until = Instant::now() + TELLING;
+                    let dies = || client.area().open_server().is_none() && !has_told.load(SeqCst);
+                    while dies() && Instant::now() < until {
+                        thread::sleep(PAUSE / 10);
+                    }
                     silence();
                 }
                 left::end_run(&client, &job.mount, run);
@@ -254,6 +266,7 @@ impl<'a> Guardian<'a> {
                     let what = format!("culvert: {} of {}", self.name(), shown(&self.job.target));
                     let ends = format!("{what} {how}; its files cannot be used any more");
                     let _ = writeln!(io::stderr(), "{}", self.told(&ends));
+                    told.store(true, SeqCst);
                     if let Some(restarts) = self.job.restart {
                         let told = match start_again(self.job, restarts, ready) {
                             Ok(()) => "was started again; what was open stays lost".into(),

@@ -4,7 +4,7 @@ use super::shared;
 use culvert::mount::{Mount, decode};
 use culvert_client::{Estate, Left};
 use culvert_run::files::c_string;
-use culvert_slots::{Area, Caller, Channel, Client, Heir, OpenFile, Session};
+use culvert_slots::{Area, Caller, Channel, Client, Extension, Heir, OpenFile, Session};
 use culvert_sys::{
     Errno, OwnedFd,
     fd::{Command, fcntl},
@@ -37,6 +37,7 @@ pub fn caller() -> Caller {
         uid: process::geteuid(),
         gid: process::getegid(),
         pid: process::getpid(),
+        extension: Extension::default(),
     }
 }
 

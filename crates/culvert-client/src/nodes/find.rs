@@ -35,6 +35,19 @@ impl Nodes {
         Some((attributes, now < known.expires))
     }
 
+    /// The attributes of `node`, if they may be believed but for its size, times and, of a
+    /// directory, links.
+    pub fn rights(
+        &self,
+        words: Shared<'_>,
+        (now, told): (u64, u64),
+        node: u64,
+    ) -> Option<Attributes> {
+        let mut table = self.0.lock();
+        table.told(told);
+        table.nodes.get(&node)?.rights(words, now, node)
+    }
+
     /// When `node` was made, if the server was asked; none within: it does not say so.
     pub fn birth_time(&self, node: u64) -> Option<Option<Timespec>> {
         self.0.lock().nodes.get(&node)?.made
@@ -68,7 +81,11 @@ impl Nodes {
         let Some(known) = table.nodes.get_mut(&node) else {
             return Ok(Found::Unknown(None));
         };
-        Ok(match known.mostly_believed(words, now, node) {
+        // Names in a directory change it, and not what its own name means: who wants its times asks.
+        let is_directory = known.kind == FileKind::Directory;
+        let rights = || known.rights(words, now, node).filter(|_| is_directory);
+        let believed = known.mostly_believed(words, now, node).or_else(rights);
+        Ok(match believed {
             Some(attributes) => {
                 known.references = known.references.saturating_add(1);
                 Found::Node(attributes)

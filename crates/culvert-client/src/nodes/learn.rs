@@ -3,7 +3,7 @@
 use super::{Back, Before, Entered, Known, Named, Nodes};
 use crate::{
     remembered::{NameRecord, NodeRecord},
-    words::{CHANGE, Shared, is_read_only},
+    words::{RIGHTS, Shared, is_read_only},
 };
 use alloc::vec::Vec;
 use culvert::{Attributes, Errno, FileKind, Result, Timespec};
@@ -112,7 +112,7 @@ impl Nodes {
         // Where others have changed it meanwhile, it is not even what it was last.
         known.stamp = match steady {
             true => stamp,
-            false => stamp.wrapping_sub(CHANGE),
+            false => stamp.wrapping_sub(RIGHTS),
         };
         known.expires = match steady && untold {
             true => entered.attributes_expire,

@@ -1,7 +1,7 @@
 //! The table of nodes and names itself.
 
 use super::{Back, KEPT, Known, Named, Table};
-use crate::words::{CHANGE, Shared, is_read_only};
+use crate::words::{RIGHTS, Shared, has_same_rights, is_read_only};
 use alloc::vec::Vec;
 use culvert::Attributes;
 use culvert_wire::{ROOT_ID, structures::ForgetOne};
@@ -23,6 +23,14 @@ impl Known {
         let believed = words.is_shared && now < self.expires && unchanged;
         self.attributes.filter(|_| believed)
     }
+
+    /// The same whatever has changed but who may do what: size, times and, of a directory, links
+    /// may be older ones.
+    pub(super) fn rights(&self, words: Shared<'_>, now: u64, node: u64) -> Option<Attributes> {
+        let same = has_same_rights(self.stamp, words.of_node(node));
+        let believed = words.is_shared && now < self.expires && same;
+        self.attributes.filter(|_| believed)
+    }
 }
 
 impl Named {
@@ -40,7 +48,7 @@ impl Table {
             self.named = 0;
             for known in self.nodes.values_mut() {
                 known.expires = 0;
-                known.stamp = known.stamp.wrapping_sub(CHANGE);
+                known.stamp = known.stamp.wrapping_sub(RIGHTS);
             }
         }
     }

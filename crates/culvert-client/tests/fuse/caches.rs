@@ -7,7 +7,7 @@ use crate::{
     ours::Served,
 };
 use culvert::{
-    Caller, Errno, File, FileSystem, OpenFlags, Opened, SetAttributes,
+    Access, Caller, Errno, File, FileSystem, OpenFlags, Opened, SetAttributes,
     testing::{Memory, caller},
 };
 use culvert_wire::{
@@ -107,6 +107,53 @@ fn what_one_process_changes_another_sees_at_once() {
     let gone = other.lookup(&WHO, root, b"else").map(|_| ());
     assert_eq!(gone.expect_err("removed").errno(), Errno::ENOENT);
     assert_eq!(file.attributes(&WHO).expect("it is open").links, 0);
+}
+
+#[test]
+fn who_may_do_what_is_known_after_changes_of_bytes_and_names_alone() {
+    let served = Served::new(Box::new(Memory::new()));
+    let (one, other) = (served.client(), served.client());
+    let root = one.root();
+    let (node, file) = made(&one, b"file");
+    one.attributes(&WHO, root).expect("it has some");
+    let modes = || [root, node].map(|of| one.known_rights(&WHO, of).map(|of| of.permissions));
+    let [of_root, of_file] = modes();
+    assert!(of_root.is_some() && of_file.is_some());
+    served.line.counted();
+    one.mkdir(&WHO, root, b"made", 0o755).expect("it is made");
+    file.write_at(0, &mut &b"bytes"[..]).expect("it is written");
+    assert_eq!(modes(), [of_root, of_file]);
+    assert!(!served.line.counted().contains_key("Getattr"));
+    one.access(&WHO, root, Access::WRITE).expect("it may be");
+    // A directory in which something was made, on the way to a name.
+    let dir = one
+        .lookup(&WHO, root, b"made")
+        .expect("is there")
+        .attributes
+        .node;
+    one.mkdir(&WHO, dir, b"below", 0o755).expect("it is made");
+    served.line.counted();
+    one.walk(&WHO, root, b"made/below").expect("is there");
+    one.lookup(&WHO, root, b"made").expect("is there");
+    let counted = served.line.counted();
+    assert!(counted.is_empty(), "{counted:?}");
+    // Size and times are asked for.
+    assert_eq!(one.attributes(&WHO, node).expect("it has some").size, 5);
+    assert_eq!(served.line.counted()["Getattr"], 1);
+    // Others change the modes.
+    other.lookup(&WHO, root, b"file").expect("is there");
+    for (of, permissions) in [(root, 0o711), (node, 0o604)] {
+        let changes = SetAttributes {
+            permissions: Some(permissions),
+            ..SetAttributes::default()
+        };
+        other
+            .set_attributes(&WHO, of, &changes)
+            .expect("it is changed");
+    }
+    let [of_root, of_file] = modes();
+    assert!(of_root.is_none_or(|mode| mode == 0o711), "{of_root:?}");
+    assert!(of_file.is_none_or(|mode| mode == 0o604), "{of_file:?}");
 }
 
 /// What a server says of a file, which is believed for so long.

@@ -2,7 +2,7 @@
 //! by another.
 
 use culvert_client::{WORDS, capabilities};
-use culvert_slots::{Begun, Body, Caller, Channel, Payload};
+use culvert_slots::{Begun, Body, Caller, Channel, Extension, Payload};
 use culvert_sys::errno::Errno;
 use culvert_wire::{
     Extensions, Operation, Plain, Protocol, Request,
@@ -40,6 +40,8 @@ pub struct Line {
     notifications: AtomicU64,
     /// How many requests of each number were sent.
     counts: Mutex<BTreeMap<u32, u64>>,
+    /// What they said besides, those that did.
+    extensions: Mutex<Vec<(&'static str, Extension)>>,
     words: Vec<AtomicU64>,
     /// Pages that clients cache.
     cache: Vec<AtomicU64>,
@@ -70,6 +72,7 @@ impl Line {
             unique: AtomicU64::new(2),
             notifications: AtomicU64::new(0),
             counts: Mutex::default(),
+            extensions: Mutex::default(),
             words: zeros(words),
             cache: zeros(cache),
             identities: Mutex::default(),
@@ -141,6 +144,9 @@ impl Line {
     }
     fn message(&self, caller: Caller, opcode: u32, node: u64, body: &[u8]) -> (u64, Vec<u8>) {
         *locked(&self.counts).entry(opcode).or_default() += 1;
+        if caller.extension != Extension::default() {
+            locked(&self.extensions).push((Operation::name(opcode), caller.extension));
+        }
         let unique = self.unique.fetch_add(2, SeqCst);
         let header = InHeader {
             len: (size_of::<InHeader>() + body.len()) as u32,
@@ -153,6 +159,11 @@ impl Line {
             ..InHeader::default()
         };
         (unique, [header.bytes(), body].concat())
+    }
+
+    /// What requests said besides, since this was asked last.
+    pub fn extensions(&self) -> Vec<(&'static str, Extension)> {
+        std::mem::take(&mut *locked(&self.extensions))
     }
 
     /// What the clients share.

@@ -5,10 +5,12 @@ use culvert::{
     Caller, Errno, File, FileSystem, Lock, LockKind, LockOwner, Node, OpenFlags, Opened, Readiness,
     Wait, Whence, testing::caller,
 };
+use culvert_slots::Extension;
 use culvert_wire::{
-    Operation, Plain,
+    InitFlags, MAJOR, NEWEST_MINOR, Operation, Plain,
     structures::{
-        Attr, EntryOut, FileLock, IoctlOut, LkIn, LkOut, LseekOut, OpenOut, PollOut, WriteOut,
+        Attr, AttrOut, EntryOut, FileLock, InitOut, IoctlOut, LkIn, LkOut, LseekOut, OpenOut,
+        PollOut, WriteOut,
     },
 };
 use std::sync::{Arc, Mutex};
@@ -200,4 +202,105 @@ fn a_call_is_a_request_with_its_arguments() {
             "tmpfile 100640",
         ]
     );
+}
+
+/// A server that makes whatever it is asked for, in a directory of group 7, and has agreed on
+/// `flags`.
+fn maker(flags: InitFlags) -> Server {
+    let (flags, flags2) = flags.with(InitFlags::INIT_EXT).words();
+    let init = InitOut {
+        major: MAJOR,
+        minor: NEWEST_MINOR,
+        flags,
+        flags2,
+        max_write: 1 << 20,
+        ..InitOut::default()
+    };
+    let made = |mode: u32| {
+        let mut entry = entry(u64::from(mode >> 12) + 2);
+        entry.attr.mode = mode;
+        entry.bytes().to_vec()
+    };
+    let open = OpenOut::default();
+    Server::with(init, move |_, operation| {
+        Some(match operation {
+            Operation::Getattr { .. } => {
+                let attr = Attr {
+                    mode: 0o042775,
+                    gid: 7,
+                    nlink: 2,
+                    ..Attr::default()
+                };
+                replied(
+                    AttrOut {
+                        attr,
+                        ..AttrOut::default()
+                    }
+                    .bytes(),
+                )
+            }
+            Operation::Mkdir { .. } => Ok(made(0o040755)),
+            Operation::Mknod { .. } => Ok(made(0o010644)),
+            Operation::Symlink { .. } => Ok(made(0o120777)),
+            Operation::Create { .. } | Operation::Tmpfile { .. } => {
+                Ok([&made(0o100644)[..], open.bytes()].concat())
+            }
+            Operation::Lookup { .. } => Err(Errno::ENOENT.raw()),
+            Operation::Read { .. } | Operation::Flush { .. } | Operation::Release { .. } => {
+                replied(&[])
+            }
+            _ => return None,
+        })
+    })
+}
+
+/// What each request said besides that made something for `who`.
+fn said(flags: InitFlags, who: &Caller<'_>) -> Vec<(&'static str, Extension)> {
+    let (server, read_write) = (maker(flags), OpenFlags::READ_WRITE);
+    let client = server.client();
+    let root = client.root();
+    client.mkdir(who, root, b"a", 0o755).expect("a directory");
+    client.mknod(who, root, b"b", 0o010644, 0).expect("a FIFO");
+    client.symlink(who, root, b"c", b"a").expect("a link");
+    let (_, made) = client
+        .create(who, root, b"d", read_write, 0o644)
+        .expect("a file");
+    let Opened::Driven(file) = made else {
+        panic!("a driver's own")
+    };
+    file.read_at(0, &mut &mut [0; 10][..]).expect("it is read");
+    file.flush().expect("it is flushed");
+    client
+        .tmpfile(who, root, read_write, 0o644)
+        .expect("a file without a name");
+    server.line.extensions()
+}
+
+#[test]
+fn what_makes_a_file_says_the_directorys_group_and_that_there_are_no_labels() {
+    let of = |gid, groups| Caller { gid, groups, ..WHO };
+    let all = |extension| {
+        ["Mkdir", "Mknod", "Symlink", "Create", "Tmpfile"].map(|name| (name, extension))
+    };
+    let [groups, labels] = [InitFlags::CREATE_SUPP_GROUP, InitFlags::SECURITY_CTX];
+    let group = Extension {
+        group: Some(7),
+        labels: false,
+    };
+    assert_eq!(said(groups, &of(5, &[5, 7])), all(group));
+    // Its first group, or none of its groups.
+    for (gid, others) in [(7, &[5, 7][..]), (5, &[5, 8]), (5, &[])] {
+        assert_eq!(said(groups, &of(gid, others)), []);
+    }
+    let both = Extension {
+        labels: true,
+        ..group
+    };
+    assert_eq!(said(groups.with(labels), &of(5, &[7])), all(both));
+    let none = Extension {
+        group: None,
+        labels: true,
+    };
+    assert_eq!(said(labels, &of(5, &[7])), all(none));
+    assert_eq!(said(InitFlags::NONE, &of(5, &[7])), []);
 }

@@ -26,6 +26,7 @@ const EPOLLIN: u32 = 1;
 /// EPOLLRDNORM, which a FIFO is together with EPOLLIN (`pipe_poll`, fs/pipe.c), and for which
 /// programs do not ask.
 const MARK: u32 = 0x40;
+const EPOLLHUP: u32 = 0x10;
 const EPOLLONESHOT: u32 = 1 << 30;
 const EPOLLET: u32 = 1 << 31;
 const ADD: u32 = 1;
@@ -80,7 +81,8 @@ impl Item {
     fn may_be(&self, epoll: i32, event: &epoll_event) -> bool {
         let (events, data) = (event.events, event.data);
         self.wanted.data == data
-            && events | EPOLLIN == MARK | EPOLLIN
+            // A process that is waited for already says EPOLLHUP, too (`pidfd_poll`, fs/pidfs.c).
+            && events & !EPOLLHUP | EPOLLIN == MARK | EPOLLIN
             && self.epolls.contains(&epoll)
     }
 
@@ -95,11 +97,20 @@ impl Item {
     }
 }
 
-/// epoll_ctl(2) of what stands in the file's place.
+/// epoll_ctl(2) of what stands in the file's place, and of what says that nobody tells it anything
+/// any more: once, for from then on it is told here.
 fn kernels(epoll: i32, operation: u32, own: &Own, event: Option<epoll_event>) -> Result<(), Errno> {
     let event = event.unwrap_or(epoll_event { events: 0, data: 0 });
     let [instance, fifo] = [epoll, own.descriptor()].map(BorrowedFd::number);
-    epoll_ctl(instance, operation, fifo, &event)
+    epoll_ctl(instance, operation, fifo, &event)?;
+    if let Some(ended) = own.ended() {
+        let event = epoll_event {
+            events: event.events | EPOLLONESHOT,
+            ..event
+        };
+        let _ = epoll_ctl(instance, operation, BorrowedFd::number(ended), &event);
+    }
+    Ok(())
 }
 
 /// epoll_ctl(2) of `fd`, which is `description`: the answer; none: the file is ready always, and
@@ -209,10 +220,12 @@ pub fn told(epoll: i32, events: &[epoll_event]) -> Result<Vec<epoll_event>, Errn
             // It stays readable: the file is asked the next time.
             continue;
         }
-        // Of several with the same data it is one that was told. None: another thread asks.
-        let is_one =
-            |own: &&Arc<Own>| !asked.iter().any(|one| Arc::ptr_eq(one, own)) && own.clear();
-        let Some(own) = owns.iter().find(is_one).cloned() else {
+        // Of several with the same data it is one that was told, or else that is told nothing any
+        // more. None: another thread asks.
+        let is_new = |own: &&Arc<Own>| !asked.iter().any(|one| Arc::ptr_eq(one, own));
+        let new = || owns.iter().filter(is_new);
+        let told = new().find(|own| own.clear());
+        let Some(own) = told.or_else(|| new().find(|own| own.has_ended())).cloned() else {
             continue;
         };
         match answer(&own) {

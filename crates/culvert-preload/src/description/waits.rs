@@ -10,9 +10,9 @@ use core::sync::atomic::{AtomicBool, Ordering::*};
 use core::task::Waker;
 use culvert::{Errno, Readiness, Waiter};
 use culvert_run::task::process_number;
-use culvert_sys::raw::general::{POLLERR, POLLHUP};
+use culvert_sys::raw::general::{POLLERR, POLLHUP, POLLIN, pollfd};
 use culvert_sys::sync::Mutex;
-use culvert_sys::{BorrowedFd, fs};
+use culvert_sys::{BorrowedFd, fs, process};
 
 /// What is found also where nobody asks for it (poll(2)).
 pub const ALWAYS_FOUND: u16 = (POLLERR | POLLHUP) as u16;
@@ -41,6 +41,24 @@ impl Own {
     /// Its descriptor.
     pub fn descriptor(&self) -> i32 {
         self.waiter.descriptor()
+    }
+
+    /// What becomes readable when nobody tells it anything any more.
+    pub fn ended(&self) -> Option<i32> {
+        self.waiter.ended()
+    }
+
+    /// Whether that is so.
+    pub fn has_ended(&self) -> bool {
+        let Some(fd) = self.ended() else {
+            return false;
+        };
+        let mut asked = [pollfd {
+            fd,
+            events: POLLIN as i16,
+            revents: 0,
+        }];
+        process::poll(&mut asked, 0).is_ok_and(|count| count > 0)
     }
 
     /// Whether this process has made it.
@@ -145,6 +163,11 @@ impl Waiting<'_> {
     /// What is readable when the file may have become ready; none: it is.
     pub fn descriptor(&self) -> Option<i32> {
         self.own.as_ref().map(Own::descriptor)
+    }
+
+    /// What is readable when nobody tells that any more.
+    pub fn ended(&self) -> Option<i32> {
+        self.own.as_ref().and_then(Own::ended)
     }
 
     /// What the file is ready for now; somebody `waits` for more, and what it was told before is

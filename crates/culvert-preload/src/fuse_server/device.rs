@@ -271,5 +271,9 @@ pub(super) fn put_message(
     }
     let body = &message.body;
     // SAFETY: the slot's payload, mapped while the process lives, which only copies touch.
-    put(unsafe { Shared::new(body.start(), body.len()) })
+    put(unsafe { Shared::new(body.start(), body.len()) })?;
+    match message.extension() {
+        [] => Ok(()),
+        extension => put(extension.into()),
+    }
 }

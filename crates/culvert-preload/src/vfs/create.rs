@@ -157,9 +157,13 @@ impl<'a> Making<'a> {
         }
         let file_system = On::Found(found).to_be_changed()?;
         if !file_system.capabilities().checks_permissions {
-            let parent = file_system
-                .attributes(&culvert_run::task::caller(), found.parent)
-                .map_err(|error| error.errno())?;
+            let caller = culvert_run::task::caller();
+            let parent = match file_system.known_rights(&caller, found.parent) {
+                Some(known) => known,
+                None => file_system
+                    .attributes(&caller, found.parent)
+                    .map_err(|error| error.errno())?,
+            };
             allowed(file_system, &parent, WRITE_AND_SEARCH)?;
         }
         Ok(Self {

@@ -51,6 +51,17 @@ impl On<'_> {
         }
     }
 
+    /// What is known of it without a question, to judge who may change it
+    /// ([`FileSystem::known_rights`]); none: its attributes are asked for.
+    pub fn known_rights(self) -> Option<Attributes> {
+        if matches!(self, Self::Held(held) if held.gone().is_some()) {
+            return None;
+        }
+        let node = self.name().ok()?.node;
+        let caller = culvert_run::task::caller();
+        self.file_system().ok()?.known_rights(&caller, node)
+    }
+
     /// When it was made, where its attributes do not say so; none: nobody knows.
     pub fn birth_time(self) -> Option<Timespec> {
         let name = self.name().ok()?;

@@ -2,7 +2,7 @@
 //! unready, and tables of mounts ([`mount_tables`]).
 
 use crate::description::Description;
-use crate::description::waits::{self, ALWAYS_FOUND};
+use crate::description::waits::{self, ALWAYS_FOUND, Waiting};
 use crate::descriptors::{mount_tables, table};
 use alloc::{sync::Arc, vec::Vec};
 use culvert::Errno;
@@ -94,6 +94,12 @@ pub fn wait(asked: &mut [pollfd], limit: &Limit, mask: Option<u64>) -> Result<us
             }
             kernels.push(kernel);
         }
+        let ends = files.iter().flatten().filter_map(Waiting::ended);
+        kernels.extend(ends.map(|fd| pollfd {
+            fd,
+            events: POLLIN as i16,
+            revents: 0,
+        }));
         let left = match ready {
             0 => limit.left(),
             _ => Some(0),
@@ -103,7 +109,8 @@ pub fn wait(asked: &mut [pollfd], limit: &Limit, mask: Option<u64>) -> Result<us
             tv_nsec: (left % SECOND) as i64,
         });
         wait::ppoll(&mut kernels, time.as_mut(), mask.as_ref())?;
-        let (mut others, mut told) = (0, false);
+        let ends = kernels.get(asked.len()..).unwrap_or_default();
+        let (mut others, mut told) = (0, ends.iter().any(|one| one.revents != 0));
         for ((one, kernel), file) in asked.iter_mut().zip(&kernels).zip(&files) {
             match file {
                 Some(_) => told |= kernel.revents != 0,

@@ -48,7 +48,13 @@ pub type Wanted = (SetAttributes, Right);
 /// to change (`vfs_utimes`, fs/utimes.c). Then the mount must be one that can be written
 /// (`chmod_common`, fs/open.c), and the caller must have the right.
 pub fn change(process: &Process, on: On<'_>, wanted: Result<Wanted, Errno>) -> Answer {
-    let attributes = on.attributes()?;
+    // Where the size is wanted, it is compared.
+    let is_resized = matches!(&wanted, Ok((changes, _)) if changes.size.is_some());
+    let known = if is_resized { None } else { on.known_rights() };
+    let attributes = match known {
+        Some(known) => known,
+        None => on.attributes()?,
+    };
     let (changes, right) = &wanted?;
     let file_system = on.to_be_changed()?;
     let (name, caller) = (on.name()?, culvert_run::task::caller());

@@ -35,7 +35,7 @@ impl<H: Held> Client<H> {
         let claim = self.try_claim_free(own, MOST).ok_or(Errno::EAGAIN)?;
         self.area.secure(claim.index, body.len())?;
         self.area.payload(claim.index, body.len()).write(0, body);
-        self.post(&claim, opcode, node, body.len(), caller.pid);
+        self.post(&claim, opcode, node, body.len(), caller);
         let begun = Begun {
             index: claim.index as u32,
             word: claim.word.0,

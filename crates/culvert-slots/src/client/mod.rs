@@ -14,6 +14,7 @@ pub use estates::Heir;
 use crate::area::{ATTENDS, AWAKE, Area, BELL, GUARD, LARGEST, SLOTS, Session, State, open_fifo};
 use crate::channel::{Begun, Body, Caller, Channel, OpenFile, handle_of};
 use crate::entries::{note_closed, note_open};
+use crate::extension;
 use crate::held::Held;
 use crate::identity::Identity;
 use crate::processor::{cycles, is_apart_from, processor};
@@ -225,7 +226,7 @@ impl<H: Held> Client<H> {
             fill(&self.area.payload(claim.index, length))?;
         }
         let handle = is_release(opcode).then(|| handle_of(&self.area.payload(claim.index, 8)));
-        self.post(&claim, opcode, node, length, caller.pid);
+        self.post(&claim, opcode, node, length, caller);
         if let Some(handle) = handle {
             note_closed(self.area.opens(), claim.own, node, handle);
             at(Step::Closed);
@@ -270,12 +271,20 @@ impl<H: Held> Client<H> {
         }
     }
 
-    pub(crate) fn post(&self, claim: &Claim<'_>, opcode: u32, node: u64, length: usize, pid: u32) {
+    pub(crate) fn post(
+        &self,
+        claim: &Claim<'_>,
+        opcode: u32,
+        node: u64,
+        length: usize,
+        caller: Caller,
+    ) {
         let slot = claim.slot();
         slot.opcode.store(opcode, Relaxed);
         slot.node.store(node, Relaxed);
         slot.length.store(length as u32, Relaxed);
-        slot.pid.store(pid, Relaxed);
+        slot.pid.store(caller.pid, Relaxed);
+        extension::put(slot, caller.extension);
         slot.sleeps.store(0, Relaxed);
         let on = processor().map_or(0, |number| number + 1);
         slot.processor.store(on, Relaxed);
@@ -344,7 +353,7 @@ impl<H: Held> Channel for Client<H> {
         let claim = self.try_claim(own).ok_or(Errno::EAGAIN)?;
         self.area.secure(claim.index, body.len())?;
         self.area.payload(claim.index, body.len()).write(0, body);
-        self.post(&claim, opcode, node, body.len(), caller.pid);
+        self.post(&claim, opcode, node, body.len(), caller);
         self.ring_unless_seen();
         at(Step::Rung);
         if is_release(opcode) {
@@ -405,6 +414,11 @@ impl<H: Held> Channel for Client<H> {
 
     fn waiter(&self, number: u64) -> Result<Box<dyn Held>, Errno> {
         Ok(crate::waiters::make(&self.directory, number, &self.keep.0)?)
+    }
+
+    fn end_of_server(&self) -> Option<Box<dyn Held>> {
+        let server = self.area.open_server()?;
+        Some(Box::new((self.keep.0)(server).ok()?))
     }
 
     fn keep(&self, descriptor: OwnedFd) -> Result<Box<dyn Held>, Errno> {

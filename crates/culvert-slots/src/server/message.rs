@@ -4,6 +4,7 @@ use super::{COPYING, IN_HEADER, REPLYING, Server};
 use crate::area::{State, Word};
 use crate::channel::Payload;
 use crate::client::tell_spare;
+use crate::extension::Bytes;
 use crate::processor::{BULK, is_apart_from};
 use crate::requests::has_reply;
 use core::sync::atomic::Ordering::*;
@@ -18,6 +19,7 @@ pub struct Message<'a> {
     pub body: Payload<'a>,
     /// What follows it of an INTERRUPT.
     pub interrupted: Option<[u8; 8]>,
+    pub(super) extension: Bytes,
     pub(super) server: &'a Server,
     pub(super) index: usize,
     pub(super) word: Word,
@@ -35,7 +37,13 @@ impl Message<'_> {
         let body = self
             .interrupted
             .map_or(self.body.len(), |bytes| bytes.len());
-        IN_HEADER + body
+        IN_HEADER + body + self.extension().len()
+    }
+
+    /// What follows the body (`total_extlen` of the header).
+    #[must_use]
+    pub fn extension(&self) -> &[u8] {
+        self.extension.get()
     }
 
     /// Whether it is INIT.

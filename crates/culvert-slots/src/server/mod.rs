@@ -8,12 +8,13 @@ pub use unasked::Caches;
 
 use crate::area::{ATTENDS, AWAKE, Area, LARGEST, SLOTS, Session, Slot, State, Word};
 use crate::client::mark;
+use crate::extension::Bytes;
 use crate::identity::Identity;
 use crate::processor::{BULK, processor};
 use crate::requests::{NOTIFY_REPLY, has_reply, is_release};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
-use culvert_sys::Errno;
 use culvert_sys::sync::shared_wake;
+use culvert_sys::{Errno, PAGE};
 
 /// Bytes of `struct fuse_in_header`.
 pub const IN_HEADER: usize = 40;
@@ -351,10 +352,21 @@ impl Server {
         let (number, length) = told
             .flatten()
             .unwrap_or((self.number(index, taken), length));
+        let extension = match slot.extension.load(Relaxed) {
+            // What makes a file is short.
+            said if said != 0 && length <= 2 * PAGE => Bytes::of(slot, self.owner.1),
+            _ => Bytes::default(),
+        };
+        let all = length + extension.get().len();
+        let mut header = self.header_of(opcode, number, node, pid, all);
+        // `total_extlen`, in units of 8 bytes.
+        let units = (extension.get().len() / 8) as u16;
+        header[36..38].copy_from_slice(&units.to_ne_bytes());
         Some(Message {
-            header: self.header_of(opcode, number, node, pid, length),
+            header,
             body: self.area.payload(index, length),
             interrupted: None,
+            extension,
             server: self,
             index,
             word: taken,
@@ -378,6 +390,7 @@ impl Server {
             header: self.header_of(INTERRUPT, number | OF_INTERRUPT, 0, 0, 8),
             body: self.area.payload(index, 0),
             interrupted: Some(number.to_ne_bytes()),
+            extension: Bytes::default(),
             server: self,
             index,
             word,

@@ -99,6 +99,7 @@ impl Server {
         slot.node.store(node, Relaxed);
         slot.length.store(length as u32, Relaxed);
         slot.pid.store(0, Relaxed);
+        slot.extension.store(0, Relaxed);
         slot.sleeps.store(0, Relaxed);
         slot.processor.store(0, Relaxed);
         slot.pause.store(u32::MAX, Relaxed);

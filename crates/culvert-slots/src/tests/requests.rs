@@ -251,3 +251,84 @@ fn a_request_of_no_program_in_a_forked_child_has_a_slot_of_its_own() {
     let second = server.take().unwrap().unwrap();
     assert_ne!(first.header[8..16], second.header[8..16]);
 }
+
+#[test]
+fn what_a_request_says_besides_stands_behind_its_body_and_no_group_is_believed_that_is_not_the_servers()
+ {
+    let place = Place::new("extensions");
+    let ((server, _bell), client) = (place.server(), place.client());
+    let mut own = [0; 256];
+    let count = culvert_sys::process::getgroups(&mut own).unwrap();
+    let strange = (1..).find(|group| !own[..count].contains(group)).unwrap();
+    let labels: Vec<u8> = [8u32, 0]
+        .iter()
+        .flat_map(|word| word.to_ne_bytes())
+        .collect();
+    let groups = |group: u32| -> Vec<u8> {
+        let words = [16, 32, 1, group];
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    };
+    let said = |group, labels| {
+        let extension = Extension { group, labels };
+        let caller = Caller {
+            extension,
+            ..caller()
+        };
+        client.send(caller, FORGET, 3, &[7; 8]).unwrap();
+        let message = server.take().unwrap().unwrap();
+        let said = message.extension().to_vec();
+        let word = |at: usize| u32::from_ne_bytes(message.header[at..at + 4].try_into().unwrap());
+        assert_eq!(word(0) as usize, IN_HEADER + 8 + said.len());
+        assert_eq!(word(36) as usize, said.len() / 8);
+        assert_eq!(
+            (message.length(), message.body.len()),
+            (word(0) as usize, 8)
+        );
+        message.taken();
+        said
+    };
+    assert_eq!(said(None, false), []);
+    assert_eq!(said(None, true), labels);
+    for &group in own[..count].iter().filter(|&&group| group != 100) {
+        assert_eq!(said(Some(group), false), groups(group));
+        assert_eq!(
+            said(Some(group), true),
+            [labels.clone(), groups(group)].concat()
+        );
+    }
+    // Another one, and the server's first, which the header says.
+    for group in [strange, 100] {
+        assert_eq!(said(Some(group), true), labels);
+    }
+    // The next request of the slot.
+    assert_eq!(said(None, false), []);
+}
+
+/// What a program writes into a slot is no user of the request: another one gets no slot, and one
+/// that has the area says what it likes.
+#[test]
+fn no_client_says_for_whom_a_request_is() {
+    let place = Place::new("forged");
+    let ((server, bell), client) = (place.server(), place.client());
+    let root = Caller {
+        uid: 0,
+        gid: 0,
+        ..caller()
+    };
+    thread::scope(|scope| {
+        let asking =
+            scope.spawn(|| client.request(root, ECHO, 3, 0, &mut |_| Ok(()), &mut |_| Ok(())));
+        while !heard(&bell) {}
+        let message = server.take().unwrap().unwrap();
+        let word = |at: usize| u32::from_ne_bytes(message.header[at..at + 4].try_into().unwrap());
+        assert_eq!((word(24), word(28)), (1000, 100));
+        answer(&server, message, &AtomicU64::new(0));
+        asking.join().unwrap().unwrap();
+    });
+    let other = Caller {
+        uid: caller().uid + 1,
+        ..caller()
+    };
+    let called = client.call(other, ECHO, 3, 0, &mut |_| Ok(()), &mut |_| Ok(()));
+    assert_eq!(called, Err(Errno::EACCES));
+}

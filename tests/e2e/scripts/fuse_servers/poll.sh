@@ -9,5 +9,7 @@ for case in ready other_bits several not_asked edge unready; do
     serve $case || { echo $case; exit 1; }
 done
 # The server dies: who waits is told, as behind the kernel.
-serve gone 2> said
+serve gone 2> said || { cat said; exit 1; }
 grep -q 'cannot be used any more' said
+# Both are killed: nobody tells them.
+serve gone_with_its_guardian || { echo with its guardian; exit 1; }

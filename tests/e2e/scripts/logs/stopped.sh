@@ -7,5 +7,10 @@ for i in range(5999):
     os.rmdir("d")'
 kill -CONT $writer
 # It has read all that was there when it tells what did not fit.
-until grep -q '"dropped"' @log@; do sleep 0.05; done
+tries=0
+until grep -q '"dropped"' @log@; do
+    tries=$((tries + 1))
+    [ $tries -lt 600 ] || { echo 'it does not tell for 30 s what did not fit' >&2; exit 3; }
+    sleep 0.05
+done
 mkdir last

@@ -372,7 +372,10 @@ def finish(name, started):
 def with_a_file_open():
     file = os.open(TARGET + "/file", os.O_RDWR)
     os.setresuid(65534, 65534, 65534)
-    for call in (lambda: os.stat(TARGET + "/file"), lambda: os.fstatvfs(file)):
+    # A slot in which it could say that it is another user, by its name and by those that have it.
+    memory = f"/proc/{os.getppid()}/mem"
+    for call in (lambda: os.stat(TARGET + "/file"), lambda: os.fstatvfs(file),
+                 lambda: os.open(AREA[0], os.O_RDWR), lambda: os.open(memory, os.O_RDWR)):
         try:
             call()
         except OSError as error:
@@ -396,6 +399,7 @@ def in_a_thread(then):
     thread.join()
 
 os.stat(TARGET + "/file")
+AREA = [line.split()[-1] for line in open("/proc/self/maps") if line.endswith("/area\n")]
 finish("all", start(with_a_file_open))
 finish("capset", start(by_capset))
 forked = []
@@ -422,7 +426,7 @@ fn who_becomes_another_user_keeps_nothing_of_the_slots() {
     assert_eq!(
         done.text(),
         "Permission denied\nTransport endpoint is not connected\n\
-         all ['0', '0'] 0\ncapset ['0', '0'] 0\nfork ['0', '0'] 0\n\
+         Permission denied\nPermission denied\nall ['0', '0'] 0\ncapset ['0', '0'] 0\nfork ['0', '0'] 0\n\
          own ['1', '1'] 6\n",
         "{}",
         done.report()
@@ -464,4 +468,47 @@ fn what_one_program_has_looked_up_others_do_not_ask_the_server_for() {
         "{}",
         done.report()
     );
+}
+
+/// A user with further groups makes files by a server that has agreed on FUSE_CREATE_SUPP_GROUP and
+/// FUSE_SECURITY_CTX.
+#[test]
+fn a_server_hears_of_the_directorys_group_where_the_maker_is_in_it() {
+    if !world().is_root() {
+        return;
+    }
+    for way in ["", ",way=adapter"] {
+        let place = Place::new(&format!("making{}", way.len()));
+        let (base, target) = (place.text(""), place.text("target"));
+        let done = shell(&format!("chown -R 65534:65534 {base}"));
+        assert_eq!(done.status, "exit 0", "{}", done.report());
+        let script = format!(
+            "cd {target}; mkdir made other; mkfifo fifo; ln -s made link; : > file; \
+             python3 -c 'import os; os.open(\".\", os.O_TMPFILE | os.O_RDWR)'; \
+             : > other/file; : > made/file"
+        );
+        let run = format!(
+            "setpriv --reuid=65534 --regid=65534 --groups=777,778 {culvert} run --mount \
+             'type=fuse,\"command=python3 {server} %f {base}/log 777 999\",target={target}{way}' -- \
+             bash -ec \"$0\"",
+            culvert = world().culvert.display(),
+            server = world().program("making_server.py").display(),
+        );
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", &run, &script]);
+        let done = culvert_e2e::run(command, &[]);
+        assert_eq!(done.status, "exit 0", "{}", done.report());
+        // An empty list of labels, and the group of the directory; in `other`, whose group the user
+        // is not in, none.
+        let (none, group) = ("65534 65534 8 0", "65534 65534 8 0 16 32 1 777");
+        let want = [9, 9, 8, 6, 35, 51].map(|opcode| format!("{opcode} {group}"));
+        let log = fs::read_to_string(place.base.join("log")).expect("the server writes it");
+        let log: Vec<_> = log.lines().collect();
+        assert_eq!(log[..6], want, "{way}: {}", done.report());
+        assert_eq!(
+            log[6..],
+            [format!("35 {none}"), format!("35 {group}")],
+            "{way}"
+        );
+    }
 }

@@ -20,6 +20,12 @@ pub struct Place {
 
 impl Place {
     pub fn new(name: &str) -> Self {
+        let library = world().culvert.with_file_name("libculvert_fuse.so");
+        assert!(
+            library.exists(),
+            "the command under test has no libculvert_fuse.so beside it: cargo build -p \
+             culvert-fuse, in the same profile, makes it"
+        );
         let base = world().claim("fuse-sources", name);
         for directory in ["source", "target"] {
             fs::create_dir_all(base.join(directory)).expect("the base directory is ours");

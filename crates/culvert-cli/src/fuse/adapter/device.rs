@@ -166,7 +166,7 @@ impl Device {
             None if message.is_init() => part(&clipped),
             None => [message.body.start() as usize, message.body.len()],
         };
-        let parts = [part(&message.header), body];
+        let parts = [part(&message.header), body, part(message.extension())];
         let sent = loop {
             match writev(self.socket.borrow(), &parts) {
                 Err(Errno::EINTR) => {}
