@@ -120,6 +120,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Memory(wanted) => memory::memory(&wanted),
         Command::Plfs(wanted) => plfs::plfs(&wanted),
         Command::Save(wanted) => save::save(&wanted),
+        Command::SaveAfter(wanted) => save::after(&wanted),
         Command::Sync(wanted) => sync::serve(&wanted),
         Command::SyncInBackground(socket) => sync::serve_in_background(&socket),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),

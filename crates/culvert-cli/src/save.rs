@@ -1,24 +1,27 @@
 //! Directories as archives: `culvert save`, and the option `save` of archives.
 //!
 //! An archive with `save` is an overlay with a file system in memory above it, and the program of
-//! the run is a shell that saves what is there when the command has ended. The archive below is a
-//! second name of the file, which stays when the first one is replaced: programs that are started
-//! later read it by that.
+//! the run is this command, which starts the other one and saves what is there when it has ended.
+//! The archive below is a second name of the file, which stays when the first one is replaced:
+//! programs that are started later read it by that.
 
 use crate::{
     failure::{Failure, path, reason, shown},
     own_path::own_path,
 };
 use culvert::mount::{Request, escape, parse_mount};
-use rustix::fs::{Gid, Uid};
+use culvert_sys::process::{kill, set_ignored, sigprocmask, sigwait};
+use culvert_sys::raw::general::{SIG_BLOCK, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use rustix::fs::{Gid, OFlags, Uid};
 use std::{
     ffi::{OsStr, OsString},
     fs::{self, File, OpenOptions},
     io,
     os::unix::ffi::{OsStrExt, OsStringExt},
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -45,16 +48,17 @@ const FORMATS: &[(&str, Option<&str>, &[&str])] = &[
     ("tar, lzip", Some("--lzip"), &[".tar.lz", ".tlz"]),
 ];
 
-/// Runs the rest of its words, then saves; the status is the command's, or 125 where saving failed.
-/// A signal from the terminal is the command's matter.
-const SCRIPT: &str = "trap : INT QUIT TERM HUP
-culvert=$1 directory=$2 archive=$3 kept=$4
-shift 4
-\"$@\"
-status=$?
-\"$culvert\" save \"$directory\" \"$archive\" || { test $status -ne 0 || status=125; }
-rm -f \"$kept\"
-exit $status";
+/// The word before what [`after`] gets.
+pub const AFTER: &str = "save-after";
+
+/// A command, and what is saved when it has ended.
+#[derive(Debug)]
+pub struct After {
+    pub save: Save,
+    /// The archive's second name, which is removed.
+    pub kept: PathBuf,
+    pub command: Vec<OsString>,
+}
 
 /// What names of files that are being written begin with, behind a dot and the archive's.
 const PART: &str = ".culvert-";
@@ -64,6 +68,23 @@ const NEW: Duration = Duration::from_secs(60);
 
 fn failed(what: &str, file: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("{what} {}: {}", shown(file), reason(error)))
+}
+
+/// Refuses where tar(1), or what it compresses with, is missing.
+fn expect_programs(compression: Option<&str>) -> Result<(), Failure> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |name: &str| std::env::split_paths(&path).any(|at| at.join(name).is_file());
+    let names = [
+        Some("tar"),
+        compression.map(|it| it.trim_start_matches('-')),
+    ];
+    match names.into_iter().flatten().find(|name| !is_there(name)) {
+        Some(name) => Err(
+            Failure::new(format!("{name} is not there, which saves archives"))
+                .advice(format!("install {name}")),
+        ),
+        None => Ok(()),
+    }
 }
 
 /// How tar(1) makes an archive like the one that is there, or of that name.
@@ -102,7 +123,8 @@ fn compression(archive: &Path) -> Result<Option<&'static str>, Failure> {
 fn place(archive: &Path) -> Result<(PathBuf, PathBuf, OsString), Failure> {
     let real = match fs::canonicalize(archive) {
         Ok(real) => real,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        // A link that leads nowhere is left alone.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !archive.is_symlink() => {
             std::path::absolute(archive).map_err(|error| failed("finding", archive, &error))?
         }
         Err(error) => return Err(failed("finding", archive, &error)),
@@ -113,11 +135,13 @@ fn place(archive: &Path) -> Result<(PathBuf, PathBuf, OsString), Failure> {
     Ok((directory.to_owned(), real.clone(), name.to_owned()))
 }
 
-/// The name of a file that is to become `name`.
+/// The name of a file that is to become `name`: one that nobody else has, on no other machine.
 fn part(name: &OsStr, ending: &str) -> OsString {
+    let mut number = [0; 8];
+    let _ = culvert_sys::process::getrandom(&mut number, 0);
     let mut part = OsString::from(".");
     part.push(name);
-    part.push(format!("{PART}{}{ending}", std::process::id()));
+    part.push(format!("{PART}{:016x}{ending}", u64::from_ne_bytes(number)));
     part
 }
 
@@ -128,14 +152,8 @@ pub fn save(wanted: &Save) -> Result<u8, Failure> {
     let compression = compression(&archive)?;
     remove_left(&directory, &name);
     let new = directory.join(part(&name, ".new"));
-    let _ = fs::remove_file(&new);
-    let made = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&new);
-    let made = made.map_err(|error| failed("making", &new, &error))?;
-    let outcome = write(wanted, &archive, compression, &made).and_then(|()| {
+    let made = make(&new)?;
+    let outcome = write(&wanted.directory, &archive, compression, &made, true).and_then(|()| {
         let renamed = fs::rename(&new, &archive);
         renamed.map_err(|error| failed("replacing", &archive, &error))
     });
@@ -149,11 +167,100 @@ pub fn save(wanted: &Save) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// A new file that nobody else may read.
+fn make(new: &Path) -> Result<File, Failure> {
+    let mut how = OpenOptions::new();
+    let made = how.write(true).create_new(true).mode(0o600).open(new);
+    made.map_err(|error| failed("making", new, &error))
+}
+
+/// Runs the command, then saves; the status is the command's, or 125 where saving has failed. What
+/// a terminal sends reaches the command by itself; what is sent to this process to end it, does by
+/// us. Nothing but SIGKILL ends the saving.
+pub fn after(wanted: &After) -> Result<u8, Failure> {
+    const SENT: u64 = 1 << (SIGHUP - 1) | 1 << (SIGTERM - 1);
+    const WAITS: u64 = SENT | 1 << (SIGCHLD - 1);
+    let _ = sigprocmask(SIG_BLOCK, WAITS | 1 << (SIGINT - 1) | 1 << (SIGQUIT - 1));
+    let name = Path::new(&wanted.command[0]);
+    // The library gives what it starts an empty mask.
+    let started = Command::new(name).args(&wanted.command[1..]).spawn();
+    let status = match started {
+        Ok(mut child) => loop {
+            if let Some(status) = ended(&mut child) {
+                break exit_status(status);
+            }
+            if let Ok(signal @ (SIGHUP | SIGTERM)) = sigwait(WAITS)
+                && let Ok(child) = child.id().try_into()
+            {
+                let _ = kill(child, signal);
+            }
+        },
+        Err(error) => {
+            let _ = fs::remove_file(&wanted.kept);
+            eprintln!("culvert: {}: {}", shown(name), reason(&error));
+            return Ok(match error.kind() {
+                io::ErrorKind::NotFound => 127,
+                _ => 126,
+            });
+        }
+    };
+    for signal in [SIGHUP, SIGTERM, SIGINT, SIGQUIT] {
+        let _ = set_ignored(signal, true);
+    }
+    let saved = save(&wanted.save);
+    let saved = saved.map_err(|failure| rescue(wanted, failure));
+    let _ = fs::remove_file(&wanted.kept);
+    match saved {
+        Ok(_) => Ok(status),
+        Err(failure) if status == 0 => Err(failure),
+        Err(failure) => {
+            eprintln!("{failure}");
+            Ok(status)
+        }
+    }
+}
+
+/// How the command has ended, if it has.
+fn ended(child: &mut Child) -> Option<ExitStatus> {
+    child.try_wait().ok().flatten()
+}
+
+/// What a shell makes of it.
+fn exit_status(status: ExitStatus) -> u8 {
+    let by_signal = status.signal().map_or(126, |signal| 128 + signal);
+    u8::try_from(status.code().unwrap_or(by_signal)).unwrap_or(126)
+}
+
+/// The archive could not be saved, by `failure`: what is there is kept as a plain one elsewhere,
+/// before the memory that it is in goes.
+fn rescue(wanted: &After, failure: Failure) -> Failure {
+    let (real, name) = match place(&wanted.save.archive) {
+        Ok((_, real, name)) => (real, name),
+        Err(_) => (wanted.save.archive.clone(), OsString::from("archive")),
+    };
+    let mut named = part(&name, ".tar");
+    named = OsString::from_vec(named.into_vec().split_off(1));
+    let file = std::env::temp_dir().join(named);
+    let directory = &wanted.save.directory;
+    let kept = make(&file).and_then(|made| write(directory, &real, None, &made, false));
+    match kept {
+        Ok(()) => failure.advice(format!("what was changed is in {}", shown(&file))),
+        Err(second) => {
+            let _ = fs::remove_file(&file);
+            eprintln!("{second}");
+            failure.advice("what was changed is lost")
+        }
+    }
+}
+
+/// Writes what is in `directory` into `made`, which is to be `archive`; with its owner and mode
+/// where it `replaces` that.
 fn write(
-    wanted: &Save,
+    directory: &Path,
     archive: &Path,
     compression: Option<&str>,
     made: &File,
+    replaces: bool,
 ) -> Result<(), Failure> {
     let error = |error: io::Error| failed("writing", archive, &error);
     // Who writes it holds it: what nobody holds was left.
@@ -163,25 +270,33 @@ fn write(
     tar.args(["--create", "--file=-", "--format=pax", "--numeric-owner"]);
     tar.args(["--sort=name", "--sparse", "--xattrs", "--xattrs-include=*"]);
     tar.args(compression);
-    tar.arg("--directory").arg(&wanted.directory).arg(".");
+    tar.arg("--directory").arg(directory).arg(".");
     let output = made.try_clone().map_err(error)?;
     let status = tar.stdin(Stdio::null()).stdout(output).status();
     let status = status.map_err(|error| {
         Failure::new(format!("tar cannot be run: {}", reason(&error))).advice("install GNU tar")
     })?;
-    if !status.success() {
+    // 1: a file has changed while it was read, which tar says; the archive is whole.
+    if !matches!(status.code(), Some(0 | 1)) {
         return Err(Failure::new(format!(
             "{} stays as it was: tar has failed ({status})",
             shown(archive)
         )));
     }
-    let (mut mode, mut owner) = (0o666 & !umask(), None);
-    if let Ok(old) = archive.metadata() {
-        (mode, owner) = (old.mode() & 0o7777, Some((old.uid(), old.gid())));
+    if !replaces {
+        return made.sync_all().map_err(error);
     }
-    if let Some((uid, gid)) = owner {
-        // Of another user's archive it is ours now.
-        let _ = rustix::fs::fchown(made, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+    let mut mode = 0o666 & !umask();
+    if let Ok(old) = archive.metadata() {
+        mode = old.mode() & 0o7777;
+        let own = |user| rustix::fs::fchown(made, user, Some(Gid::from_raw(old.gid())));
+        // Of another user's archive it is ours now; what its group may, no other group may.
+        if own(Some(Uid::from_raw(old.uid())))
+            .or_else(|_| own(None))
+            .is_err()
+        {
+            mode &= !0o070;
+        }
     }
     made.set_permissions(fs::Permissions::from_mode(mode))
         .map_err(error)?;
@@ -203,11 +318,21 @@ fn remove_left(directory: &Path, name: &OsStr) {
             continue;
         }
         let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
-        let is_left = File::open(entry.path()).is_ok_and(|file| {
+        // Others may have put a link there, or a FIFO.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(entry.path());
+        let is_left = opened.is_ok_and(|file| {
+            let Ok(found) = file.metadata() else {
+                return false;
+            };
+            let is_own = found.uid() == rustix::process::geteuid().as_raw();
             // One that was made this moment is not locked yet.
-            let age = file.metadata().and_then(|found| found.modified()).ok();
-            let age = age.and_then(|time| time.elapsed().ok());
-            (age.is_some_and(|age| age > NEW) || file.metadata().is_ok_and(|it| it.len() > 0))
+            let age = found.modified().ok().and_then(|time| time.elapsed().ok());
+            (found.is_file() && is_own)
+                && (age.is_some_and(|age| age > NEW) || found.len() > 0)
                 && rustix::fs::flock(&file, exclusive).is_ok()
         });
         if is_left {
@@ -245,10 +370,9 @@ pub fn take(mounts: &mut [Request], command: &mut Vec<OsString>) -> Result<Kept,
             value => path(value),
         };
         let archive = std::path::absolute(archive).map_err(|e| failed("finding", archive, &e))?;
-        compression(&archive)?;
+        expect_programs(compression(&archive)?)?;
         let (directory, real, name) = place(source)?;
         let link = directory.join(part(&name, ".kept"));
-        let _ = fs::remove_file(&link);
         fs::hard_link(&real, &link).map_err(|error| {
             failed("keeping", &real, &error)
                 .advice("option save needs a directory that may be written to")
@@ -257,13 +381,10 @@ pub fn take(mounts: &mut [Request], command: &mut Vec<OsString>) -> Result<Kept,
         let target = std::path::absolute(path(&request.target));
         let target = target.map_err(|e| failed("finding", path(&request.target), &e))?;
         let words = [
-            OsString::from("/bin/sh"),
-            "-c".into(),
-            SCRIPT.into(),
-            "culvert".into(),
             own_path()
                 .map_err(|error| failed("finding", Path::new("culvert"), &error))?
                 .into(),
+            AFTER.into(),
             target.into(),
             archive.into(),
             link.clone().into(),
@@ -280,7 +401,7 @@ pub fn take(mounts: &mut [Request], command: &mut Vec<OsString>) -> Result<Kept,
     Ok(kept)
 }
 
-/// Second names of archives, gone when dropped: by execve(2) they stay, for the shell to remove.
+/// Second names of archives, gone when dropped: by execve(2) they stay, for [`after`] to remove.
 #[must_use]
 pub struct Kept(Vec<PathBuf>);
 

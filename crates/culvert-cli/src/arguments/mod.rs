@@ -60,6 +60,7 @@ pub enum Command {
     Plfs(crate::plfs::Plfs),
     /// `culvert save`.
     Save(crate::save::Save),
+    SaveAfter(crate::save::After),
     /// `culvert sync`.
     Sync(crate::sync::Sync),
     /// The service that mounts with `sync=auto` have, at this socket.
@@ -279,6 +280,7 @@ where
             Some("memory") => memory::memory(&mut parser),
             Some("plfs") => plfs::plfs(&mut parser),
             Some("save") => save::save(&mut parser),
+            Some(crate::save::AFTER) => save::after(&mut parser),
             Some("sync") => sync::sync(&mut parser),
             Some(crate::sync::WORD) => sync::background(&mut parser),
             Some("mount") => mount::mount(&mut parser),

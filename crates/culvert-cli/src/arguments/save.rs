@@ -2,7 +2,7 @@
 
 use super::Command;
 use crate::failure::Failure;
-use crate::save::Save;
+use crate::save::{After, Save};
 use lexopt::Arg::{Long, Short, Value};
 
 /// What `culvert save --help` says.
@@ -40,5 +40,29 @@ pub fn save(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         })),
         _ => Err(Failure::new("a directory and an archive are needed")
             .advice("try: culvert save --help")),
+    }
+}
+
+/// Reads what follows [`crate::save::AFTER`].
+pub fn after(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
+    let words = parser.raw_args();
+    let words = words.map_err(|error| Failure::new(error.to_string()))?;
+    let mut words = words.collect::<Vec<_>>().into_iter();
+    let (directory, archive, kept) = (words.next(), words.next(), words.next());
+    let command: Vec<_> = words.collect();
+    match (directory, archive, kept) {
+        (Some(directory), Some(archive), Some(kept)) if !command.is_empty() => {
+            Ok(Command::SaveAfter(After {
+                save: Save {
+                    directory: directory.into(),
+                    archive: archive.into(),
+                },
+                kept: kept.into(),
+                command,
+            }))
+        }
+        _ => Err(Failure::new(
+            "a directory, an archive, a link and a command are needed",
+        )),
     }
 }

@@ -54,6 +54,34 @@ fn an_archive_is_saved_by_another_name_and_another_kind() {
     assert_eq!(done.text(), want, "{}", done.report());
 }
 
+/// What cannot be saved is kept elsewhere; who is asked to end asks the command.
+#[test]
+fn what_cannot_be_saved_is_kept_and_signals_reach_the_command() {
+    let at = place("kept");
+    let (culvert, at) = (world().culvert.display(), at.display());
+    let done = shell(&format!(
+        "cd {at}; mkdir bin kept; export TMPDIR={at}/kept; mkfifo .x.tar.gz.culvert-1.new
+         cat > bin/tar << 'END'
+#!/bin/sh
+case \"$*\" in *gzip*) exit 2 ;; esac
+exec /bin/tar \"$@\"
+END
+         chmod +x bin/tar
+         PATH={at}/bin:$PATH {culvert} run -v x.tar.gz:{at}/mnt:save -- \
+            sh -c 'echo new > {at}/mnt/d/n' 2> said; echo $?
+         grep -c 'what was changed is in {at}/kept/x.tar.gz' said
+         tar xOf kept/*.tar ./d/n; tar xzOf x.tar.gz ./d/n
+         {culvert} run -v x.tar.gz:{at}/mnt:save -- exec x 2> said; echo $?
+         {culvert} run -v x.tar.gz:{at}/mnt:save -- \
+            sh -c \"trap 'echo term > {at}/mnt/d/n; exit 5' TERM; : > begun; while :; do sleep 0.1; done\" &
+         until [ -e begun ]; do sleep 0.1; done; kill $!; wait $!; echo $?
+         tar xzOf x.tar.gz ./d/n; ls -A"
+    ));
+    let want = "125\n1\nnew\nold\n127\n5\nterm\n.x.tar.gz.culvert-1.new\nbegun\nbin\n\
+        kept\nmnt\nsaid\nx.tar.gz\n";
+    assert_eq!(done.text(), want, "{}", done.report());
+}
+
 /// tar is one that ends the command that saves, at each step: the old archive is there, whole, and
 /// the next time the new one.
 #[test]
