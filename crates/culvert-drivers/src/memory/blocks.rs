@@ -122,7 +122,7 @@ impl Transaction<'_> {
                     if is_full(errno)
                         && count < 4
                         && splits
-                        && !host::is_beyond_limit(to.offset + BLOCK) =>
+                        && !host::is_beyond_limit(to.offset + count * BLOCK) =>
                 {
                     // The place has no more, although `size=` allows it: the rest is spilled, behind
                     // what the file is longer by a growth that was undone, which others have seen.
