@@ -1,7 +1,7 @@
 //! 7z archives.
 
 use crate::compare::{Keeps, same};
-use crate::tools::{Scratch, node, open, paths, prepare, read, sh};
+use crate::tools::{Scratch, node, open, paths, prepare, python, read, sh};
 use culvert::Errno;
 use std::fs;
 
@@ -71,4 +71,55 @@ fn what_is_not_read_in_a_7z_archive_is_refused() {
     empty.extend_from_slice(&[0; 20]);
     let (fs, _) = open(&scratch.archive(&empty), &[]).unwrap();
     assert!(paths(&*fs).is_empty());
+}
+
+/// Archives whose header is packed as the script says.
+const PACKED: &str = r#"
+import lzma, struct, zlib
+
+def number(value):
+    return b'\xff' + struct.pack('<Q', value)
+
+def archive(name, header, coders, sizes, filters):
+    packed = lzma.compress(header, format=lzma.FORMAT_RAW, filters=filters)
+    own = (b'\x17\x06' + number(0) + number(1) + b'\x09' + number(len(packed)) + b'\0'
+        + b'\x07\x0b\x01\0' + coders + b'\x0c' + b''.join(map(number, sizes)) + b'\0\0')
+    start = struct.pack('<QQI', len(packed), len(own), zlib.crc32(own))
+    with open(name, 'wb') as out:
+        out.write(b'7z\xbc\xaf\x27\x1c\0\x04' + struct.pack('<I', zlib.crc32(start)) + start)
+        out.write(packed + own)
+
+def files(name, count):
+    names = b'\0' + name * count
+    empty = b'\xff' * ((count + 7) // 8)
+    return (b'\x01\x05' + number(count) + b'\x0e' + number(len(empty)) + empty
+        + b'\x11' + number(len(names)) + names + b'\0\0')
+
+LZMA2 = b'\x21\x21\x01\x18'
+filters = [{'id': lzma.FILTER_LZMA2, 'dict_size': 1 << 24}]
+def packed(name, header):
+    archive(name, header, b'\x01' + LZMA2, [len(header)], filters)
+packed('one', files(b'a\0\0\0', 1))
+packed('many', files(b'a\0\0\0', 1 << 20))
+packed('long', files(b'a\0' * (10 << 20) + b'\0\0', 1))
+
+# The first coder unpacks, the second is its filter.
+header = files(b'a\0\0\0', 1)
+delta = [{'id': lzma.FILTER_DELTA, 'dist': 1}] + filters
+both = b'\x02' + LZMA2 + b'\x21\x03\x01\0' + b'\x01\0'
+archive('swapped', header, both, [7, len(header)], delta)
+"#;
+
+#[test]
+fn packed_headers_are_no_bombs() {
+    let scratch = Scratch::new();
+    python(&scratch.0, PACKED);
+    for name in ["one", "swapped"] {
+        let (fs, _) = open(&scratch.path(name), &[]).unwrap();
+        assert_eq!(paths(&*fs).len(), 1, "{name}");
+    }
+    for (name, errno) in [("many", Errno::EIO), ("long", Errno::EFBIG)] {
+        let refused = prepare(&scratch.path(name), &[]).map(drop).unwrap_err();
+        assert_eq!(refused.errno(), errno, "{name}: {refused}");
+    }
 }

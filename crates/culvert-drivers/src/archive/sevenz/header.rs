@@ -12,6 +12,15 @@ use culvert::{Errno, Error, FileKind, Result, Timespec};
 const START: u64 = 32;
 /// Longest header, bytes.
 const MOST: usize = 256 << 20;
+/// Of a packed header at most so many bytes are read for each packed one, however short it is so
+/// many: names of many files in the same directories are packed to a tenth or so. A header of
+/// zeroes is packed to a seven-thousandth.
+const RATIO: u64 = 64;
+const SHORT: u64 = 16 << 20;
+/// The same of what it counts: files, folders, streams. Each takes memory of its own, and a byte
+/// at least where it is packed honestly: its checksum, time or name differs from the others'.
+const COUNTED: u64 = 4;
+const FEW: u64 = 1 << 18;
 /// Headers that are packed themselves, in each other.
 const NESTED: usize = 4;
 
@@ -46,8 +55,9 @@ pub struct Header {
     pub folders: Vec<Folder>,
     /// Sizes of the files in them, and checksums.
     streams: Vec<(u64, Option<u32>)>,
-    /// The rest, which says what the files are called.
+    /// The rest, which says what the files are called, and how many there may be.
     files: Vec<u8>,
+    most: usize,
 }
 
 fn broken(what: &str) -> Error {
@@ -59,8 +69,8 @@ fn unknown(what: &str) -> Error {
     Error::because(Errno::EOPNOTSUPP, why)
 }
 
-/// Bytes of a header, taken from the front.
-struct Reader<'a>(&'a [u8]);
+/// Bytes of a header, taken from the front, and how many of anything they may count.
+struct Reader<'a>(&'a [u8], usize);
 
 impl<'a> Reader<'a> {
     fn take(&mut self, count: u64) -> Result<&'a [u8]> {
@@ -98,7 +108,7 @@ impl<'a> Reader<'a> {
     fn count(&mut self) -> Result<usize> {
         let count = self.number()?;
         match usize::try_from(count) {
-            Ok(count) if count <= self.0.len() => Ok(count),
+            Ok(count) if count <= self.0.len().min(self.1) => Ok(count),
             _ => Err(broken("it names more than its header has")),
         }
     }
@@ -139,8 +149,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The header of `raw`.
-pub fn read(raw: &dyn Bytes) -> Result<Header> {
+/// The header of `raw`; `EFBIG` where it has more than `most` bytes, or many more than it is packed
+/// in.
+pub fn read(raw: &dyn Bytes, most: u64) -> Result<Header> {
     let mut start = [0; START as usize];
     raw.read_exact_at(0, &mut start)?;
     if !start.starts_with(MAGIC) || u32_at(&start, 8) != crc32(0, &start[12..]) {
@@ -152,6 +163,7 @@ pub fn read(raw: &dyn Bytes) -> Result<Header> {
             folders: Vec::new(),
             streams: Vec::new(),
             files: Vec::new(),
+            most: 0,
         });
     }
     let place = at.checked_add(START);
@@ -165,8 +177,9 @@ pub fn read(raw: &dyn Bytes) -> Result<Header> {
     if crc32(0, &bytes) != u32_at(&start, 28) {
         return Err(broken("its header differs from its checksum"));
     }
+    let mut counted = bytes.len();
     for _ in 0..NESTED {
-        let mut reader = Reader(&bytes);
+        let mut reader = Reader(&bytes, counted);
         match reader.number()? {
             id::HEADER => return plain(&mut reader, raw.len()),
             id::ENCODED => {
@@ -174,7 +187,19 @@ pub fn read(raw: &dyn Bytes) -> Result<Header> {
                 let [folder] = &folders[..] else {
                     return Err(broken("its header lies in several folders"));
                 };
-                bytes = unpack_folder(raw, folder, MOST)?;
+                let packed = folder.place.1 - folder.place.0;
+                let ratio = packed.saturating_mul(RATIO).max(SHORT);
+                let most = ratio.min(most).min(MOST as u64) as usize;
+                if folder.plain > most as u64 {
+                    return Err(Error::because(
+                        Errno::EFBIG,
+                        format!(
+                            "the 7z archive's header has more than {most} bytes: is it a bomb?"
+                        ),
+                    ));
+                }
+                bytes = unpack_folder(raw, folder, most)?;
+                counted = packed.saturating_mul(COUNTED).max(FEW).min(most as u64) as usize;
             }
             _ => return Err(broken("its header is none")),
         }
@@ -187,6 +212,7 @@ fn plain(reader: &mut Reader<'_>, length: u64) -> Result<Header> {
         folders: Vec::new(),
         streams: Vec::new(),
         files: Vec::new(),
+        most: reader.1,
     };
     loop {
         match reader.number()? {
@@ -270,8 +296,8 @@ fn unpack(reader: &mut Reader<'_>, packed: &[(u64, u64)]) -> Result<Unpacked> {
     reader.inside()?;
     let (mut folders, mut outs, mut next) = (Vec::new(), Vec::new(), packed.iter());
     for _ in 0..count {
-        let coders = coders(reader)?;
-        let (folder, last) = folder(&coders)?;
+        let (coders, last) = coders(reader)?;
+        let folder = folder(&coders)?;
         let place = next.next().ok_or_else(|| broken("a folder has no bytes"))?;
         folders.push(Folder {
             place: *place,
@@ -298,8 +324,9 @@ fn unpack(reader: &mut Reader<'_>, packed: &[(u64, u64)]) -> Result<Unpacked> {
     }
 }
 
-/// The coders of a folder; of two the first one is the last to decode.
-fn coders<'a>(reader: &mut Reader<'a>) -> Result<Vec<Coder<'a>>> {
+/// The coders of a folder; of two the first one is the last to decode. And which of those in the
+/// header that is, in whose order sizes come.
+fn coders<'a>(reader: &mut Reader<'a>) -> Result<(Vec<Coder<'a>>, usize)> {
     let count = reader.count()?;
     if !(1..=32).contains(&count) {
         return Err(broken("a folder has no coders, or too many"));
@@ -333,18 +360,18 @@ fn coders<'a>(reader: &mut Reader<'a>) -> Result<Vec<Coder<'a>>> {
     let pairs = pairs.collect::<Result<Vec<_>>>()?;
     // One input is the folder's own; more than one would be listed here.
     match (count, &pairs[..]) {
-        (1, []) => Ok(coders),
-        (2, [(0, 1)]) => Ok(coders),
+        (1, []) => Ok((coders, 0)),
+        (2, [(0, 1)]) => Ok((coders, 0)),
         (2, [(1, 0)]) => {
             coders.swap(0, 1);
-            Ok(coders)
+            Ok((coders, 1))
         }
         _ => Err(unknown("a chain of more than two methods")),
     }
 }
 
-/// The folder that `coders` make, without its place and size, and whose size is its.
-fn folder(coders: &[Coder<'_>]) -> Result<(Folder, usize)> {
+/// The folder that `coders` make, without its place and size.
+fn folder(coders: &[Coder<'_>]) -> Result<Folder> {
     let none = Folder {
         place: (0, 0),
         plain: 0,
@@ -416,7 +443,7 @@ fn folder(coders: &[Coder<'_>]) -> Result<(Folder, usize)> {
             return Err(unknown("a filter before another method than LZMA2"));
         }
     }
-    Ok((folder, 0))
+    Ok(folder)
 }
 
 fn named(method: &[u8]) -> alloc::string::String {
@@ -447,7 +474,8 @@ fn substreams(
     let total = counts
         .iter()
         .fold(0u64, |sum, &count| sum.saturating_add(count));
-    if total > reader.0.len() as u64 + folders.len() as u64 {
+    let most = reader.0.len().min(reader.1) as u64;
+    if total > most + folders.len() as u64 {
         return Err(broken("it names more files than its header has"));
     }
     let mut files = Vec::new();
@@ -501,7 +529,7 @@ struct Said {
 
 fn said(header: &Header) -> Result<Said> {
     let mut said = Said::default();
-    let mut reader = Reader(&header.files);
+    let mut reader = Reader(&header.files, header.most);
     if header.files.is_empty() {
         return Ok(said);
     }
@@ -512,7 +540,7 @@ fn said(header: &Header) -> Result<Said> {
             break;
         }
         let size = reader.number()?;
-        let mut own = Reader(reader.take(size)?);
+        let mut own = Reader(reader.take(size)?, reader.1);
         match kind {
             id::EMPTY_STREAM => said.empty = own.bits(count)?,
             id::EMPTY_FILE => {
@@ -552,13 +580,11 @@ fn said(header: &Header) -> Result<Said> {
 
 /// Names are UTF-16, each with a zero behind it; what is none becomes a replacement character.
 fn names(bytes: &[u8], count: usize) -> Result<Vec<Vec<u8>>> {
-    let units = bytes
-        .chunks_exact(2)
-        .map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-    let units: Vec<u16> = units.collect();
+    let (pairs, _) = bytes.as_chunks::<2>();
     let mut names = Vec::new();
-    for name in units.split(|&unit| unit == 0).take(count) {
-        let letters = char::decode_utf16(name.iter().copied());
+    for name in pairs.split(|&unit| unit == [0; 2]).take(count) {
+        let units = name.iter().map(|&unit| u16::from_le_bytes(unit));
+        let letters = char::decode_utf16(units);
         let text = letters.map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER));
         let text: alloc::string::String = text.collect();
         names.push(text.into_bytes());

@@ -71,7 +71,7 @@ pub fn scan(
     most: u64,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Checkpoints> {
-    let header = header::read(raw)?;
+    let header = header::read(raw, most)?;
     let total = header.folders.iter().map(|folder| folder.plain);
     let total = total.fold(0, u64::saturating_add);
     if total > most {
