@@ -4,14 +4,14 @@ use super::handlers::Handler;
 use super::names::{split, through, unescaped};
 use super::opened;
 use super::table::{Key, STATUS, Table, decode, encode};
-use super::within::{Rules, Within};
+use super::within::{Rules, Within, Writers};
 use crate::Keeper;
 use alloc::{boxed::Box, collections::BTreeMap, format, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use culvert::{
     Access, Attributes, Call, Caller, DirectoryPlusSink, DirectorySink, Entry, Errno, Error,
     FileKind, FileSystem, Layer, Node, OpenFlags, Opened, OpenedDirectory, Operation, Reached,
-    Result, StatFs, Timespec, Touches, Walked, sync::Mutex,
+    Result, StatFs, Timespec, Touches, Validity, Walked, sync::Mutex,
 };
 
 /// How deep files in files in files are looked into.
@@ -26,13 +26,17 @@ struct Inside {
     /// Its name, and how it is looked into.
     name: Vec<u8>,
     depth: u32,
-    /// Owner and permissions of the file: who may not read it may not look into it.
-    owner: (u32, u32),
-    permissions: u32,
+    /// Owner and permissions of the file, as they were when it was looked up last: who may not
+    /// read it may not look into it.
+    rights: Mutex<FileRights>,
+    writers: Writers,
     mtime: Timespec,
     what: What,
     used: AtomicU64,
 }
+
+/// Owner and group, and the permissions.
+type FileRights = ((u32, u32), u32);
 
 enum What {
     Within(Within),
@@ -72,11 +76,12 @@ impl Inside {
             What::Link(_) => false,
         };
         if is_root {
-            (found.uid, found.gid) = self.owner;
+            let (owner, permissions) = *self.rights.lock();
+            (found.uid, found.gid) = owner;
             found.permissions = match found.kind {
                 // Who may read it may search in it.
-                FileKind::Directory => self.permissions & 0o777 | (self.permissions & 0o444) >> 2,
-                _ => self.permissions & 0o666,
+                FileKind::Directory => permissions & 0o777 | (permissions & 0o444) >> 2,
+                _ => permissions & 0o666,
             };
             (found.mtime, found.ctime, found.atime) = (self.mtime, self.mtime, self.mtime);
         }
@@ -97,7 +102,7 @@ impl Inside {
                 link.node = encode(number, inner);
                 link.inode = link.node.0;
                 link.size = target.len() as u64;
-                (link.uid, link.gid) = self.owner;
+                (link.uid, link.gid) = self.rights.lock().0;
                 (link.mtime, link.ctime, link.atime) = (self.mtime, self.mtime, self.mtime);
                 Ok(link)
             }
@@ -214,8 +219,8 @@ impl AvfsFs {
             directory: self.root(),
             name: b"#avfsstat".to_vec(),
             depth: 1,
-            owner: (0, 0),
-            permissions: 0o444,
+            rights: Mutex::new(((0, 0), 0o444)),
+            writers: Writers::UNKNOWN,
             mtime: crate::archive::host::now(),
             what: What::Within(Within::status()?),
             used: AtomicU64::new(0),
@@ -227,6 +232,7 @@ impl AvfsFs {
         match self.place(dir)? {
             Place::Below => self.below.lookup(caller, dir, name),
             Place::In(number, inside, inner) => {
+                self.judge(caller, Access::EXECUTE, (number, &inside, inner))?;
                 let found = inside.within()?.archive().lookup(caller, inner, name)?;
                 Ok(Entry {
                     attributes: inside.shown(number, found.attributes),
@@ -285,14 +291,19 @@ impl AvfsFs {
             identity: (found.inode, found.size, found.mtime),
             path,
         };
-        let number = self.table.number(&key)?;
-        let inside = match self.opened_as(number) {
-            Some(inside) => inside,
+        let known = self.table.known(&key);
+        let known = known.and_then(|number| Some((number, self.opened_as(number)?)));
+        let (number, inside) = match known {
+            Some((number, inside)) => {
+                *inside.rights.lock() = rights_of(found);
+                (number, inside)
+            }
             None => {
+                // What cannot be looked into gets no number.
                 let inside = self.enter(caller, (dir, name), (found, base), asked)?;
-                let inside = Arc::new(inside);
+                let (number, inside) = (self.table.number(&key)?, Arc::new(inside));
                 self.keep(number, inside.clone());
-                inside
+                (number, inside)
             }
         };
         let attributes = inside.attributes(number, inside.top())?;
@@ -311,9 +322,11 @@ impl AvfsFs {
             Place::In(_, inside, _) => inside.depth,
         };
         // What is looked into by two handlers is one deep for each.
-        let through_file = match self.place(found.node)? {
-            Place::Below => 0,
-            Place::In(_, inside, _) => inside.depth,
+        let (through_file, writers) = match self.place(found.node)? {
+            // What an archive says of owners is for who wrote the archive to say.
+            Place::Below if self.below.capabilities().immutable => (0, Writers::UNKNOWN),
+            Place::Below => (0, Writers::of((found.uid, found.gid), found.permissions)),
+            Place::In(_, inside, _) => (inside.depth, inside.writers),
         };
         let depth = outer.max(through_file) + 1;
         if depth > DEPTH {
@@ -344,7 +357,8 @@ impl AvfsFs {
                     _ => self.rules.most,
                 };
                 let how = (asked.handler, !asked.forgets);
-                What::Within(Within::new(raw, found.mtime, how, (&self.rules, most))?)
+                let of = (found.mtime, writers);
+                What::Within(Within::new(raw, of, how, (&self.rules, most))?)
             }
         };
         if decode(dir).is_none() {
@@ -354,8 +368,8 @@ impl AvfsFs {
             directory: dir,
             name: name.to_vec(),
             depth,
-            owner: (found.uid, found.gid),
-            permissions: found.permissions,
+            rights: Mutex::new(rights_of(found)),
+            writers,
             mtime: found.mtime,
             what,
             used: AtomicU64::new(0),
@@ -377,6 +391,30 @@ impl AvfsFs {
         Ok(parts.join(&b'/'))
     }
 
+    /// Whether `caller` may do `access` to what is in a file, where the front end leaves that to
+    /// the driver below. To execute what may not be read is refused by that.
+    fn judge(
+        &self,
+        caller: &Caller<'_>,
+        access: Access,
+        (number, inside, inner): (u32, &Inside, Node),
+    ) -> Result<()> {
+        match self.below.capabilities().checks_permissions {
+            true => caller.may(access, &inside.attributes(number, inner)?),
+            false => Ok(()),
+        }
+    }
+
+    fn open_within(
+        caller: &Caller<'_>,
+        (number, inside, inner): (u32, &Inside, Node),
+        flags: OpenFlags,
+    ) -> Result<Opened> {
+        let opened = inside.within()?.archive().open(caller, inner, flags)?;
+        let attributes = inside.attributes(number, inner)?;
+        Ok(super::file::shown(opened, attributes))
+    }
+
     /// Does one thing with what is below, another with what is in a file.
     fn either<T>(
         &self,
@@ -389,6 +427,10 @@ impl AvfsFs {
             Place::In(number, inside, inner) => within(number, &inside, inner),
         }
     }
+}
+
+fn rights_of(found: &Attributes) -> FileRights {
+    ((found.uid, found.gid), found.permissions)
 }
 
 fn has_sign(name: &[u8]) -> bool {
@@ -450,6 +492,7 @@ impl Layer for AvfsFs {
         match self.place(from)? {
             Place::Below => self.below.walk(caller, from, plain),
             Place::In(number, inside, inner) => {
+                self.judge(caller, Access::EXECUTE, (number, &inside, inner))?;
                 let walked = inside.within()?.archive().walk(caller, inner, plain)?;
                 let entry = walked.entry.map(|entry| Entry {
                     attributes: inside.shown(number, entry.attributes),
@@ -533,11 +576,10 @@ impl Layer for AvfsFs {
             node,
             |below| below.open(caller, node, flags),
             |number, inside, inner| {
-                let opened = inside.within()?.archive().open(caller, inner, flags)?;
-                Ok(super::file::shown(
-                    opened,
-                    inside.attributes(number, inner)?,
-                ))
+                if flags.read() {
+                    self.judge(caller, Access::READ, (number, inside, inner))?;
+                }
+                Self::open_within(caller, (number, inside, inner), flags)
             },
         )
     }
@@ -551,7 +593,11 @@ impl Layer for AvfsFs {
     ) -> Result<Opened> {
         match self.place(node)? {
             Place::Below => self.below.restore(caller, node, flags, state),
-            Place::In(..) => self.open(caller, node, flags.without(OpenFlags::TRUNCATE)),
+            // It is open already: nobody is asked again.
+            Place::In(number, inside, inner) => {
+                let flags = flags.without(OpenFlags::TRUNCATE);
+                Self::open_within(caller, (number, &inside, inner), flags)
+            }
         }
     }
 
@@ -649,6 +695,19 @@ impl Layer for AvfsFs {
         )
     }
 
+    /// Who changes `x.tgz`, makes or removes it, says nothing of `x.tgz#`.
+    fn validity(&self) -> Validity {
+        let (valid, second) = (self.below.validity(), Validity::SECOND);
+        match self.below.capabilities().immutable {
+            true => valid,
+            false => Validity {
+                entry: valid.entry.min(second.entry),
+                attributes: valid.attributes.min(second.attributes),
+                absent: valid.absent.min(second.absent),
+            },
+        }
+    }
+
     fn is_unobserved(&self, node: Node) -> bool {
         !matches!(self.place(node), Ok(Place::Below)) || self.below.is_unobserved(node)
     }
@@ -657,9 +716,15 @@ impl Layer for AvfsFs {
         self.either(
             node,
             |below| below.get_xattr(caller, node, name),
-            |_, inside, inner| match &inside.what {
-                What::Within(within) => within.archive().get_xattr(caller, inner, name),
-                What::Link(_) => Err(Errno::ENODATA.into()),
+            |number, inside, inner| {
+                // As xattr_permission (fs/xattr.c) has it.
+                if name.starts_with(b"user.") {
+                    self.judge(caller, Access::READ, (number, inside, inner))?;
+                }
+                match &inside.what {
+                    What::Within(within) => within.archive().get_xattr(caller, inner, name),
+                    What::Link(_) => Err(Errno::ENODATA.into()),
+                }
             },
         )
     }

@@ -8,7 +8,11 @@
 
 use crate::archive::hash;
 use crate::archive::host::terminated;
-use alloc::{collections::BTreeMap, format, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    format,
+    vec::Vec,
+};
 use culvert::{Errno, Error, Node, Result, Timespec, sync::Mutex};
 use culvert_sys::{fd::CWD, fs};
 
@@ -16,6 +20,10 @@ use culvert_sys::{fd::CWD, fs};
 const INNER: u32 = 33;
 /// Bits of the number of an archive.
 const NUMBERS: u32 = 30;
+/// How many numbers a process knows at most. Of more it forgets the oldest, and removes their links
+/// where it made them: a file that is looked up again gets the same number in all likelihood, whose
+/// node was kept all the while meets what the driver below says of an unknown one.
+const MOST: usize = 1 << 16;
 /// How many numbers are tried for one.
 const TRIES: u32 = 64;
 const VIRTUAL: u64 = 1 << 63;
@@ -74,7 +82,16 @@ impl Key {
 /// The numbers that this process knows, and where those of the run stand.
 pub struct Table {
     directory: Option<Vec<u8>>,
-    known: Mutex<(BTreeMap<Key, u32>, BTreeMap<u32, Key>)>,
+    most: usize,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    numbers: BTreeMap<Key, u32>,
+    keys: BTreeMap<u32, Key>,
+    /// All, the oldest first, and whether the link was made here.
+    order: VecDeque<(u32, bool)>,
 }
 
 impl Table {
@@ -82,6 +99,7 @@ impl Table {
     pub fn new(directory: Option<&[u8]>) -> Self {
         Self {
             directory: directory.map(<[u8]>::to_vec),
+            most: MOST,
             known: Mutex::default(),
         }
     }
@@ -91,22 +109,48 @@ impl Table {
         Some([directory, format!("/{number:x}").as_bytes()].concat())
     }
 
+    /// The number of `key` if this process knows it.
+    pub fn known(&self, key: &Key) -> Option<u32> {
+        self.known.lock().numbers.get(key).copied()
+    }
+
+    /// Knows `number` from now on, and forgets the oldest where those are too many.
+    fn know(&self, known: &mut Known, number: u32, key: &Key, made: bool) {
+        known.numbers.insert(key.clone(), number);
+        if known.keys.insert(number, key.clone()).is_none() {
+            known.order.push_back((number, made));
+        }
+        while known.order.len() > self.most {
+            let Some((oldest, made)) = known.order.pop_front() else {
+                break;
+            };
+            if let Some(key) = known.keys.remove(&oldest) {
+                known.numbers.remove(&key);
+            }
+            if made && let Some(link) = self.link_of(oldest).and_then(|link| terminated(&link).ok())
+            {
+                let _ = fs::unlink(&link);
+            }
+        }
+    }
+
     /// The number of `key`.
     pub fn number(&self, key: &Key) -> Result<u32> {
         let mut known = self.known.lock();
-        if let Some(&number) = known.0.get(key) {
+        if let Some(&number) = known.numbers.get(key) {
             return Ok(number);
         }
         let text = key.text();
         let first = hash::of_name(0, &text) as u32;
         for step in 0..TRIES {
             let number = (first.wrapping_add(step) & ((1 << NUMBERS) - 1)).max(STATUS + 1);
-            if known.1.contains_key(&number) || !self.take(number, &text)? {
+            if known.keys.contains_key(&number) {
                 continue;
             }
-            known.0.insert(key.clone(), number);
-            known.1.insert(number, key.clone());
-            return Ok(number);
+            if let Some(made) = self.take(number, &text)? {
+                self.know(&mut known, number, key, made);
+                return Ok(number);
+            }
         }
         Err(Error::because(
             Errno::ENFILE,
@@ -114,31 +158,33 @@ impl Table {
         ))
     }
 
-    /// Says in the run that `number` stands for `text`, unless it stands for another.
-    fn take(&self, number: u32, text: &[u8]) -> Result<bool> {
+    /// Says in the run that `number` stands for `text`, and whether that was new; none: it stands
+    /// for another.
+    fn take(&self, number: u32, text: &[u8]) -> Result<Option<bool>> {
         let Some(link) = self.link_of(number) else {
-            return Ok(true);
+            return Ok(Some(false));
         };
         let link = terminated(&link)?;
         match fs::symlink(&terminated(text)?, &link) {
-            Ok(()) => Ok(true),
-            Err(Errno::EEXIST) => Ok(fs::read_link(CWD, &link).is_ok_and(|found| found == text)),
+            Ok(()) => Ok(Some(true)),
+            Err(Errno::EEXIST) => {
+                let same = fs::read_link(CWD, &link).is_ok_and(|found| found == text);
+                Ok(same.then_some(false))
+            }
             // A process that may not write there, or a path too long for a link: no other process
             // hears of it.
-            Err(_) => Ok(true),
+            Err(_) => Ok(Some(false)),
         }
     }
 
     /// What `number` stands for.
     pub fn key(&self, number: u32) -> Option<Key> {
-        if let Some(key) = self.known.lock().1.get(&number) {
+        if let Some(key) = self.known.lock().keys.get(&number) {
             return Some(key.clone());
         }
         let link = terminated(&self.link_of(number)?).ok()?;
         let key = Key::parse(&fs::read_link(CWD, &link).ok()?)?;
-        let mut known = self.known.lock();
-        known.0.insert(key.clone(), number);
-        known.1.insert(number, key.clone());
+        self.know(&mut self.known.lock(), number, &key, false);
         Some(key)
     }
 }
@@ -177,6 +223,25 @@ mod tests {
         std::os::unix::fs::symlink("0.0.0.0:else", place.join(std::format!("{wanted:x}"))).unwrap();
         assert_ne!(other.number(&third).unwrap(), wanted);
         assert_eq!(one.key(wanted).unwrap().path, b"else");
+        std::fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten() {
+        let name = std::format!("culvert-avfs-oldest-{}", std::process::id());
+        let place = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&place).unwrap();
+        let table = Table {
+            most: 2,
+            ..Table::new(Some(place.to_str().unwrap().as_bytes()))
+        };
+        let keys = [key(b"a#"), key(b"b#"), key(b"c#")];
+        let numbers = keys.each_ref().map(|key| table.number(key).unwrap());
+        assert_eq!(std::fs::read_dir(&place).unwrap().count(), 2);
+        assert_eq!(table.known(&keys[0]), None);
+        assert_eq!(table.key(numbers[0]), None);
+        assert_eq!(table.known(&keys[2]), Some(numbers[2]));
+        assert_eq!(table.number(&keys[0]).unwrap(), numbers[0]);
         std::fs::remove_dir_all(place).unwrap();
     }
 

@@ -11,7 +11,7 @@ use crate::archive::kind::{Kind, detect};
 use crate::archive::serial::Serial;
 use crate::archive::tree::Tree;
 use crate::archive::{ArchiveFs, Options, host};
-use alloc::{format, sync::Arc, vec::Vec};
+use alloc::{format, string::String, sync::Arc, vec::Vec};
 use culvert::{Caller, Errno, Error, FileKind, FileSystem, Node, Result, Timespec};
 use culvert_sys::process;
 use culvert_sys::raw::general::RLIMIT_FSIZE;
@@ -24,6 +24,49 @@ pub struct Rules {
     pub most: u64,
     /// Who owns what lies inside.
     pub owners: Options,
+}
+
+/// Who may have written a file: its owner, or others, too. Indexes are kept for each alone: that of
+/// a file which somebody else made to look like another's, the parts of both that are compared
+/// being the same, would show the wrong bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writers {
+    owner: Option<u32>,
+    group: Option<u32>,
+    others: bool,
+}
+
+impl Writers {
+    /// Nobody knows whose it is.
+    pub const UNKNOWN: Self = Self {
+        owner: None,
+        group: None,
+        others: true,
+    };
+
+    /// Those of a file of `owner`, a user and a group, with these permissions.
+    pub const fn of((owner, group): (u32, u32), permissions: u32) -> Self {
+        Self {
+            owner: Some(owner),
+            group: match permissions & 0o020 {
+                0 => None,
+                _ => Some(group),
+            },
+            others: permissions & 0o002 != 0,
+        }
+    }
+
+    /// As the name of an index has it.
+    fn named(self) -> String {
+        let Self {
+            owner,
+            group,
+            others,
+        } = self;
+        let group = group.map(|group| format!("g{group:x}")).unwrap_or_default();
+        let owner = owner.map(|owner| format!("{owner:x}")).unwrap_or_default();
+        format!(".{owner}{group}{}", if others { "o" } else { "" })
+    }
 }
 
 /// What a file turned out to hold.
@@ -42,10 +85,11 @@ impl Within {
         }
     }
 
-    /// Looks into `raw`, changed last at `mtime`. `ENOENT` where it is not what `handler` reads.
+    /// Looks into `raw`, changed last at `mtime` by one of `writers`. `ENOENT` where it is not what
+    /// `handler` reads.
     pub fn new(
         raw: Arc<dyn Bytes>,
-        mtime: Timespec,
+        of: (Timespec, Writers),
         (handler, keeps): (Handler, bool),
         (rules, most): (&Rules, u64),
     ) -> Result<Self> {
@@ -75,7 +119,7 @@ impl Within {
                 let variant = (kind, None);
                 return Ok(Self::Tree(within(
                     raw.clone(),
-                    index(&*raw, mtime, variant, (rules, keeps), make)?,
+                    index(&*raw, of, variant, (rules, keeps), make)?,
                 )?));
             }
             Handler::Content => {
@@ -86,7 +130,7 @@ impl Within {
                 let make = &mut |identity: &Identity| {
                     build_as(raw.clone(), *identity, kind, (false, most), &mut |_| {})
                 };
-                let made = index(&*raw, mtime, (kind, None), (rules, keeps), make);
+                let made = index(&*raw, of, (kind, None), (rules, keeps), make);
                 match (kind, made) {
                     (Kind::Serial(_, Some(format)), Err(error))
                         if error.errno() == Errno::EINVAL =>
@@ -107,7 +151,7 @@ impl Within {
         let make =
             &mut |identity: &Identity| build_alone(&*raw, *identity, alone, most, &mut |_| {});
         let kind = Kind::Serial(Serial::Tar, Some(alone));
-        let index = index(&*raw, mtime, (kind, Some(alone)), (rules, keeps), make)?;
+        let index = index(&*raw, of, (kind, Some(alone)), (rules, keeps), make)?;
         let archive = within(raw.clone(), index)?;
         let found = archive.lookup(&Caller::SYSTEM, archive.root(), build::ALONE)?;
         Ok(Self::File(archive, found.attributes.node))
@@ -161,7 +205,7 @@ impl Within {
 /// that is kept, else what `make` makes, kept where that works.
 fn index(
     raw: &dyn Bytes,
-    mtime: Timespec,
+    (mtime, writers): (Timespec, Writers),
     (kind, alone): (Kind, Option<Format>),
     (rules, keeps): (&Rules, bool),
     make: &mut dyn FnMut(&Identity) -> Result<Parts>,
@@ -169,10 +213,11 @@ fn index(
     let identity = identify_bytes(raw, mtime)?;
     let mut made = None;
     if let Some(directory) = rules.indexes.as_ref().filter(|_| keeps) {
-        let variant = match alone {
+        let kind = match alone {
             Some(_) => ".alone".into(),
             None => format!(".{:x}", kind.number()),
         };
+        let variant = kind + &writers.named();
         let place = IndexLocation::Directory(directory);
         let ready = find_or_make(&identity, place, (false, &variant), &mut || {
             let parts = make(&identity)?;

@@ -4,7 +4,7 @@ mod beside;
 mod tools;
 
 use culvert::testing::{Memory, Tree, fill, reading, writing};
-use culvert::{Errno, FileKind, OpenFlags, SetAttributes, testing::caller};
+use culvert::{Caller, Errno, FileKind, OpenFlags, SetAttributes, Validity, testing::caller};
 use std::fs;
 use tools::{Place, errno, find, listing, names, text};
 
@@ -86,6 +86,86 @@ fn who_may_read_the_file_may_look_into_it() {
         use std::os::unix::fs::MetadataExt;
         assert_eq!((found.uid, found.mtime.seconds), (own.uid(), own.mtime()));
     }
+}
+
+const OTHER: Caller<'static> = Caller {
+    uid: 65_533,
+    gid: 65_533,
+    groups: &[],
+    pid: 1,
+    umask: 0,
+    rights: None,
+};
+
+/// As reopening what was found by another user does (`/proc/self/fd/N` after setuid(2)).
+#[test]
+fn who_opens_is_judged_at_that_moment() {
+    let place = Place::new();
+    place.sh(
+        "chmod 711 d; tar --format=pax --pax-option=SCHILY.xattr.user.a:=b -cf p.tar d
+         chmod 600 p.tar; chmod 755 d",
+    );
+    let fs = place.open();
+    let (secret, _) = find(&*fs, "n.gz#").unwrap();
+    let refused = |found: Option<Errno>| assert_eq!(found, Some(Errno::EACCES));
+    refused(errno(fs.open(&OTHER, secret, OpenFlags(0))));
+    assert!(fs.open(&caller(), secret, OpenFlags(0)).is_ok());
+    // Whoever had it open before keeps it.
+    assert!(fs.restore(&OTHER, secret, OpenFlags(0), b"").is_ok());
+    let (top, _) = find(&*fs, "p.tar#").unwrap();
+    refused(errno(fs.lookup(&OTHER, top, b"d")));
+    refused(errno(fs.walk(&OTHER, top, b"d/n")));
+    let (dir, _) = find(&*fs, "p.tar#/d").unwrap();
+    assert!(fs.lookup(&OTHER, dir, b"n").is_ok());
+    assert_eq!(fs.get_xattr(&caller(), dir, b"user.a").unwrap(), b"b");
+    refused(errno(fs.get_xattr(&OTHER, dir, b"user.a")));
+}
+
+#[test]
+fn a_new_mode_of_the_file_is_seen() {
+    let place = Place::new();
+    let fs = place.open();
+    assert_eq!(find(&*fs, "x.tgz#").unwrap().1.permissions, 0o750);
+    place.sh("chmod 604 x.tgz");
+    assert_eq!(find(&*fs, "x.tgz#").unwrap().1.permissions, 0o705);
+}
+
+/// A watched file tells of itself alone, not of the names that lead into it.
+#[test]
+fn names_that_lead_into_files_are_not_believed_for_long() {
+    let place = Place::new();
+    let fs = place.open_with(&[("watch", "")]);
+    assert_eq!(fs.validity(), Validity::SECOND);
+    // What is in an archive is what it is.
+    assert_eq!(place.archive("w.zip").validity(), Validity::FOREVER);
+}
+
+#[test]
+fn what_cannot_be_looked_into_leaves_nothing() {
+    let place = Place::new();
+    let fs = place.open();
+    let links = || fs::read_dir(place.run().join("avfs.0")).unwrap().count();
+    for path in ["n#", "n#ugz", "x.tgz#ubz2"] {
+        assert_eq!(find(&*fs, path).map(drop), Err(Errno::ENOENT), "{path}");
+    }
+    assert_eq!(links(), 0);
+    find(&*fs, "x.tgz#").unwrap();
+    assert_eq!(links(), 1);
+}
+
+/// A file may be made to look like another where indexes compare.
+#[test]
+fn indexes_are_of_files_of_the_same_writers() {
+    let place = Place::new();
+    let count = || fs::read_dir(place.cache()).unwrap().count();
+    place.sh("cp -p x.tgz y.tgz; chmod 644 x.tgz y.tgz");
+    let fs = place.open();
+    find(&*fs, "x.tgz#").unwrap();
+    find(&*fs, "y.tgz#").unwrap();
+    assert_eq!(count(), 1);
+    place.sh("cp -p x.tgz z.tgz; chmod 666 z.tgz");
+    find(&*fs, "z.tgz#").unwrap();
+    assert_eq!(count(), 2);
 }
 
 #[test]

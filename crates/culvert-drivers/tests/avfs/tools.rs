@@ -47,6 +47,14 @@ with zipfile.ZipFile('w.zip', 'w') as z: z.write('y.zip')\"
         self.0.join("files").join(name)
     }
 
+    pub fn run(&self) -> PathBuf {
+        self.0.join("run")
+    }
+
+    pub fn cache(&self) -> PathBuf {
+        self.0.join("cache")
+    }
+
     /// Runs a script in the directory; it must succeed.
     pub fn sh(&self, script: &str) {
         let mut shell = Command::new("bash");
