@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use culvert::{Errno, mount::Mount};
 use culvert_cache::State;
 use culvert_intercept::{Config, images::Excerpt};
-use culvert_run::{NO_PATCH, Refusal, Run, VARIABLE, files::c_string, stat_path};
+use culvert_run::{LOCKS, NO_PATCH, Refusal, Run, VARIABLE, files::c_string, stat_path};
 use culvert_sys::BorrowedFd;
 use culvert_sys::log;
 use culvert_sys::raw::general::S_IFREG;
@@ -458,6 +458,9 @@ fn refuse_to_read_nothing(run: &[u8], reason: &str) {
 unsafe fn join(carried: &Carried<'_>, library: Vec<u8>, fresh: bool) -> Result<(), Lost> {
     process::set(enter(carried, library)?);
     process::get().run.hide_internal();
+    if carried.flags & LOCKS != 0 {
+        process::get().run.posix_locks.expect_inherited();
+    }
     fuse_server::begin(process::get().run, carried.flags)
         .map_err(|errno| Lost::because("the slots for a FUSE server cannot be used", errno))?;
     carried.handed.iter().copied().for_each(handed::receive);

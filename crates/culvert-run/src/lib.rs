@@ -109,6 +109,9 @@ pub const OUTSIDE: u8 = 4;
 /// directory.
 pub const FUSE_SERVER: u8 = 8;
 
+/// Flag of `CULVERT_RUN`: this process had record locks on files of mounts before its exec.
+pub const LOCKS: u8 = 16;
+
 /// A run directory, seen from a process of the run.
 pub struct Run {
     /// Its absolute path.

@@ -40,6 +40,8 @@ struct Parked {
 /// The nodes on which this process has set locks.
 pub struct PosixLocks {
     any: AtomicBool,
+    /// There were some before exec, and nobody has said yet on which nodes.
+    inherited: AtomicBool,
     /// A file that was inherited is being adopted, on which this process may have locks since
     /// before its exec.
     adopting: AtomicBool,
@@ -51,6 +53,7 @@ impl PosixLocks {
     pub(crate) const fn new() -> Self {
         Self {
             any: AtomicBool::new(false),
+            inherited: AtomicBool::new(false),
             adopting: AtomicBool::new(false),
             list: Mutex::new(Vec::new()),
         }
@@ -83,6 +86,27 @@ impl PosixLocks {
         }
     }
 
+    /// This process had locks before its exec: the kernel is asked for them before what they hang on
+    /// is closed.
+    pub fn expect_inherited(&self) {
+        self.inherited.store(true, Relaxed);
+    }
+
+    /// Whether the next program has locks of this one, or may have.
+    pub fn go_over_exec(&self) -> bool {
+        (self.any.load(Relaxed) || self.inherited.load(Relaxed))
+            && vfork_child_with_table().is_none()
+            && !tables::are_asked_for()
+    }
+
+    /// Whether closing `fd` may drop locks from before exec.
+    fn are_inherited(&self, fd: i32) -> bool {
+        self.inherited.load(Relaxed)
+            && vfork_child_with_table().is_none()
+            && !is_path(fd)
+            && has_locks(fd)
+    }
+
     /// Whether this process has set locks on the node of `name`.
     pub fn are_on(&self, name: ShadowName) -> bool {
         self.any.load(Relaxed) && self.list.lock().iter().any(|locked| locked.name == name)
@@ -106,12 +130,13 @@ impl PosixLocks {
             return !is_path(fd) && has_locks(fd);
         }
         // One opened with O_PATH is none of the file's (`filp_flush`, fs/open.c).
-        self.any.load(Relaxed) && !is_path(fd) && {
-            let found = identity(fd);
-            let list = self.list.lock();
-            list.iter()
-                .any(|locked| locked.identity.is_some() && locked.identity == found)
-        }
+        self.are_inherited(fd)
+            || self.any.load(Relaxed) && !is_path(fd) && {
+                let found = identity(fd);
+                let list = self.list.lock();
+                list.iter()
+                    .any(|locked| locked.identity.is_some() && locked.identity == found)
+            }
     }
 
     /// Closes a descriptor of the shadow of `name` that the program never had; kept open while
@@ -153,6 +178,9 @@ impl PosixLocks {
         if tables::are_asked_for() {
             self.close_or_park(name, descriptor);
             return;
+        }
+        if self.are_inherited(descriptor.raw()) {
+            self.note(name, None, descriptor.raw());
         }
         // The locks are not those of a child of vfork, which has a table of its own.
         if self.any.load(Relaxed) && vfork_child_with_table().is_none() {
@@ -257,6 +285,7 @@ impl PosixLocks {
 
     /// This is a forked child, which has no locks; its table of descriptors may be its parent's.
     pub fn forget_all(&self, shares_table: bool) {
+        self.inherited.store(false, Relaxed);
         if self.any.swap(false, Relaxed) {
             for locked in core::mem::take(&mut *self.list.lock()) {
                 if !shares_table {

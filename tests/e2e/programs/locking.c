@@ -268,6 +268,9 @@ static void group_exec(void)
 
 static void after_exec(int fd, int locked)
 {
+    /* Before anything else is asked of the file that was inherited. */
+    must_open("f", O_RDWR);
+    IN_CHILD(ask(must_open("f", O_RDWR), F_GETLK, F_WRLCK, SEEK_SET, 0, 0));
     ask(fd, F_GETLK, F_WRLCK, SEEK_SET, 0, 0);
     IN_CHILD(ask(fd, F_GETLK, F_WRLCK, SEEK_SET, 0, 0); ask(locked, F_GETLK, F_WRLCK, SEEK_SET, 0, 0);
              SHOW(flock(must_open("g", O_RDONLY), LOCK_EX | LOCK_NB)); SHOW(flock(locked, LOCK_EX | LOCK_NB)));

@@ -7,7 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_intercept::user::{self, StringError};
-use culvert_run::{OUTSIDE, files::c_string, memory};
+use culvert_run::{LOCKS, OUTSIDE, files::c_string, memory};
 use culvert_sys::OwnedFd;
 
 const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
@@ -55,7 +55,10 @@ pub fn carrier(process: &Process, handed: &[(u16, OwnedFd)], saved: Option<&Owne
         .run
         .lock_descriptor
         .load(core::sync::atomic::Ordering::Relaxed);
-    let flags = process.flags & !OUTSIDE | if process.is_outside() { OUTSIDE } else { 0 };
+    let now = |flag, is_set| if is_set { flag } else { 0 };
+    let flags = process.flags & !(OUTSIDE | LOCKS)
+        | now(OUTSIDE, process.is_outside())
+        | now(LOCKS, process.run.posix_locks.go_over_exec());
     entry.extend_from_slice(alloc::format!(":{lock}").as_bytes());
     for (mount, descriptor) in handed {
         entry.extend_from_slice(alloc::format!(",{}.{mount}", descriptor.raw()).as_bytes());

@@ -35,7 +35,7 @@ run "type=fuse,\"command=$PWD/notify_store_retrieve -f --update-interval=1 %m\""
     done
 '
 # Whoever waits for its files finds something in each that is ready, and else nothing.
-sed 's/<libfuse_config.h>/<errno.h>/' '@examples@'/poll_client.c > poll_client.c
+sed 's/<\(lib\)*fuse_config.h>/<errno.h>/' '@examples@'/poll_client.c > poll_client.c
 cc -O1 poll_client.c -o poll_client
 for way in '' ,way=adapter; do
     run "type=fuse,\"command=$PWD/poll -f %m\"$way" "cd $M; $PWD/poll_client" > seen
