@@ -92,7 +92,7 @@ check "the list for another user" "$(cat /tmp/differs)" ""
 mkdir /tmp/with/m/random /tmp/without/m/random
 for seed in 1 2 3; do
   /random /tmp/with/m/random /tmp/without/m/random $seed 2000 >/tmp/said
-  check "the same answers to random calls" "$(sed '$d' /tmp/said)" ""
+  check "the same answers to random calls" "$(cat /tmp/said)" "1 passed, 0 failed"
 done
 unmount /tmp/with
 unmount /tmp/without

@@ -95,8 +95,13 @@ fn functions() -> Option<Functions> {
 }
 
 /// From here on a crash says that it happened with the library at `path`, and where. A runtime that the
-/// library brings may have handlers of its own, which take the place of these.
+/// library brings may have handlers of its own, which take the place of these; a sanitizer that the
+/// process began with tells more than they do.
 pub fn tell(path: &Path) {
+    // SAFETY: what the process has by a name.
+    if !unsafe { dlsym(std::ptr::null_mut(), c"__asan_init".as_ptr()) }.is_null() {
+        return;
+    }
     let line = format!("culvert: {}: crashed in\n", path.display());
     if TOLD
         .set(Told {

@@ -414,7 +414,7 @@ fn commands_of_the_page_work() {
             (true, _) => (
                 "{ ",
                 format!(
-                    "}} & for i in $(seq 100); do mountpoint -q {target} && break; sleep .1; \
+                    "}} & for i in $(seq 400); do mountpoint -q {target} && break; sleep .1; \
                      done; echo x > {target}/x && cat {target}/x; umount {target} && wait"
                 ),
             ),
@@ -422,11 +422,14 @@ fn commands_of_the_page_work() {
             (_, true) => ("rm keyvalue.cpp; ", String::new()),
             _ => ("", String::new()),
         };
-        let done = shell(&format!(
+        let script = format!(
             "set -e; cd {base}; export PATH={bin}:{}/bin:$PATH PYTHONPATH={bin}/python \
              CULVERT_FUSE_LIBRARY={bin}/libculvert_fuse.so; {before}{line}\n{after}",
             jdk.display()
-        ));
+        );
+        let mut command = Command::new("bash");
+        command.args(["-c", &script]);
+        let done = run_within(command, &[], Duration::from_secs(240));
         assert_eq!(done.status, "exit 0", "{line}: {}", done.report());
         assert!(
             !is_mount || done.text() == "x\n",

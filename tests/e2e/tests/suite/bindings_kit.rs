@@ -6,7 +6,7 @@ use crate::bindings::{JAVA, Place, ROOT, jdk};
 use crate::kernel_mount::{culvert, possible, shell};
 use crate::suites::FSX;
 use culvert_e2e::{Finished, suite, world};
-use std::fs;
+use std::{fs, path::Path};
 
 /// Failures that are known: a rule, any where it is empty, and a part of what is said of it.
 type Known = &'static [(&'static str, &'static str)];
@@ -80,7 +80,9 @@ impl Example<'_> {
     fn work(&self, place: &Place) -> String {
         let base = place.base.display().to_string();
         let names: String = self.names.iter().map(|name| format!(" '{name}'")).collect();
-        let (kit, how) = (env!("CARGO_BIN_EXE_kit"), self.how);
+        let beside = Path::new(env!("CARGO_BIN_EXE_telling"));
+        let kit = beside.with_file_name("examples").join("kit");
+        let (kit, how) = (kit.display(), self.how);
         let mut script = format!(
             "umask 0; mkdir -p {base}/run {base}/said; {kit} {how} {base}/target {base}/run{names} 2>&1; "
         );

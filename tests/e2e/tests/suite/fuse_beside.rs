@@ -181,7 +181,8 @@ const ALL: &[Source] = &[
         theirs: "loop=$(losetup --find --show $base/image.exfat)",
         so: "mount.exfat-fuse.so",
         mount: ",source=$base/image.exfat",
-        serve: "mount.exfat-fuse $loop $base/target > $base/said && losetup --detach $loop",
+        serve: "mount.exfat-fuse $loop $base/target > $base/said; s=$?; losetup --detach $loop; \
+            (exit $s)",
         script: "changes",
     },
     Source {
@@ -297,7 +298,8 @@ impl Source {
     fn is_there(&self) -> bool {
         let server = self.serve.split(' ').next().unwrap_or_default();
         let known = server.starts_with('$') || culvert_e2e::installed(server);
-        known && Path::new(SOURCES).join(self.directory).is_dir()
+        let loops = !self.theirs.contains("losetup") || shell("losetup --find").status == "exit 0";
+        known && loops && Path::new(SOURCES).join(self.directory).is_dir()
     }
 
     /// By both, in turn.
