@@ -91,6 +91,15 @@ pub const LEFT_OUT: &[LeftOut] = &[
         driver: "type=plfs",
         why: "a log sets no space aside, and has no holes to punch",
     },
+    NO_TEMPORARY,
+    LeftOut {
+        operation: "open",
+        ..NO_TEMPORARY
+    },
+    LeftOut {
+        operation: "openat2",
+        ..NO_TEMPORARY
+    },
     USERS_XATTRS,
     LeftOut {
         word: "security.",
@@ -385,6 +394,13 @@ const NO_DEVICES: LeftOut = LeftOut {
     word: "",
     driver: "type=plfs",
     why: "there are files, directories and symbolic links alone",
+};
+
+const NO_TEMPORARY: LeftOut = LeftOut {
+    operation: "openat",
+    word: "O_TMPFILE",
+    driver: "type=plfs",
+    why: "a file without a name could get none later: a directory has no second name",
 };
 
 const USERS_XATTRS: LeftOut = LeftOut {

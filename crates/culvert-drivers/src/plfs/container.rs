@@ -260,10 +260,22 @@ impl Container {
 
     /// Its path below its back end, as it is now.
     pub fn path(&self) -> Result<Vec<u8>> {
-        let (root, own) = (self.setup.root(self.canonical()), self.dir.fd());
-        let (root, own) = (host::path_of(root)?, host::path_of(own)?);
-        let below = own.strip_prefix(&root[..]).unwrap_or_default();
-        Ok(below.strip_prefix(b"/").unwrap_or(below).to_vec())
+        let own = host::path_of(self.dir.fd())?;
+        let (known, all) = (self.canonical(), 0..self.setup.backends.len());
+        for at in core::iter::once(known).chain(all.filter(|at| *at != known)) {
+            let root = host::path_of(self.setup.root(at))?;
+            let below = own.strip_prefix(&root[..]);
+            let below = below.and_then(|below| match &root[..] {
+                b"/" => Some(below),
+                _ => below.strip_prefix(b"/"),
+            });
+            if let Some(below) = below {
+                // Another process has renamed it.
+                self.canonical.store(at, SeqCst);
+                return Ok(below.to_vec());
+            }
+        }
+        Err(Errno::ESTALE.into())
     }
 
     /// Whether it lies where removed ones wait for their last close.

@@ -50,8 +50,10 @@ impl Container {
             .iter()
             .position(|one| one.path == target);
         let backend = known.ok_or_else(|| bad("a metalink to none of the mount's back ends"))?;
+        // First: it says on which back end that is.
+        let below = self.path()?;
         let own = &self.setup.backends[self.canonical()].path;
-        let full = [own, &b"/"[..], &self.path()?, b"/", name].concat();
+        let full = [own, &b"/"[..], &below, b"/", name].concat();
         let rest = full
             .get(length..)
             .ok_or_else(|| bad("a metalink longer than its path"))?;

@@ -316,6 +316,40 @@ fn another_run_sees_sizes_at_once() {
     assert_eq!(entry.attributes.size, 7);
 }
 
+/// A file that another process renames, to other back ends too, is written where it is.
+#[test]
+fn what_another_process_renames_is_written_where_it_is() {
+    let scratch = Scratch::new(3);
+    let mount = scratch.prepared(&[]);
+    let hosts = ["one", "two", "three", "four"].map(|host| {
+        let mut mount = mount.clone();
+        mount.options.push(("host".into(), host.into()));
+        crate::tools::open(&mount)
+    });
+    drop(create_file(&*hosts[0], "f"));
+    let files = hosts
+        .each_ref()
+        .map(|fs| open_for(&**fs, "f", OpenFlags::READ_WRITE).unwrap());
+    let (mut name, mut want) = (String::from("f"), Vec::new());
+    for step in 0..24 {
+        let next = format!("name {step}");
+        let (fs, none) = (&hosts[0], culvert::RenameFlags(0));
+        let (from, to) = ((fs.root(), name.as_bytes()), (fs.root(), next.as_bytes()));
+        fs.rename(&caller(), from, to, none).unwrap();
+        name = next;
+        // One after the other begins to write when it has been moved.
+        for file in &files[1..=(1 + step / 8)] {
+            let line = format!("step {step}\n");
+            file.append(&mut line.as_bytes()).unwrap();
+            want.extend(line.as_bytes());
+        }
+        assert!(read_all(&*files[3]).unwrap() == want, "{step}");
+        let later = scratch.open(&[]);
+        let file = open_file(&*later, &name).unwrap();
+        assert!(read_all(&*file).unwrap() == want, "{step}, by another run");
+    }
+}
+
 /// The record of a writer that was killed stays, whoever has its number now.
 #[test]
 fn the_record_of_a_killed_writer_stays() {

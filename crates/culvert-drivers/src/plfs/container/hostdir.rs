@@ -23,6 +23,10 @@ pub fn for_writing(container: &Container, state: &mut State) -> Result<usize> {
     let hash = layout::hash(&setup.host);
     let shadow = setup.shadow[(hash % setup.shadow.len() as u64) as usize];
     let access = host::status(container.dir.fd(), layout::ACCESS)?;
+    if setup.backends.len() > 1 {
+        // Another process may have renamed it to another back end.
+        container.path()?;
+    }
     let ids = |at: u64| (hash % setup.hostdirs + at) % setup.hostdirs;
     match shadow == container.canonical() {
         true => here(container, state, &access, (0..setup.hostdirs).map(ids)),
