@@ -181,6 +181,56 @@ mod server {
     }
 }
 
+/// Seeds of which files on plfs are not what they are natively, and why.
+const OF_PLFS: [(bool, u64, &str); 3] = [
+    (false, 6, RENAMED),
+    (
+        false,
+        8,
+        "a process that shares its table of descriptors maps a file by its name: below a directory \
+        that its user may not enter any more",
+    ),
+    (true, 4, RENAMED),
+];
+
+/// Why a name is not found.
+const RENAMED: &str = "another process has renamed what this one has open: plfs is asked by paths";
+
+/// Containers, on one back end and on three.
+mod plfs {
+    use super::*;
+
+    fn programs(kind: &str, mapped: bool) {
+        let is_other = |seed: u64| {
+            let mut all = OF_PLFS.iter();
+            all.any(|(kind, other, _)| (*kind, *other) == (mapped, seed))
+        };
+        for seed in (1..FEW).filter(|seed| !is_other(*seed)) {
+            super::programs(kind, mapped, seed..seed + 1);
+        }
+    }
+
+    #[test]
+    fn random_programs() {
+        programs("plfs", false);
+    }
+
+    #[test]
+    fn mapped() {
+        programs("plfs", true);
+    }
+
+    #[test]
+    fn random_programs_on_three() {
+        programs("plfs-spread", false);
+    }
+
+    #[test]
+    fn mapped_on_three() {
+        programs("plfs-spread", true);
+    }
+}
+
 macro_rules! on_each_mount {
     ($($module:ident $mount:literal;)*) => { $(
         mod $module {

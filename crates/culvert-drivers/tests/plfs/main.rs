@@ -4,7 +4,6 @@ mod conformance;
 mod fixtures;
 mod groups;
 mod hostile;
-mod referee;
 mod service;
 mod tables;
 mod tools;
