@@ -129,6 +129,9 @@ public:
             value->attributes.st_uid = uid;
         if (gid != gid_t(-1))
             value->attributes.st_gid = gid;
+        // As chown(2) takes them.
+        mode_t taken = S_ISUID | (value->attributes.st_mode & S_IXGRP ? S_ISGID : 0);
+        value->attributes.st_mode &= ~taken;
         value->attributes.st_ctim = now();
     }
     void utime(const std::string &path, const timespec *times) override {

@@ -258,6 +258,11 @@ func kv_chown(_ unsafe.Pointer, path *C.char, uid, gid C.uint) C.int {
 		if uint32(gid) != ^uint32(0) {
 			v.gid = uint32(gid)
 		}
+		// As chown(2) takes set-user-ID and set-group-ID.
+		v.mode &^= 0o4000
+		if v.mode&0o010 != 0 {
+			v.mode &^= 0o2000
+		}
 		v.ctime = time.Now()
 		return 0
 	})

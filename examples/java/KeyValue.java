@@ -225,6 +225,8 @@ public class KeyValue extends FileSystem {
         Value value = find(path);
         value.stat.uid = uid == -1 ? value.stat.uid : uid;
         value.stat.gid = gid == -1 ? value.stat.gid : gid;
+        // As chown(2) takes set-user-ID and set-group-ID.
+        value.stat.mode &= (value.stat.mode & 010) == 0 ? ~04000 : ~06000;
         value.stat.setCtime(Instant.now());
     }
 

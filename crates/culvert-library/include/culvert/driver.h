@@ -187,7 +187,8 @@ struct culvert_driver {
      * capacity where that was too little. More than 2^22 are EOVERFLOW. */
     int (*getdirents)(void *state, const char *path, struct culvert_dirent *entries,
                       size_t capacity, size_t *count);
-    /* (uid_t)-1, (gid_t)-1: not changed. */
+    /* (uid_t)-1, (gid_t)-1: not changed. Set-user-ID of a file, and set-group-ID if its group may
+     * execute it, are the library's to take off. */
     int (*chown)(void *state, const char *path, uid_t uid, gid_t gid);
     /* mode: 0 to 07777. */
     int (*chmod)(void *state, const char *path, mode_t mode);

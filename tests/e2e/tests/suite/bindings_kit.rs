@@ -20,9 +20,6 @@ const STORE: Known = &[
     ("mkdir", "mkdir: "),
     ("one-winner", "made, and failed otherwise"),
     ("rmdir", "rmdir of a file: fails with ENOSYS"),
-    // The kernel clears the bits of a new owner's file by a request of its own; a run leaves that to the
-    // file system, and these do not.
-    ("privileges-dropped", "permissions after chown"),
     // Where a store does not say that it keeps removed files, they are hidden, as libfuse does it:
     // ".fuse_hidden".
     ("unlink", "listing: Some([[46, 102, 117, 115, 101, "),
