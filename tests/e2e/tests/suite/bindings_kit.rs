@@ -41,12 +41,17 @@ const COUNTS: Known = &[
 ];
 
 /// What has lost its name is not opened again by its descriptor where files are known by paths.
-const DIRECTORY: Known = &[("removed-directory", "there is no /proc/self/fd")];
+/// Which of a file's names /proc/self/fd has may be one that is gone, for as long as it is believed.
+const DIRECTORY: Known = &[
+    ("removed-directory", "there is no /proc/self/fd"),
+    ("links", "path left: "),
+];
 
 /// It has no extended attributes. Where the kernel serves it, /proc/self/fd names what was made or
 /// moved by the directory behind the mount.
 const DIRECT: Known = &[
     ("removed-directory", "there is no /proc/self/fd"),
+    ("links", "path left: "),
     ("xattrs", ""),
     ("create", "path: None"),
     ("path-of", "None"),
