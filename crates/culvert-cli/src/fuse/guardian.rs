@@ -241,7 +241,7 @@ impl<'a> Guardian<'a> {
                 if run == job.run {
                     // Who waited for a server that has died may have ended by that at once.
                     let until = Instant::now() + TELLING;
-                    let dies = || client.area().open_server().is_none() && !has_told.load(SeqCst);
+                    let dies = || client.area().server_is_gone() && !has_told.load(SeqCst);
                     while dies() && Instant::now() < until {
                         thread::sleep(PAUSE / 10);
                     }

@@ -111,7 +111,15 @@ fn what_one_process_changes_another_sees_at_once() {
 
 #[test]
 fn who_may_do_what_is_known_after_changes_of_bytes_and_names_alone() {
-    let served = Served::new(Box::new(Memory::new()));
+    let served = Served::with(
+        Box::new(Memory::new()),
+        culvert_server::Settings {
+            valid: Some(std::time::Duration::from_secs(3600)),
+            threads: 4,
+            without: vec!["stay-awake".into()],
+            ..culvert_server::Settings::default()
+        },
+    );
     let (one, other) = (served.client(), served.client());
     let root = one.root();
     let (node, file) = made(&one, b"file");

@@ -34,6 +34,14 @@ pub fn open(container: impl AsFd, host: &[u8], pid: u32) -> Result<bool> {
     host::make_file(found, &open_name(host, pid), EMPTY)
 }
 
+/// Takes back what [`open`] has made.
+pub fn forget(container: impl AsFd, host: &[u8], pid: u32) -> Result<()> {
+    match dir(container)? {
+        Some(found) => host::unlink(&found, &open_name(host, pid), false),
+        None => Ok(()),
+    }
+}
+
 /// Process `pid` has written what `left` says, and writes no more. `reach` says how far its records
 /// reach: asked when the name is there already, so that whoever cuts the file meanwhile either is
 /// seen in the records or sees the name. `own`: what [`open`] said.

@@ -70,6 +70,23 @@ impl Writer {
             _ => {}
         }
         let own = meta::open(container, &setup.host, pid)?;
+        let made = Self::begin(setup, container, inode, dir, (pid, own));
+        // Else who looks for writers would find one for ever.
+        made.inspect_err(|_| {
+            if own {
+                let _ = meta::forget(container, &setup.host, pid);
+            }
+        })
+    }
+
+    /// The droppings of process `pid`, whose record of being open is its `own`.
+    fn begin(
+        setup: &Setup,
+        container: BorrowedFd<'_>,
+        inode: u64,
+        dir: BorrowedFd<'_>,
+        (pid, own): (u32, bool),
+    ) -> Result<Self> {
         let access = host::status(container, layout::ACCESS)?;
         let shared = u32::from(access.stx_mode) & 0o022 != 0;
         let mut locked_by_others = 0;
@@ -112,7 +129,7 @@ impl Writer {
             if shared {
                 // Who may not give it away keeps it: others cannot cut it then.
                 let _ = locks::belongs(&index, &access);
-                fs::fchmod(&index, layout::shared_mode(access.stx_mode.into()))?;
+                let _ = fs::fchmod(&index, layout::shared_mode(access.stx_mode.into()));
             }
             let index = setup.keeper.keep(index);
             let data_name = [layout::DATA, &rest].concat();
@@ -208,11 +225,16 @@ impl Writer {
             done += direct;
             // Many small parts are one call of the kernel's, and a copy.
             if direct < SMALL && done < count {
-                done += match self.copy(from, self.physical + done as u64, count - done) {
+                match self.copy(from, self.physical + done as u64, count - done) {
                     Err(error) if done == 0 => return Err(error),
-                    Err(_) | Ok(0) => break,
-                    Ok(copied) => copied,
-                };
+                    Err(_) | Ok((0, _)) => break,
+                    Ok((copied, is_all)) => {
+                        done += copied;
+                        if !is_all {
+                            break;
+                        }
+                    }
+                }
             }
         }
         // Nothing was there to be taken.
@@ -222,8 +244,9 @@ impl Writer {
         }
     }
 
-    /// A part of `count` bytes, copied to `at`: how many.
-    fn copy(&self, from: &mut dyn Source, at: u64, count: usize) -> Result<usize> {
+    /// A part of `count` bytes, copied to `at`: how many, and whether those are all that were taken
+    /// from the source.
+    fn copy(&self, from: &mut dyn Source, at: u64, count: usize) -> Result<(usize, bool)> {
         let (mut buffer, mut own) = (Vec::new(), false);
         let (written, failed) = match from.rest() {
             Some(bytes) => {
@@ -240,8 +263,8 @@ impl Writer {
             from.used(written);
         }
         match written {
-            0 => Ok(failed.map(|()| 0)?),
-            written => Ok(written),
+            0 => Ok(failed.map(|()| (0, true))?),
+            written => Ok((written, failed.is_ok())),
         }
     }
 

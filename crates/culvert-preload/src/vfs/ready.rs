@@ -9,7 +9,7 @@ use culvert::Errno;
 use culvert_intercept::wait;
 use culvert_run::task;
 use culvert_sys::process::clock_gettime;
-use culvert_sys::raw::general::{CLOCK_MONOTONIC, POLLIN, pollfd, timespec};
+use culvert_sys::raw::general::{CLOCK_MONOTONIC, POLLIN, RLIMIT_NOFILE, pollfd, timespec};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -77,6 +77,14 @@ pub fn wait(asked: &mut [pollfd], limit: &Limit, mask: Option<u64>) -> Result<us
     let files = described.iter().map(|file| Some(file.as_ref()?.waiting()));
     let files: Vec<_> = files.collect();
     let waits = !limit.is_none();
+    // Each end is told of once: its file says what it likes from then on.
+    let mut ends: Vec<i32> = files.iter().flatten().filter_map(Waiting::ended).collect();
+    if !ends.is_empty() {
+        // The kernel takes no more than a process may have descriptors (poll(2), EINVAL).
+        let limits = culvert_sys::process::prlimit(RLIMIT_NOFILE, None);
+        let most = limits.map_or(0, |[soft, _]| usize::try_from(soft).unwrap_or(usize::MAX));
+        ends.truncate(most.saturating_sub(asked.len()));
+    }
     loop {
         let mut ready = 0;
         let mut kernels = Vec::with_capacity(asked.len());
@@ -94,8 +102,7 @@ pub fn wait(asked: &mut [pollfd], limit: &Limit, mask: Option<u64>) -> Result<us
             }
             kernels.push(kernel);
         }
-        let ends = files.iter().flatten().filter_map(Waiting::ended);
-        kernels.extend(ends.map(|fd| pollfd {
+        kernels.extend(ends.iter().map(|&fd| pollfd {
             fd,
             events: POLLIN as i16,
             revents: 0,
@@ -109,8 +116,10 @@ pub fn wait(asked: &mut [pollfd], limit: &Limit, mask: Option<u64>) -> Result<us
             tv_nsec: (left % SECOND) as i64,
         });
         wait::ppoll(&mut kernels, time.as_mut(), mask.as_ref())?;
-        let ends = kernels.get(asked.len()..).unwrap_or_default();
-        let (mut others, mut told) = (0, ends.iter().any(|one| one.revents != 0));
+        let before = ends.len();
+        let mut found = kernels.iter().skip(asked.len());
+        ends.retain(|_| found.next().is_some_and(|one| one.revents == 0));
+        let (mut others, mut told) = (0, ends.len() != before);
         for ((one, kernel), file) in asked.iter_mut().zip(&kernels).zip(&files) {
             match file {
                 Some(_) => told |= kernel.revents != 0,

@@ -133,6 +133,12 @@ impl Area {
         Identity(identity).is_gone()
     }
 
+    /// Whether the process that reads requests is known to be gone.
+    #[must_use]
+    pub fn server_is_gone(&self) -> bool {
+        self.server_identity().is_gone()
+    }
+
     /// The process that reads requests, opened; none if it is gone, or in another PID namespace.
     #[must_use]
     pub fn open_server(&self) -> Option<OwnedFd> {

@@ -417,6 +417,10 @@ impl<H: Held> Channel for Client<H> {
     }
 
     fn end_of_server(&self) -> Option<Box<dyn Held>> {
+        // A process of that number is another one here.
+        if !Self::identity(self).judges() {
+            return None;
+        }
         let server = self.area.open_server()?;
         Some(Box::new((self.keep.0)(server).ok()?))
     }

@@ -128,8 +128,17 @@ fn there(
 fn make_path(container: &Container, at: usize, path: &[u8], access: &statx) -> Result<OwnedFd> {
     let root = container.setup.root(at);
     let mut dir = host::place(root, b"")?;
-    for part in path.split(|&byte| byte == b'/') {
-        dir = made(&dir, part, access)?;
+    let parts: Vec<&[u8]> = path.split(|&byte| byte == b'/').collect();
+    // The container and what is in it are the file's; what lies above is not.
+    let above = parts.len().saturating_sub(2);
+    for (at, part) in parts.into_iter().enumerate() {
+        dir = match at < above {
+            true => {
+                host::make_directory(&dir, part, 0o755)?;
+                host::open(&dir, part, PLACE, 0)?
+            }
+            false => made(&dir, part, access)?,
+        };
     }
     Ok(dir)
 }
