@@ -236,7 +236,7 @@ fn exit_status(status: ExitStatus) -> u8 {
 fn rescue(wanted: &After, failure: Failure) -> Failure {
     let (real, name) = match place(&wanted.save.archive) {
         Ok((_, real, name)) => (real, name),
-        Err(_) => (wanted.save.archive.clone(), OsString::from("archive")),
+        Err(_) => (wanted.save.archive.clone(), OsString::from("saved")),
     };
     let mut named = part(&name, ".tar");
     named = OsString::from_vec(named.into_vec().split_off(1));
