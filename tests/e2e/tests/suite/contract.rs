@@ -147,7 +147,7 @@ fn table() -> BTreeMap<String, (bool, bool)> {
 
 /// No driver of Culvert's own has these; the driver `telling` is asked for them in kernel_told.rs.
 /// Front ends ask `statfs_of`, which asks `statfs` in the driver itself.
-const SEEN_ELSEWHERE: [(&str, &str); 13] = [
+const SEEN_ELSEWHERE: [(&str, &str); 14] = [
     ("birth_time", "the_time_of_birth_is_that_of_the_file_behind"),
     ("statfs", "statfs_of"),
     ("poll", "who_waits_waits_until_the_driver_says_so"),
@@ -167,6 +167,11 @@ const SEEN_ELSEWHERE: [(&str, &str); 13] = [
         "a_change_without_a_lookup_goes_to_what_is_there",
     ),
     ("rename_at", "a_path_below_a_layer_costs_few_calls"),
+    // Asked of a FUSE server's client, which no layer covers.
+    (
+        "known_rights",
+        "who_may_do_what_is_known_after_changes_of_bytes_and_names_alone",
+    ),
     (
         "has_ended",
         "a_server_that_dies_is_started_again_and_what_was_open_is_lost",
