@@ -73,10 +73,9 @@ fn wait_for(lock: &fd::OwnedFd, path: &[u8]) -> Result<()> {
     Err(Error::because(Errno::EBUSY, why))
 }
 
-/// Whether the run `owner` lives on. A mount's server ends some time after umount(8) returns, on a
-/// busy machine more than a second.
+/// Whether the run `owner` lives on. A mount's server ends some time after umount(8) returns.
 fn stays(owner: &[u8]) -> bool {
-    const TRIES: u32 = 160;
+    const TRIES: u32 = 40;
     let word = AtomicU32::new(0);
     (0..TRIES).all(|_| {
         let lives = lives(owner);

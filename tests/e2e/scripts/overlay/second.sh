@@ -12,9 +12,14 @@ run true 2> said && exit 1
 refused said && echo refused || cat said
 echo > end; wait
 if [ $(id -u) = 0 ] && [ -e /dev/fuse ]; then
-    $culvert mount -t overlay -o $options overlay $PWD/other
-    run true 2> said && exit 1
-    refused said && echo refused by a mount || cat said
-    $culvert umount $PWD/other
+    # In a namespace of its own: one that another program makes meanwhile would keep the mount.
+    export -f run refused
+    export culvert options
+    unshare -m bash -ec '
+        $culvert mount -t overlay -o $options overlay $PWD/other
+        run true 2> said && exit 1
+        refused said && echo refused by a mount || cat said
+        $culvert umount $PWD/other
+    '
 fi
 [ "$(run cat $PWD/root/f)" = first ] && echo after
