@@ -11,7 +11,7 @@ use std::fs;
 /// The sources that one in a list stands for.
 pub type Expanded<'a> = dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>, Failure> + 'a;
 
-/// What a request asks for at a target ([`crate::mounts::served`]).
+/// What a request asks for at a target.
 pub type Served<'a> = dyn Fn(Request, Vec<u8>) -> Result<Mount, Failure> + 'a;
 
 /// The branches that the sources of `request` name, of which each may be several, and what stands

@@ -93,7 +93,9 @@ impl Parts {
                 && let Some(dir) = table.get_mut(&(of, dir))
             {
                 dir.pins += 1;
-                table.get_mut(&(of, node)).expect("it was entered").above = above;
+                if let Some(known) = table.get_mut(&(of, node)) {
+                    known.above = above;
+                }
             }
         }
         drop(table);
