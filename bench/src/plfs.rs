@@ -243,7 +243,7 @@ fn row(group: &'static str, what: &str, native: f64, ours: f64, goal: f64) -> Fi
 fn index(ways: &Ways<'_>, small: bool) -> Vec<Figure> {
     let (program, target) = (&ways.program, ways.target());
     let container = ways.place.path("plfs-back/large");
-    let each = if small { 62_500 } else { 625_000 };
+    let each: u64 = if small { 62_500 } else { 625_000 };
     sh(&format!(
         "mkdir -p {container}/meta && : > {container}/.plfsaccess113918400 && {program} records \
         {container} 16 {each} 4096"
