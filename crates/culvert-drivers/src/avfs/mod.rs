@@ -9,9 +9,11 @@
 //! Real names come first. A file that is looked into has a number, the same in all processes of the
 //! run (`table`), which is part of the nodes in it.
 
+mod entering;
 mod file;
 mod filesystem;
 mod handlers;
+mod inside;
 mod names;
 mod opened;
 mod table;
