@@ -12,7 +12,7 @@ use super::index::{Found, Index, Numbered};
 use super::layout::{self, Record};
 use super::service::Service;
 use super::setup::Setup;
-use super::writer::Writer;
+use super::writer::{LARGEST, Writer, Written};
 use super::{cut, meta};
 use crate::archive::warning::printable;
 use crate::passthrough::kernel;
@@ -464,23 +464,36 @@ impl Container {
         from: &mut dyn Source,
         lazy: bool,
     ) -> Result<usize> {
-        if from.remaining() == 0 {
-            return Ok(0);
-        }
-        // The largest file.
-        let room = (i64::MAX as u64).saturating_sub(offset);
-        let count = from
-            .remaining()
-            .min(usize::try_from(room).unwrap_or(usize::MAX));
-        if count == 0 {
+        if from.remaining() > 0 && offset >= LARGEST {
             return Err(Errno::EFBIG.into());
         }
-        if self.special.load(SeqCst) {
+        let written = self.data(state, from)?;
+        self.place(state, offset, &written, lazy)
+    }
+
+    /// Writes what `from` has to this process's data dropping. It is no part of the file before
+    /// [`Self::place`], and this thread has the state until then.
+    fn data(&self, state: &mut State, from: &mut dyn Source) -> Result<Written> {
+        if from.remaining() > 0 && self.special.load(SeqCst) {
             self.clear_special()?;
         }
-        let record = self
-            .writer(state)?
-            .write(&self.setup, offset, (from, count), lazy)?;
+        self.writer(state)?.data(&self.setup, from)
+    }
+
+    /// What was written last becomes the bytes at `offset`: how many.
+    fn place(
+        &self,
+        state: &mut State,
+        offset: u64,
+        written: &Written,
+        lazy: bool,
+    ) -> Result<usize> {
+        if written.length == 0 {
+            return Ok(0);
+        }
+        // It has the data.
+        let writer = state.writer.as_mut().ok_or(Errno::EIO)?;
+        let record = writer.record(&self.setup, offset, written, lazy)?;
         self.record(state, &record)?;
         let now = self.setup.nanoseconds();
         if state

@@ -27,6 +27,17 @@ const MOST_LOCKED: usize = 64;
 /// own clock for times of files.
 const TOUCH: u64 = 4_000_000;
 
+/// The largest file.
+pub const LARGEST: u64 = i64::MAX as u64;
+
+/// Data that have no record yet. The next ones take their place, unless they get one.
+pub struct Written {
+    /// When their write began, seconds.
+    begin: f64,
+    /// Bytes.
+    pub length: u64,
+}
+
 /// See the module.
 pub struct Writer {
     data: KeptFd,
@@ -165,23 +176,36 @@ impl Writer {
         })
     }
 
-    /// Writes so many bytes of a source, which become those at `offset`; fewer where space ends.
-    /// Whether the record may wait is `lazy`.
-    pub fn write(
+    /// Writes what `from` has behind its other data; less where space or the program's memory ends.
+    /// It is no part of the file before [`Self::record`].
+    pub fn data(&mut self, setup: &Setup, from: &mut dyn Source) -> Result<Written> {
+        let begin = setup.seconds();
+        let length = match from.remaining() {
+            0 => 0,
+            count => self.append(from, count)?,
+        };
+        Ok(Written { begin, length })
+    }
+
+    /// What was written last becomes the bytes at `offset`, as far as a file may reach. Whether the
+    /// record may wait is `lazy`.
+    pub fn record(
         &mut self,
         setup: &Setup,
         offset: u64,
-        (from, count): (&mut dyn Source, usize),
+        written: &Written,
         lazy: bool,
     ) -> Result<Record> {
-        let begin = setup.seconds();
-        let length = self.append(from, count)?;
+        let room = LARGEST.saturating_sub(offset);
+        if room == 0 {
+            return Err(Errno::EFBIG.into());
+        }
         let end = later(self.last, setup.seconds());
         let record = Record {
             logical: offset,
             physical: self.physical,
-            length,
-            begin,
+            length: written.length.min(room),
+            begin: written.begin,
             end,
             id: self.pid,
         };

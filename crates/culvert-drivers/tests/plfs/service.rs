@@ -1,7 +1,7 @@
 //! Appends by the synchronisation service, with runs, services and writers that come and go.
 
 use crate::tools::{Scratch, create_file, open, open_file, open_for, read_all, write_at};
-use culvert::{FileSystem, OpenFlags, SetAttributes, testing::caller};
+use culvert::{Errno, FileSystem, OpenFlags, Result, SetAttributes, Source, testing::caller};
 use culvert_sync::lease::{self, Lease};
 use culvert_sync::{Listener, Service, Settings, Stopper};
 use culvert_sync_wire::memory::LENGTH;
@@ -318,6 +318,66 @@ fn a_position_that_was_never_written_is_no_data() {
     let want = [&b"first"[..], &vec![0; at as usize - 5], b"next"].concat();
     assert_eq!(file.attributes(&caller()).unwrap().size, at + 4);
     assert_eq!(read_all(&*file).unwrap(), want);
+}
+
+/// A program's memory of which `good` bytes can be read; `between` is called once some were.
+struct Faulting<'a> {
+    left: usize,
+    good: usize,
+    between: &'a mut dyn FnMut(),
+}
+
+impl Source for Faulting<'_> {
+    fn remaining(&self) -> usize {
+        self.left
+    }
+
+    fn take(&mut self, into: &mut [u8]) -> Result<usize> {
+        (self.between)();
+        let count = into.len().min(self.left).min(self.good);
+        if count == 0 {
+            return Err(Errno::EFAULT.into());
+        }
+        into[..count].fill(b'a');
+        (self.good, self.left) = (self.good - count, self.left - count);
+        Ok(count)
+    }
+}
+
+/// Memory that ends in the middle of an append, while another process appends: each has the room of
+/// what it has written, and there is no hole. Nor does one wait for the other's bytes.
+#[test]
+fn an_append_that_is_cut_short_leaves_no_hole() {
+    for with in [0, 2] {
+        let scratch = Scratch::new(1);
+        let _service = (with > 0).then(|| Running::new(&socket(&scratch)));
+        let all = runs(&scratch, with, 2 - with);
+        drop(create_file(&*all[0], "f"));
+        let files = [&all[0], &all[1]].map(|fs| open_for(&**fs, "f", OpenFlags::WRITE).unwrap());
+        let mut want = 0;
+        for good in [300_000, 1, 0, 131_072, 200_000] {
+            let mut between = || {
+                let done = files[1].append(&mut &b"another"[..]).unwrap();
+                assert_eq!(done, (want, 7), "with a service: {with}");
+                want += 7;
+            };
+            let mut from = Faulting {
+                left: 1 << 20,
+                good,
+                between: &mut between,
+            };
+            let done = files[0].append(&mut from).map_err(|error| error.errno());
+            match good {
+                0 => assert_eq!(done, Err(Errno::EFAULT)),
+                good => assert_eq!(done, Ok((want, good)), "with a service: {with}"),
+            }
+            want += good as u64;
+        }
+        drop(files);
+        let content = read_all(&*open_file(&*all[0], "f").unwrap()).unwrap();
+        assert_eq!(content.len() as u64, want);
+        assert!(content.iter().all(|byte| *byte != 0));
+    }
 }
 
 /// The size is what was written, whatever the service had given out when it died.

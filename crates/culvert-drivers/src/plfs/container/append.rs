@@ -1,9 +1,13 @@
 //! Where appends go: each behind all others, by the synchronisation service or by locks.
 //!
+//! First the writer adds his bytes to his own dropping, where they are no part of the file yet: so
+//! he knows how many there are, whatever ends them (space, the program's memory), before he has a
+//! position, and nobody waits for them.
+//!
 //! With a service: the writer locks the file [`APPENDS`] shared, takes a position in the memory
-//! that the service shares, or asks for one, writes there, and releases the lock. So nobody begins
-//! to give out positions, or appends without asking for one, while somebody is under way with one
-//! (the other side: `culvert-sync/src/files.rs`). Whoever is killed has released the lock; the
+//! that the service shares, or asks for one, writes the record, and releases the lock. So nobody
+//! begins to give out positions, or appends without asking for one, while somebody is under way with
+//! one (the other side: `culvert-sync/src/files.rs`). Whoever is killed has released the lock; the
 //! position that he had was never data.
 //!
 //! Without: the writer locks it exclusively, and finds the end by himself. Where machines see each
@@ -13,6 +17,7 @@ use super::{Container, State};
 use crate::OwnedFd;
 use crate::plfs::forks::forks;
 use crate::plfs::service::{Connection, Memory, Service};
+use crate::plfs::writer::Written;
 use crate::plfs::{host, locks, meta};
 use alloc::sync::Arc;
 use culvert::{Errno, Result, Source};
@@ -134,9 +139,10 @@ impl Container {
     /// Appends what `from` has: where, and how many bytes.
     pub fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
         let mut state = self.state.lock();
+        let written = self.data(&mut state, from)?;
         if let Some(service) = self.service() {
             for _ in 0..TRIES {
-                match self.append_by(service, &mut state, from)? {
+                match self.append_by(service, &mut state, &written)? {
                     Outcome::Done(at, count) => return Ok((at, count)),
                     Outcome::Over => {}
                     Outcome::None => break,
@@ -153,16 +159,16 @@ impl Container {
             };
             // Who has the lock next finds the record.
             let lazy = self.setup.lazy && !self.setup.lock_appends;
-            Ok((end, self.write_in(state, end, from, lazy)?))
+            Ok((end, self.place(state, end, &written, lazy)?))
         })
     }
 
-    /// Appends where `service` says.
+    /// What was written last becomes the bytes where `service` says.
     fn append_by(
         &self,
         service: &Service,
         state: &mut State,
-        from: &mut dyn Source,
+        written: &Written,
     ) -> Result<Outcome> {
         let fd = self.lock_file(state)?;
         let turn = match &state.turn {
@@ -176,7 +182,7 @@ impl Container {
         // in another process.
         let connection = turn.place.is_none().then(|| service.connection());
         host::lock(fd, false, true)?;
-        let done = self.append_in(connection, state, turn, from);
+        let done = self.append_in(connection, state, turn, written);
         host::unlock(fd);
         if state.turn.is_none() && matches!(done, Err(_) | Ok(Outcome::Done(..))) {
             // The next turn begins where the file ends.
@@ -229,7 +235,7 @@ impl Container {
         connection: Option<Connection<'_>>,
         state: &mut State,
         turn: Turn,
-        from: &mut dyn Source,
+        written: &Written,
     ) -> Result<Outcome> {
         // What was written before this turn is in the index; whoever writes in it tells the
         // service.
@@ -241,8 +247,7 @@ impl Container {
                 state.index.size()
             }
         };
-        let all = from.remaining();
-        let count = all as u64;
+        let count = written.length;
         let at = match (&turn.place, connection) {
             (Some((memory, place)), _) => {
                 let table = memory.table();
@@ -275,12 +280,12 @@ impl Container {
         };
         state.turn = Some(Turn { told: true, ..turn });
         // Who begins the next turn finds the record.
-        let written = self.write_in(state, at, from, false);
-        let written = written.and_then(|count| self.settle(state).map(|()| count));
-        if written.as_ref().ok() != Some(&all) {
+        let placed = self.place(state, at, written, false);
+        let placed = placed.and_then(|count| self.settle(state).map(|()| count));
+        if placed.as_ref().ok().map(|count| *count as u64) != Some(count) {
             state.turn = None;
         }
-        Ok(Outcome::Done(at, written?))
+        Ok(Outcome::Done(at, placed?))
     }
 
     /// Asks for a position for `count` bytes, in a file of `size`; or says why there is none.
