@@ -47,7 +47,11 @@ struct Mounted(String);
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        sh(&format!("umount -l {0} || fusermount3 -uz {0}", self.0));
+        // jFUSE's virtual machine does not end with its mount.
+        sh(&format!(
+            "umount -l {0} || fusermount3 -uz {0}; kill $(cat {0}.pid) 2> /dev/null || true",
+            self.0
+        ));
     }
 }
 
@@ -189,7 +193,7 @@ impl Built<'_> {
             .path(&format!("mounts/{}", column.replace([' ', ','], "")));
         let command = command.replace("TARGET", &target);
         let mounts = format!(
-            "mkdir -p {target} && {{ {command} > {target}.log 2>&1 & }}
+            "mkdir -p {target} && {{ {command} > {target}.log 2>&1 & echo $! > {target}.pid; }}
              for i in $(seq 200); do mountpoint -q {target} && exit 0; sleep .05; done; exit 1"
         );
         if !succeeds(&mounts) {
