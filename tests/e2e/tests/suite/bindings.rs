@@ -315,6 +315,21 @@ fn what_java_and_python_lack_is_said_with_the_remedy() {
 }
 
 #[test]
+fn the_virtual_machine_has_the_collector_that_was_asked_for() {
+    let place = Place::new("collector");
+    if !place.javac("$root/examples/java/KeyValue.java") {
+        return;
+    }
+    for words in ["-XX:+UseParallelGC", "-Xmn1m", "-Xmx8m"] {
+        place.prints(
+            &format!("type=java,class=KeyValue,classpath=@base@/classes,jvm={words}"),
+            "echo text > a; cat a",
+            "text\n",
+        );
+    }
+}
+
+#[test]
 fn a_store_in_java_and_one_in_python_behind_the_kernel() {
     let place = Place::new("kernel");
     if !place.javac("$root/examples/java/KeyValue.java") {
