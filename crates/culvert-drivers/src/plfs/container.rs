@@ -215,8 +215,8 @@ impl Container {
         (self.inode, self.table)
     }
 
-    /// The service, which the process alone asks: what a thread with another table of descriptors
-    /// connects, nobody else could use.
+    /// The service, which the process alone asks for positions: what a thread with another table of
+    /// descriptors connects, nobody else could use.
     fn service(&self) -> Option<&Service> {
         let service = self.setup.service.as_ref();
         service.filter(|_| self.is_home())
@@ -451,7 +451,7 @@ impl Container {
     pub fn write(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
         let mut state = self.state.lock();
         let count = self.write_in(&mut state, offset, from, self.setup.lazy)?;
-        if let Some(service) = self.service() {
+        if let Some(service) = &self.setup.service {
             self.tell(service, &mut state, offset + count as u64)?;
         }
         Ok(count)

@@ -167,6 +167,12 @@ impl Service {
         }
     }
 
+    /// What the service says to `request`, by a connection for that alone.
+    pub fn ask_once(&self, keeper: Keeper, request: &Request<'_>) -> Option<Answer> {
+        let (socket, mut session) = self.connect(keeper).ok()?;
+        exchange(&socket, &mut session, request).ok()
+    }
+
     fn connect(&self, keeper: Keeper) -> Result<(Socket, Option<Session>), Errno> {
         let (socket, uid, session) = match &self.way {
             Way::Socket(address) => {

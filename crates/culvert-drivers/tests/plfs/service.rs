@@ -63,7 +63,7 @@ impl Drop for Running {
     }
 }
 
-fn socket(scratch: &Scratch) -> PathBuf {
+pub fn socket(scratch: &Scratch) -> PathBuf {
     scratch.root.join("sync")
 }
 

@@ -1,14 +1,17 @@
 //! Children of vfork(2): they run in the memory of their parent, with a copy of its table of
 //! descriptors, so that numbers of theirs mean something else in the parent.
 
+use crate::service::socket;
 use crate::tools::{Scratch, create_file, open_file, open_for, read_all, truncate, write_at};
 use culvert::{FileSystem, OpenFlags, testing::caller};
 use culvert_drivers::{Environment, Keeper};
+use culvert_sync::{Listener, Service, Settings};
 use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, mpsc};
+use std::thread;
 
 /// The table of descriptors of whoever runs.
 static TABLE: AtomicUsize = AtomicUsize::new(0);
@@ -20,6 +23,7 @@ unsafe extern "C" {
         flags: c_int,
         ...
     ) -> c_int;
+    fn close_range(first: u32, last: u32, flags: c_int) -> c_int;
     fn waitpid(pid: c_int, status: *mut c_int, options: c_int) -> c_int;
 }
 
@@ -155,4 +159,56 @@ fn a_child_removes_and_renames_what_its_parent_has_open() {
     drop(file);
     let left = std::fs::read_dir(scratch.backends[0].join(".culvert-removed")).unwrap();
     assert_eq!(left.count(), 0);
+}
+
+/// A service with a table of descriptors of its own, as another process has, until this one ends:
+/// what it closes and so unlocks must not be open in a child.
+fn serve(scratch: &Scratch) {
+    let (path, (ready, wait)) = (socket(scratch), mpsc::channel());
+    thread::spawn(move || {
+        // SAFETY: CLOSE_RANGE_UNSHARE; this thread has none of those that it closes.
+        assert_eq!(unsafe { close_range(3, u32::MAX, 2) }, 0);
+        let listener = Listener::new(&path).unwrap();
+        let service = Service::new(listener, Settings::default()).unwrap();
+        ready.send(()).unwrap();
+        service.run(|| true)
+    });
+    wait.recv().unwrap();
+}
+
+/// What a child writes beside appends is told to the service as what its parent writes is: appends
+/// are behind it, and other runs see it at once.
+#[test]
+fn appends_are_behind_what_a_child_has_written() {
+    let _alone = ALONE.lock();
+    let scratch = Scratch::new(1);
+    serve(&scratch);
+    let sync = format!("sync={}", socket(&scratch).display());
+    let (fs, other) = (open(&scratch, &[&sync]), scratch.open(&[&sync]));
+    let file = create_file(&*fs, "f");
+    let others = open_for(&*other, "f", OpenFlags::READ_WRITE).unwrap();
+    let mut want = Vec::new();
+    for step in 0..40 {
+        // In one turn, mostly.
+        assert_eq!(
+            others.append(&mut &b"other"[..]).unwrap().0,
+            want.len() as u64
+        );
+        want.extend(b"other");
+        let left = by_a_child(|| {
+            let own = open_for(&*fs, "f", OpenFlags::WRITE).unwrap();
+            let by = if step % 2 == 0 { &own } else { &file };
+            write_at(&**by, want.len() as u64 + 3, b"child");
+            own
+        });
+        want.extend(b"\0\0\0child");
+        let size = others.attributes(&caller()).unwrap().size;
+        assert_eq!(size, want.len() as u64, "step {step}");
+        let appends = if step % 3 == 0 { &file } else { &others };
+        let done = appends.append(&mut &b"append"[..]).unwrap();
+        assert_eq!(done, (want.len() as u64, 6), "step {step}");
+        want.extend(b"append");
+        drop(left);
+    }
+    assert_eq!(read_all(&*file).unwrap(), want);
 }

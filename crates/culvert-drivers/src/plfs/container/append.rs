@@ -318,6 +318,10 @@ impl Container {
     /// that. To be called when the record is written: if no service holds the file then, the next
     /// turn finds it.
     pub fn tell(&self, service: &Service, state: &mut State, end: u64) -> Result<()> {
+        if !self.is_home() {
+            // The turn and the connection are the process's own.
+            return self.tell_by_locks(service, state, end);
+        }
         if state.turn.as_ref().is_some_and(|turn| turn.reach(end)) {
             return Ok(());
         }
@@ -330,6 +334,11 @@ impl Container {
         {
             return Ok(());
         }
+        self.tell_by_locks(service, state, end)
+    }
+
+    /// The same, where it is not known whether a service holds the file.
+    fn tell_by_locks(&self, service: &Service, state: &mut State, end: u64) -> Result<()> {
         // Whom the file is closed to, his service does not hold it either, and none does where
         // nobody has made it.
         let found = |dir: BorrowedFd<'_>, name: &[u8]| {
@@ -378,8 +387,13 @@ impl Container {
     fn ask(&self, service: &Service, ask: Ask<'_>) -> Option<Answer> {
         let file = self.file_id();
         let request = Request { file, ask };
-        let mut connection = service.connection();
-        connection.ask(self.setup.keeper, self.setup.nanoseconds(), &request)
+        let keeper = self.setup.keeper;
+        match self.is_home() {
+            true => service
+                .connection()
+                .ask(keeper, self.setup.nanoseconds(), &request),
+            false => service.ask_once(keeper, &request),
+        }
     }
 
     /// How the service knows it.
