@@ -148,23 +148,26 @@ fn kept_programs(mount: &str) {
 }
 
 /// Seeds of which a server's files in a run are not what they are behind the kernel, and why.
-const OTHERWISE: [(u64, &str); 4] = [
+const OTHERWISE: [(u64, &str); 5] = [
     (8, OPENED_ANEW),
-    (
-        27,
-        "the kernel keeps a removed file open at the server for a message that nobody receives; \
-        here it is Culvert's own copy by then",
-    ),
+    (27, IN_A_MESSAGE),
     (29, OPENED_ANEW),
+    (100, IN_A_MESSAGE),
     (
-        34,
-        "getcwd(2) does not know that another process has removed the directory",
+        152,
+        "the kernel's mount is root's, and so is its server; in a run it is the user's own, and \
+        reaches no name below a directory that its user may not enter any more: EACCES for an \
+        attribute of an open file there, as behind the kernel from a server of that user",
     ),
 ];
 
 /// Why a file is not mapped.
 const OPENED_ANEW: &str = "a file is mapped by another program than has opened it, for which it \
     is opened anew, by its name: below a directory that its user may not enter any more";
+
+/// Why a removed file is not kept.
+const IN_A_MESSAGE: &str = "the kernel keeps a removed file open at the server, under a name of \
+    its own, for a message that nobody receives; here it is Culvert's own copy by then";
 
 /// bindfs in a run, beside bindfs behind the kernel.
 mod server {
