@@ -71,6 +71,12 @@ pub const LEFT_OUT: &[LeftOut] = &[
         driver: "type=union",
         why: "a union makes no whiteouts: each of its branches is a whole tree by itself",
     },
+    LeftOut {
+        operation: "renameat2",
+        word: "RENAME_WHITEOUT",
+        driver: "type=overlay",
+        why: "whiteouts are its own: the kernel's overlayfs refuses to make one, too",
+    },
     NO_HARD_LINKS,
     LeftOut {
         operation: "linkat",
@@ -526,6 +532,10 @@ fn specification(mount: &Mount) -> Option<String> {
         Mount::Culvert { specification, .. } if specification.starts_with("type=sdcard") => {
             Some(format!("{specification},kernel"))
         }
+        // What is written lies in memory.
+        Mount::Culvert { specification, .. } if specification.contains("upperdir=memory:") => {
+            Some(format!("{specification},upper=type=memory,driven"))
+        }
         Mount::Culvert { specification, .. } => Some(specification.clone()),
         Mount::Kernel {
             driver, options, ..
@@ -550,7 +560,7 @@ fn specification(mount: &Mount) -> Option<String> {
             "type=fuse.{0},kernel,beside={0}",
             original.command()
         )),
-        Mount::Native | Mount::At(_) => None,
+        Mount::Native | Mount::Filled | Mount::At(_) => None,
     }
 }
 
@@ -620,11 +630,14 @@ fn clears_set_id(specification: &str) -> bool {
 }
 
 /// Whether links of directories are those of several, or one, as where a file is a directory too;
-/// mergerfs shows those of one.
+/// mergerfs shows those of one, an overlay one.
 fn adds_links(specification: &str) -> bool {
     let union = specification.starts_with("type=union");
     let several = specification.contains("func.mkdir=all") || specification.contains(MERGERFS);
-    union && several || specification.starts_with("type=plfs")
+    union && several
+        || ["type=plfs", "type=overlay"]
+            .iter()
+            .any(|kind| specification.starts_with(kind))
 }
 
 /// The type and mode of a file, `-2755`, without those bits; of bindfs's without the sticky one,

@@ -25,7 +25,7 @@ every result, attribute, listing and content.
   --mapped     programs that mostly map files, store and load
   --mount M    native, passthrough, bound, driven, memory, paged (driven, without
                descriptors), layered, fault, stacked (passthrough below layers), log, bind,
-               bind-rules, bind-rates, union, union-spread, kernel and kernel-memory, -bind,
+               bind-rules, bind-rates, union, union-spread, archives, kernel and kernel-memory, -bind,
                -bind-mapped, -log, -union, -server, -sdcard (`culvert mount`), server (bindfs)
                and sdcard, which are compared with the same behind the kernel, at:DIRECTORY
                (what is mounted there; it is emptied), bindfs:OPTIONS and mergerfs:OPTIONS

@@ -10,10 +10,12 @@ use std::str::FromStr;
 pub enum Mount {
     /// The tree itself, bound to the mount's path: both sides equal, which tests the fuzzer.
     Native,
+    /// The same with what the archives of [`Mount::layers`] are together.
+    Filled,
     /// `culvert run --mount SPECIFICATION`; `{tree}` and `{mnt}` stand for the two directories.
     ///
     /// Besides, `{second}` and `{third}` are empty directories of the program's user, `{log}` a
-    /// file that there is not.
+    /// file that there is not, `{top}` and `{base}` archives, one to lie over the other.
     Culvert {
         /// What follows `--mount`.
         specification: String,
@@ -43,7 +45,7 @@ pub enum Mount {
 }
 
 /// Mounts with names, and what they are.
-const NAMED: [(&str, &str, bool, bool); 21] = [
+const NAMED: [(&str, &str, bool, bool); 22] = [
     (
         "passthrough",
         "type=passthrough,source={tree},target={mnt}",
@@ -146,6 +148,13 @@ const NAMED: [(&str, &str, bool, bool); 21] = [
         false,
         false,
     ),
+    // An image of a container.
+    (
+        "archives",
+        "type=overlay,lowerdir={top}:{base},upperdir=memory:,redirect_dir=on,target={mnt}",
+        false,
+        false,
+    ),
     // The directory holds containers.
     ("plfs", "type=plfs,source={tree},target={mnt}", false, false),
     (
@@ -235,9 +244,19 @@ impl Mount {
             Self::Culvert { specification, .. } if specification.starts_with("type=sdcard") => {
                 STORAGE
             }
+            _ if self.layers() => return Self::Filled,
             _ => return Self::Native,
         };
         Self::kernel(name).expect("it is in the list")
+    }
+
+    /// Whether the archives are to be there.
+    pub fn layers(&self) -> bool {
+        match self {
+            Self::Filled => true,
+            Self::Culvert { specification, .. } => specification.contains("{base}"),
+            _ => false,
+        }
     }
 
     fn kernel(name: &str) -> Option<Self> {
@@ -271,7 +290,7 @@ impl Mount {
         match self {
             Self::Native => true,
             Self::Culvert { in_tree, .. } | Self::Kernel { in_tree, .. } => *in_tree,
-            Self::At(_) => false,
+            Self::At(_) | Self::Filled => false,
             Self::Original(_) | Self::Beside(..) => true,
         }
     }

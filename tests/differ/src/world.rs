@@ -209,6 +209,13 @@ impl World {
         if let Some(original) = original {
             self.lay(original, owner)?;
         }
+        if mount.layers() {
+            let mut command = Command::new("sh");
+            command.args(["-c", include_str!("layers.sh"), "sh"]);
+            command.arg(self.base.join("tree"));
+            command.arg(owner.map_or_else(String::new, |owner| owner.to_string()));
+            successful("layers.sh", command.current_dir(self.base.join("work")))?;
+        }
         std::os::unix::fs::symlink(self.base.join("mnt"), self.base.join("out/in"))?;
         std::os::unix::fs::symlink("../mnt/d", self.base.join("out/ind"))?;
         fs::write(self.base.join("out/file"), "outside\n")?;
@@ -220,7 +227,7 @@ impl World {
         let mut words: Vec<String> = Vec::new();
         let mut user = None;
         match mount {
-            Mount::Native | Mount::At(_) => {
+            Mount::Native | Mount::Filled | Mount::At(_) => {
                 let tree = match mount {
                     Mount::At(directory) => {
                         empty(directory)?;
@@ -325,6 +332,8 @@ impl World {
             ("{third}", "third"),
             ("{mnt}", "mnt"),
             ("{log}", "work/log"),
+            ("{top}", "work/top.tar.zst"),
+            ("{base}", "work/base.tar.gz"),
         ];
         names.iter().fold(text.to_owned(), |text, (word, name)| {
             text.replace(word, &self.base.join(name).display().to_string())

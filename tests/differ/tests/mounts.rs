@@ -303,6 +303,7 @@ few_on_each_mount! {
     bind_rates "bind-rates";
     union "union";
     union_spread "union-spread";
+    archives "archives";
     kernel_bind_mapped "kernel-bind-mapped";
     kernel_log "kernel-log";
     kernel_union "kernel-union";

@@ -371,6 +371,7 @@ impl Case {
                     for name in driver.beside() {
                         self.fresh(&holder.join(name));
                     }
+                    driver.lay(&tree);
                     all.extend(driver.words(&tree, &mount.target));
                 }
             }

@@ -40,12 +40,44 @@ pub enum Driver {
     Overlay,
     /// An overlay with the directory as lower layer below memory, as images of containers are.
     Image,
+    /// The same with archives, made beside the directory: see [`Driver::lay`].
+    Archives,
 }
+
+/// The archives of [`Driver::Archives`], the upper one first.
+const ARCHIVES: [&str; 2] = ["top.tar.zst", "base.tar.gz"];
+
+/// Makes them. Both have a directory `d`, in which the test works.
+const LAY: &str = "
+mkdir -p base/d/e top/d
+seq 50000 | tee base/d/file.large.17 > base/d/file.small.17
+echo gone > base/d/gone
+echo below > base/d/both
+echo above > top/d/both
+: > top/d/.wh.gone
+chmod 755 base top
+tar -C base -czf base.tar.gz .
+tar -C top -c . | zstd -qf -o top.tar.zst
+rm -r base top
+";
 
 /// Directories beside the one that [`Driver::Overlay`] changes.
 const BESIDE: [&str; 2] = ["lower", "work"];
 
 impl Driver {
+    /// Makes what it has below besides directories; `source` is the directory behind it.
+    pub fn lay(self, source: &Path) {
+        if self == Self::Archives {
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-ec", LAY]);
+            let above = source
+                .parent()
+                .expect("the directory is in one of the test");
+            let status = shell.current_dir(above).status().expect("sh");
+            assert!(status.success(), "the archives cannot be made");
+        }
+    }
+
     /// Empty directories that it needs beside the one behind it.
     pub fn beside(self) -> &'static [&'static str] {
         match self {
@@ -107,6 +139,12 @@ impl Driver {
                 "--mount".to_owned(),
                 format!("type=overlay,lowerdir={source},upperdir=memory:,target={target}"),
             ],
+            Self::Archives => {
+                let [top, base] = ARCHIVES.map(beside);
+                let layers = format!("lowerdir={top}:{base},upperdir=memory:");
+                let mount = format!("type=overlay,{layers},redirect_dir=on,target={target}");
+                vec![pure, "--mount".to_owned(), mount]
+            }
             Self::Layered => vec![
                 pure,
                 volume,
@@ -151,6 +189,7 @@ impl Driver {
             Self::Casefold => "casefold",
             Self::Overlay => "overlay",
             Self::Image => "image",
+            Self::Archives => "archives",
         }
     }
 }

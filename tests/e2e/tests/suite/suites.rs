@@ -28,6 +28,7 @@ const DIFFERENT: &[(&[Driver], &str, &str)] = &[
             Driver::Layered,
             Driver::Overlay,
             Driver::Image,
+            Driver::Archives,
         ],
         "rmdir::ebusy",
         "mounts a file system of the kernel on a directory of the mount, which the kernel cannot: \
@@ -46,12 +47,17 @@ const DIFFERENT: &[(&[Driver], &str, &str)] = &[
         "asks the C library for LINK_MAX, which guesses it from the device",
     ),
     (
-        &[Driver::Overlay, Driver::Image],
+        &[Driver::Overlay, Driver::Image, Driver::Archives],
         "::char",
         "makes devices 0/0, which are whiteouts: the kernel's overlayfs refuses them, too",
     ),
     (
-        &[Driver::Memory, Driver::Spilled, Driver::Image],
+        &[
+            Driver::Memory,
+            Driver::Spilled,
+            Driver::Image,
+            Driver::Archives,
+        ],
         "link::link_count_max",
         "not known to the C library, as on tmpfs: see \
         memory_has_no_other_limit_of_links_than_tmpfs",
@@ -80,6 +86,14 @@ pub fn results(text: &str) -> BTreeMap<String, (String, String)> {
     found
 }
 
+/// The directory of the mount in which tests work: one that both archives have.
+fn below(driver: Driver) -> &'static str {
+    match driver {
+        Driver::Archives => "/d",
+        _ => "",
+    }
+}
+
 /// Every test of pjdfstest has the same result in a directory of the kernel and through `driver`,
 /// but those of [`DIFFERENT`]. The second file system, for EXDEV, is the working directory.
 fn pjdfstest(driver: Driver, user: User) {
@@ -91,9 +105,9 @@ fn pjdfstest(driver: Driver, user: User) {
     let case = Case::new(&name, user)
         .directory(driver)
         .limit(Duration::from_secs(180));
-    let program = suite("pjdfstest");
+    let (program, below) = (suite("pjdfstest"), below(driver));
     let script = format!(
-        "printf %s '{PJDFSTEST}' > conf && exec {} -c conf -s $W -p $M",
+        "printf %s '{PJDFSTEST}' > conf && mkdir -p $M{below} && exec {} -c conf -s $W -p $M{below}",
         program.display()
     );
     let native = case.natively(&["bash", "-c", &script]);
@@ -162,6 +176,8 @@ pjdfstest! {
     overlay_as_nobody Overlay Nobody;
     image_as_self Image Me;
     image_as_nobody Image Nobody;
+    archives_as_self Archives Me;
+    archives_as_nobody Archives Nobody;
 }
 
 /// What the C library says of the number of links, and pjdfstest makes of it, is the same on tmpfs
@@ -183,7 +199,7 @@ fn memory_has_no_other_limit_of_links_than_tmpfs() {
     assert_eq!(native.text(), ours.text(), "{}", ours.report());
 }
 
-/// All operations but mappings, each of a byte at least: posix_fallocate of nothing is EINVAL,
+/// All operations but mappings (on archives those, too), each of a byte at least: posix_fallocate of nothing is EINVAL,
 /// which fsx takes for a failure. fsx checks every byte that it reads, and the size after each
 /// operation.
 pub const FSX: &str = "
@@ -224,6 +240,10 @@ fn fsx(driver: Driver, user: User, operations: u32, seeds: &str) {
         Driver::Plfs => FSX
             .replace("_fallocate = 3", "_fallocate = 0")
             .replace("hole = 3", "hole = 0"),
+        Driver::Archives => FSX
+            .replace("mapread = 0", "mapread = 15")
+            .replace("mapwrite = 0", "mapwrite = 15")
+            .replace("invalidate = 0", "invalidate = 2"),
         _ => FSX.to_owned(),
     };
     let script = script!(
@@ -231,7 +251,8 @@ fn fsx(driver: Driver, user: User, operations: u32, seeds: &str) {
         fsx = operations_of,
         fsx_2 = fsx.display(),
         operations,
-        seeds
+        seeds,
+        below = below(driver)
     );
     let done = case.good(&script);
     assert!(done.text().contains("A-OK"), "{}", done.report());
@@ -259,4 +280,6 @@ fsx! {
     image Image Me 5_000 "13";
     image_as_nobody Image Nobody 2_000 "14";
     spilled Spilled Me 5_000 "15 16";
+    archives Archives Me 3_000 "17 18";
+    archives_as_nobody Archives Nobody 2_000 "17";
 }
