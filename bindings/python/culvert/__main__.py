@@ -167,7 +167,8 @@ def serve(plain: List[str], options: List[str],
     system = load(name)()
     if not isinstance(system, FileSystem):
         fail(f"class={name}: it is no culvert.FileSystem")
-    return _host.serve(system, source, os.path.abspath(target), options, mounted=mounted)
+    return _host.serve(system, source, os.path.abspath(target), options, mounted=mounted,
+                       judged=True)
 
 
 if __name__ == "__main__":

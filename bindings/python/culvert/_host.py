@@ -436,8 +436,10 @@ def fill(found: int, attributes: Any) -> None:
 
 
 def serve(system: FileSystem, source: str, target: str, options: list,
-          one_at_a_time: bool = False, mounted: Optional[Callable[[], None]] = None) -> int:
-    """Serves `system` until the mount ends; the process's status."""
+          one_at_a_time: bool = False, mounted: Optional[Callable[[], None]] = None,
+          judged: bool = False) -> int:
+    """Serves `system` until the mount ends; the process's status. Modes and owners decide where that is
+    asked for or, `judged`, the class has no method `access`."""
     global _loaded
     words = [option.partition("=") for option in options]
     mount = Mount(source, target, {name: value for name, _, value in words})
@@ -447,6 +449,8 @@ def serve(system: FileSystem, source: str, target: str, options: list,
     if host.has("init"):
         host.method("init")(mount)
     passed = [option for option, word in zip(options, words) if word[0] in PASSED]
+    if judged and "default_permissions" not in passed and not host.has("access"):
+        passed.append("default_permissions")
     fsname = source.replace("\\", "\\\\").replace(",", "\\,")
     arguments = [sys.argv[0] or "culvert", target, "-f", "-o", ",".join(
         ["fsname=" + fsname, "subtype=python", *passed])]

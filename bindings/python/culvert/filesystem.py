@@ -74,7 +74,8 @@ class FileSystem:
     # fsync(file, data_only), ftruncate(file, size), flush(file), fallocate(file, mode, offset, size)
     # lseek(file, offset, whence) for SEEK_DATA and SEEK_HOLE
     # truncate(path, size), readlink(path), unlink(path), mkdir(path, mode), rmdir(path)
-    # chown(path, uid, gid), chmod(path, mode), access(path, mode), rename(source, target, flags)
+    # chown(path, uid, gid), chmod(path, mode), rename(source, target, flags)
+    # access(path, mode): without it modes and owners decide who may do what
     # utime(path, ns=(access, modification)), symlink(target, path), link(path, name)
     # mknod(path, mode, device), statvfs() -> os.statvfs_result or a mapping
     # getxattr(path, name) -> bytes, setxattr(path, name, value, flags), listxattr(path) -> names
@@ -97,4 +98,4 @@ def run(system: FileSystem, source: str, target: str, options: Sequence[str] = (
     """Serves `system` at `target` until it is unmounted; what the process is to end with."""
     from . import _host
 
-    return _host.serve(system, source, target, list(options))
+    return _host.serve(system, source, target, list(options), judged=True)

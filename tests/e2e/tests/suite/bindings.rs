@@ -350,9 +350,10 @@ fn a_store_in_java_and_one_in_python_behind_the_kernel() {
         let done = culvert(&["mount", "-t", kind, "-o", &options, "none", &target]);
         assert_eq!(done.status, "exit 0", "{}", done.report());
         let done = shell(&format!(
-            "cd {target}; echo text > a; cat a; mv a b; ls; cd /; umount {target}"
+            "cd {target}; echo text > a; cat a; mv a b; ls; cd /; \
+             grep ' {target} ' /proc/mounts | grep -c default_permissions; umount {target}"
         ));
-        assert_eq!(done.text(), "text\nb\n", "{kind}: {}", done.report());
+        assert_eq!(done.text(), "text\nb\n1\n", "{kind}: {}", done.report());
     }
 }
 
