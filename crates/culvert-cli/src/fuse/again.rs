@@ -10,6 +10,7 @@ use super::{
     GUARDIAN,
     shared::{self, Entry},
     start::{Job, Restarts},
+    watching::keep_limit,
 };
 use crate::{
     failure::{reason, shown},
@@ -139,6 +140,7 @@ fn launch(job: &Job, again: &Job, place: &RunDirectory) -> Result<(), String> {
         let server = in_directory(server, &job.mount, place).ok_or("its run cannot be told")?;
         command.env(SERVER, server);
     }
+    keep_limit(&mut command);
     let mut child = command.spawn().map_err(failed)?;
     let mut told = String::new();
     if let Some(mut out) = child.stdout.take() {

@@ -13,7 +13,7 @@ use super::{
     shared::{self, User},
     start::{Job, Restarts},
     terminal::{self, Question},
-    watching::watch,
+    watching::{raise_limit, watch},
     way::Way,
 };
 use crate::{
@@ -160,6 +160,8 @@ impl<'a> Guardian<'a> {
         let (sender, events) = mpsc::channel();
         let (client, bell, lines) = (Arc::new(client), Arc::new(bell), Lines::default());
         let (child, written) = spawn(job, &lines)?;
+        // It watches each program by a descriptor; the server has the limit of who started it.
+        raise_limit();
         let group = rustix::process::Pid::from_raw(child).ok_or("it has no number")?;
         let question = Question::watch(run, group);
         // Before anybody waits for it: its number means it until then.

@@ -6,8 +6,20 @@ use super::{
     shared::{JOINED, User},
 };
 use culvert_slots::Area;
-use culvert_sys::{Errno, OwnedFd, process};
-use std::{collections::HashMap, sync::mpsc::Sender};
+use culvert_sys::{Errno, OwnedFd, process, raw::general::RLIMIT_NOFILE};
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    os::unix::process::CommandExt,
+    process::Command,
+    sync::{OnceLock, mpsc::Sender},
+};
+
+/// How many descriptors are for the guardian's own use, and not for watching programs.
+const OWN: u64 = 64;
+
+/// How often programs that cannot be watched are looked for.
+const LOOKS: i32 = 1000;
 
 /// What is known of a process that has told of itself.
 #[derive(Debug)]
@@ -16,7 +28,7 @@ enum Watched {
     Lives(OwnedFd),
     /// It is gone, or no process of this PID namespace.
     Gone,
-    /// It cannot be watched.
+    /// It cannot be watched now.
     Unknown,
 }
 
@@ -33,12 +45,46 @@ fn watched(
     }
 }
 
+/// The soft and the hard limit of this process's descriptors before they were raised.
+static BEFORE: OnceLock<[u64; 2]> = OnceLock::new();
+
+/// Raises the soft limit of this process's descriptors to the hard one.
+pub fn raise_limit() {
+    if let Ok(limits @ [_, hard]) = process::getrlimit(RLIMIT_NOFILE)
+        && process::setrlimit(RLIMIT_NOFILE, &[hard, hard]).is_ok()
+    {
+        let _ = BEFORE.set(limits);
+    }
+}
+
+/// What `command` starts has the limit that there was before.
+pub fn keep_limit(command: &mut Command) {
+    let Some(limits) = BEFORE.get().copied() else {
+        return;
+    };
+    let lower = move || {
+        process::setrlimit(RLIMIT_NOFILE, &limits)
+            .map_err(|errno| io::Error::from_raw_os_error(errno.raw()))
+    };
+    // SAFETY: a system call, which uses nothing that another thread may hold.
+    unsafe { command.pre_exec(lower) };
+}
+
+/// How many programs can be watched at once.
+fn room() -> usize {
+    let limit = process::getrlimit(RLIMIT_NOFILE).map_or(OWN, |[soft, _]| soft);
+    usize::try_from(limit.saturating_sub(OWN)).unwrap_or(usize::MAX)
+}
+
 /// Watches the programs that tell of themselves by `guard`: what one that dies has left in the
 /// slots is freed. Tells `joined` of runs.
 pub fn watch(guard: &OwnedFd, heirs: &Heirs, joined: &Sender<User>) {
     use culvert_sys::raw::general::pollfd;
     const POLLIN: i16 = 1;
     let mut known: HashMap<u64, OwnedFd> = HashMap::new();
+    // Those for which there is no room.
+    let mut others: HashSet<u64> = HashSet::new();
+    let room = room();
     loop {
         let asked = |fd: i32| pollfd {
             fd,
@@ -51,7 +97,8 @@ pub fn watch(guard: &OwnedFd, heirs: &Heirs, joined: &Sender<User>) {
             .unzip();
         let all = [guard.raw()].into_iter().chain(processes);
         let mut polled: Vec<_> = all.map(asked).collect();
-        if process::poll(&mut polled, -1).is_err() {
+        let patience = if others.is_empty() { -1 } else { LOOKS };
+        if process::poll(&mut polled, patience).is_err() {
             continue;
         }
         let ended = polled.iter().skip(1).zip(identities);
@@ -68,13 +115,23 @@ pub fn watch(guard: &OwnedFd, heirs: &Heirs, joined: &Sender<User>) {
                     let _ = joined.send(User::Joined);
                     continue;
                 }
-                match watched(|| Area::process_of(identity), process::pidfd_open) {
-                    Watched::Lives(process) => drop(known.insert(identity, process)),
-                    Watched::Gone => heirs.died(identity),
-                    Watched::Unknown => {}
+                if !known.contains_key(&identity) {
+                    others.insert(identity);
                 }
             }
         }
+        others.retain(|&identity| {
+            let open = |number| match known.len() < room {
+                true => process::pidfd_open(number),
+                false => Err(Errno::EMFILE),
+            };
+            match watched(|| Area::process_of(identity), open) {
+                Watched::Lives(process) => drop(known.insert(identity, process)),
+                Watched::Gone => heirs.died(identity),
+                Watched::Unknown => return true,
+            }
+            false
+        });
     }
 }
 
@@ -82,6 +139,20 @@ pub fn watch(guard: &OwnedFd, heirs: &Heirs, joined: &Sender<User>) {
 mod tests {
     use super::*;
     use std::cell::Cell;
+
+    #[test]
+    fn the_soft_limit_becomes_the_hard_one_but_for_what_is_started() {
+        let before = process::getrlimit(RLIMIT_NOFILE).unwrap();
+        process::setrlimit(RLIMIT_NOFILE, &[before[1] - 1, before[1]]).unwrap();
+        raise_limit();
+        assert_eq!(process::getrlimit(RLIMIT_NOFILE).unwrap(), [before[1]; 2]);
+        assert_eq!(room() as u64, before[1].saturating_sub(OWN));
+        let mut shell = Command::new("sh");
+        keep_limit(shell.args(["-c", "ulimit -n"]));
+        let said = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+        assert_eq!(said.trim(), (before[1] - 1).to_string());
+        process::setrlimit(RLIMIT_NOFILE, &before).unwrap();
+    }
 
     #[test]
     fn a_process_that_ends_while_the_guardian_hears_of_it_is_gone() {
