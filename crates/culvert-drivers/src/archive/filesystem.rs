@@ -204,7 +204,17 @@ impl FileSystem for ArchiveFs {
                 found = Some(value.to_vec());
             }
         })?;
-        found.ok_or_else(|| Errno::ENODATA.into())
+        // The kernel knows no names but these (`xattr_resolve_name`, fs/xattr.c).
+        let spaces = [&b"user."[..], b"trusted.", b"security.", b"system."];
+        let known = spaces.iter().any(|space| name.starts_with(space));
+        found.ok_or_else(|| {
+            if known {
+                Errno::ENODATA
+            } else {
+                Errno::EOPNOTSUPP
+            }
+            .into()
+        })
     }
 
     fn list_xattr(&self, _: &Caller<'_>, node: Node) -> Result<Vec<u8>> {

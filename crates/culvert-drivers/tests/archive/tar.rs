@@ -198,6 +198,12 @@ with tarfile.open('t.tar', 'w', format=tarfile.PAX_FORMAT) as t:
             .errno(),
         culvert::Errno::ENODATA
     );
+    assert_eq!(
+        fs.get_xattr(&Caller::SYSTEM, f, b"nonsense")
+            .unwrap_err()
+            .errno(),
+        culvert::Errno::EOPNOTSUPP
+    );
     let g = node(&*fs, b"g").unwrap();
     assert_eq!(fs.list_xattr(&Caller::SYSTEM, g).unwrap(), b"");
 }

@@ -12,6 +12,11 @@ fn changes_are_as_the_contract_says() {
         ("upper", &["a"], &["whiteouts=xattr", "userxattr"]),
         ("memory", &["a"], &["redirect_dir=on", "metacopy=on"]),
         ("memory", &["base.tar"], &[]),
+        (
+            "memory",
+            &["top.tar.zst", "base.tar.gz"],
+            &["redirect_dir=on"],
+        ),
     ] {
         if !root() && upper != "memory" {
             continue;
@@ -19,7 +24,9 @@ fn changes_are_as_the_contract_says() {
         let made = Mutex::new(Vec::new());
         let make = || {
             let scratch = Scratch::new();
-            scratch.sh("mkdir -p in; tar cf base.tar -C in .");
+            let make =
+                "for name in base.tar base.tar.gz top.tar.zst; do tar caf $name -C in .; done";
+            scratch.sh(&format!("mkdir -p in; {make}"));
             let overlay = scratch.open(upper, lowers, options);
             made.lock().unwrap().push(scratch);
             overlay

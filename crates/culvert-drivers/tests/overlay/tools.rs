@@ -42,7 +42,7 @@ impl Scratch {
         let path = self.0.join(source);
         let (driver, source) = match source {
             "memory" => ("memory", b"memory".to_vec()),
-            _ if source.ends_with(".tar") => ("archive", path.as_os_str().as_bytes().to_vec()),
+            _ if source.contains(".tar") => ("archive", path.as_os_str().as_bytes().to_vec()),
             _ => {
                 fs::create_dir_all(&path).unwrap();
                 ("passthrough", path.as_os_str().as_bytes().to_vec())
