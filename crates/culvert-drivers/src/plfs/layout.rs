@@ -57,6 +57,13 @@ pub fn hash(text: &[u8]) -> u64 {
     })
 }
 
+/// Which of `count` canonical back ends the last name of a path chooses. PLFS keeps its hash in an
+/// `int` for that (`resolvepath_finish`); where that is negative, so is the number, and what it finds
+/// there in memory are the same back ends, counted from the last.
+pub fn canonical(name: &[u8], count: usize) -> usize {
+    i64::from(hash(name) as i32).rem_euclid(count as i64) as usize
+}
+
 /// The mode of a container's directories, for a file of this `mode`: whoever may read or write the
 /// file must be able to search them.
 pub const fn directory_mode(mode: u32) -> u32 {
@@ -317,6 +324,14 @@ mod tests {
         assert_eq!(hash(b""), 0);
         assert_eq!(hash(b"ab"), 97 * 65599 + 98);
         assert_eq!(hash(b"\xff"), u64::MAX);
+    }
+
+    /// Where PLFS 2.5 itself has put files of these names, on three back ends.
+    #[test]
+    fn containers_are_where_plfs_looks_for_them() {
+        let names = ["strided4", "both", "one", "two", "x", "longer-name.h5"];
+        let found = names.map(|name| canonical(name.as_bytes(), 3));
+        assert_eq!(found, [1, 1, 1, 2, 0, 1]);
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Setup {
             None => path,
         };
         let name = if name.is_empty() { b"/" } else { name };
-        self.canonical[(layout::hash(name) % self.canonical.len() as u64) as usize]
+        self.canonical[layout::canonical(name, self.canonical.len())]
     }
 
     /// Nanoseconds since the epoch.
