@@ -260,8 +260,9 @@ fn a_directory_in_javafuses_model_passes_the_kit() {
 fn a_store_in_python_passes_the_kit() {
     let place = Place::new("kit-python");
     jdk();
-    let mount = format!("type=python,class={ROOT}/examples/python/keyvalue.py:KeyValue");
-    store(&mount).passes(&place);
+    // Without a source of its own its server may be that of another test's run.
+    let class = format!("class={ROOT}/examples/python/keyvalue.py:KeyValue");
+    store(&format!("type=python,{class},source=@base@/source")).passes(&place);
 }
 
 #[test]
