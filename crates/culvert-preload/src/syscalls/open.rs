@@ -134,12 +134,20 @@ fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) ->
     if path.is_empty() {
         return Err(FORWARD);
     }
-    if last == LastStep::Create
-        && process.targets_open
-        && crate::vfs::path::is_link(directory, given)
-    {
-        // The kernel would make a file where the link leads: in the empty directory under a mount,
-        // if it leads into one.
+    // The kernel would make a file where a link leads: in the empty directory under a mount, if it
+    // leads into one.
+    let made_there = match flags & TMPFILE_ALONE != 0 {
+        true => {
+            process.targets_exist
+                && crate::vfs::targets::target_at(process, directory, given).is_some()
+        }
+        false => {
+            last == LastStep::Create
+                && process.targets_open
+                && crate::vfs::path::is_link(directory, given)
+        }
+    };
+    if made_there {
         match look_again(process, directory, given, last, at.restrictions, true)? {
             Found::Inside(found) => return open_inside(process, found, flags, mode),
             Found::Backed(place) => {
