@@ -438,8 +438,8 @@ def fill(found: int, attributes: Any) -> None:
 def serve(system: FileSystem, source: str, target: str, options: list,
           one_at_a_time: bool = False, mounted: Optional[Callable[[], None]] = None,
           judged: bool = False) -> int:
-    """Serves `system` until the mount ends; the process's status. Modes and owners decide where that is
-    asked for or, `judged`, the class has no method `access`."""
+    """Serves `system` until the mount ends; the process's status. Modes and owners decide where
+    that is asked for or, `judged`, the class has no method `access`."""
     global _loaded
     words = [option.partition("=") for option in options]
     mount = Mount(source, target, {name: value for name, _, value in words})

@@ -94,8 +94,8 @@ pub fn admit_waking() {
 /// From here on [`WAKING`] interrupts; what the program had for it it has no more.
 pub fn prepare_waking() {
     extern "C" fn nothing(_: c_int) {}
-    // SAFETY: a handler that does nothing, without SA_RESTART; not on the small stacks that a runtime
-    // may have.
+    // SAFETY: a handler that does nothing, without SA_RESTART; not on the small stacks that a
+    // runtime may have.
     unsafe {
         let mut new = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
         new.sa_sigaction = nothing as extern "C" fn(c_int) as usize;

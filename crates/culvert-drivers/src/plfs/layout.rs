@@ -58,8 +58,8 @@ pub fn hash(text: &[u8]) -> u64 {
 }
 
 /// Which of `count` canonical back ends the last name of a path chooses. PLFS keeps its hash in an
-/// `int` for that (`resolvepath_finish`); where that is negative, so is the number, and what it finds
-/// there in memory are the same back ends, counted from the last.
+/// `int` for that (`resolvepath_finish`); where that is negative, so is the number, and what it
+/// finds there in memory are the same back ends, counted from the last.
 pub fn canonical(name: &[u8], count: usize) -> usize {
     i64::from(hash(name) as i32).rem_euclid(count as i64) as usize
 }

@@ -24,9 +24,9 @@ extern "C" fn restore() {
     core::arch::naked_asm!("mov eax, 15", "syscall");
 }
 
-/// Installs the handler. Without `SA_RESTART`: calls end with `EINTR`. On the alternate stack, where
-/// the thread has one: a driver in Go runs on stacks of a few KiB, and what the kernel puts on them
-/// for a handler reaches into what lies below.
+/// Installs the handler. Without `SA_RESTART`: calls end with `EINTR`. On the alternate stack,
+/// where the thread has one: a driver in Go runs on stacks of a few KiB, and what the kernel puts
+/// on them for a handler reaches into what lies below.
 pub fn handle() {
     const SA_RESTORER: u64 = 0x0400_0000;
     const SA_ONSTACK: u64 = 0x0800_0000;
@@ -70,7 +70,7 @@ mod tests {
             unsafe { set_alternate_stack(&stack) }.unwrap();
             send(process::gettid() as i32);
             stack.flags = SS_DISABLE;
-            // SAFETY: none.
+            // SAFETY: nobody runs on it any more; its memory is never given back.
             unsafe { set_alternate_stack(&stack) }.unwrap();
             let memory = std::hint::black_box(memory);
             assert!(memory.iter().any(|byte| *byte != 0xaa), "on the thread's");

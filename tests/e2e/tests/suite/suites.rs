@@ -199,9 +199,9 @@ fn memory_has_no_other_limit_of_links_than_tmpfs() {
     assert_eq!(native.text(), ours.text(), "{}", ours.report());
 }
 
-/// All operations but mappings (on archives those, too), each of a byte at least: posix_fallocate of nothing is EINVAL,
-/// which fsx takes for a failure. fsx checks every byte that it reads, and the size after each
-/// operation.
+/// All operations but mappings (on archives those, too), each of a byte at least: posix_fallocate
+/// of nothing is EINVAL, which fsx takes for a failure. fsx checks every byte that it reads, and
+/// the size after each operation.
 pub const FSX: &str = "
 flen = 262144
 nomsyncafterwrite = true

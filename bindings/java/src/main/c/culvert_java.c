@@ -168,8 +168,8 @@ static int begin(struct task *task) {
     words[count++].optionString = "-Xrs";
     words[count++].optionString = "-XX:-UsePerfData";
     words[count++].optionString = "-XX:+ErrorFileToStderr";
-    /* Objects of calls live as long as the call: in memory that is used again soon they cost no page
-     * fault and lie in the processor's cache. */
+    /* Objects of calls live as long as the call: in memory that is used again soon they cost no
+     * page fault and lie in the processor's cache. */
     if (!chooses_memory(flags)) {
         words[count++].optionString = "-XX:+UseSerialGC";
         words[count++].optionString = "-Xmn8m";

@@ -6,9 +6,9 @@
 //!
 //! With a service: the writer locks the file [`APPENDS`] shared, takes a position in the memory
 //! that the service shares, or asks for one, writes the record, and releases the lock. So nobody
-//! begins to give out positions, or appends without asking for one, while somebody is under way with
-//! one (the other side: `culvert-sync/src/files.rs`). Whoever is killed has released the lock; the
-//! position that he had was never data.
+//! begins to give out positions, or appends without asking for one, while somebody is under way
+//! with one (the other side: `culvert-sync/src/files.rs`). Whoever is killed has released the lock;
+//! the position that he had was never data.
 //!
 //! Without: the writer locks it exclusively, and finds the end by himself. Where machines see each
 //! other's writes when they were synced, the writer syncs before it releases the lock.
