@@ -47,6 +47,8 @@ impl Known {
 
 pub(super) struct PathTable {
     nodes: BTreeMap<Node, Known>,
+    /// The node of an inode whose number a removed file had that was still referred to.
+    renumbered: BTreeMap<u64, Node>,
 }
 
 /// Mixes bytes into a number that is the same in every process (FNV-1a, then the finish of
@@ -67,6 +69,7 @@ impl PathTable {
         };
         Self {
             nodes: BTreeMap::from([(ROOT, root)]),
+            renumbered: BTreeMap::new(),
         }
     }
 
@@ -200,7 +203,10 @@ impl PathTable {
             // Somebody else has replaced it.
             self.unbind(dir, name, None);
         }
-        let mut number = Self::number(&path, inode);
+        // A new name of a file that got another number, though its own may be free by now.
+        let renumbered = (inode != 0).then(|| self.renumbered.get(&inode)).flatten();
+        let own = Self::number(&path, inode);
+        let mut number = renumbered.copied().unwrap_or(own);
         while let Some(known) = self.nodes.get(&number) {
             // Another name of a known file, or the only one of a file whose number is in use again.
             let gone = known.last.is_some_and(|last| last.links == 0);
@@ -211,6 +217,9 @@ impl PathTable {
         }
         if number.0 == 0 {
             number = Node(hash(&path) | 2);
+        }
+        if inode != 0 && number != own {
+            self.renumbered.insert(inode, number);
         }
         let made = || Known::new(kind, inode);
         let known = self.nodes.entry(number).or_insert_with(made);
@@ -329,6 +338,9 @@ impl PathTable {
             let Some(gone) = self.nodes.remove(&node) else {
                 return;
             };
+            if self.renumbered.get(&gone.inode) == Some(&node) {
+                self.renumbered.remove(&gone.inode);
+            }
             let mut above = None;
             for (dir, name) in gone.names {
                 if let Some(parent) = self.nodes.get_mut(&dir) {

@@ -5,9 +5,13 @@ mod callers;
 mod mirror;
 mod told;
 
-use super::{PathAdapter, table::ROOT};
+use super::{
+    PathAdapter,
+    table::{PathTable, ROOT},
+};
 use crate::{
-    Caller, Errno, FileSystem, Layer, Layered, Node, OpenFlags, Opened, RenameFlags,
+    Attributes, Caller, Errno, FileKind, FileSystem, Layer, Layered, Node, OpenFlags, Opened,
+    RenameFlags,
     testing::{Tree, caller, fill, reading, writing},
 };
 use mirror::{Mirror, Scratch};
@@ -258,6 +262,31 @@ fn what_is_no_file_by_now_is_not_opened() {
         adapter.forget(node, 1);
         std::fs::remove_file(&path).unwrap();
     }
+}
+
+#[test]
+fn a_file_with_a_removed_ones_inode_is_one_node_by_all_its_names() {
+    let mut table = PathTable::new();
+    let is = Attributes {
+        inode: 7,
+        links: 1,
+        ..Attributes::new(FileKind::Regular, 0)
+    };
+    let removed = table.bind(ROOT, b"removed", &is).unwrap();
+    table.reference(removed);
+    table.unbind(ROOT, b"removed", Some(is));
+    let new = table.bind(ROOT, b"new", &is).unwrap();
+    table.reference(new);
+    assert_ne!(new, removed);
+    // A kernel forgets when it comes to it: the number is free before the file gets a second name.
+    table.forget(removed, 1);
+    assert_eq!(table.bind(ROOT, b"linked", &is).unwrap(), new);
+    table.unbind(ROOT, b"new", Some(Attributes { links: 2, ..is }));
+    assert_eq!(table.path(new).unwrap(), b"linked");
+    table.unbind(ROOT, b"linked", Some(is));
+    table.forget(new, 1);
+    assert_eq!(table.len(), 1);
+    assert_eq!(table.bind(ROOT, b"next", &is).unwrap(), removed);
 }
 
 #[test]
