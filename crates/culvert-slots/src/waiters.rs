@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use culvert_sys::flags::{AtFlags, OFlags};
 use culvert_sys::raw::general::S_IFIFO;
 use culvert_sys::trust::{self, Opened};
-use culvert_sys::{AsFd, Errno, OwnedFd, fs, process};
+use culvert_sys::{AsFd, Errno, OwnedFd, fd, fs, own_descriptors, process};
 
 use crate::{Held, open_fifo};
 
@@ -81,6 +81,17 @@ pub(crate) fn make<H: Held>(
             process,
         }));
     }
+}
+
+/// One that nobody tells, for the server is gone, and perhaps its mount directory: who waits asks
+/// first, and hears so.
+pub(crate) fn untold<H: Held>(keep: &dyn Fn(OwnedFd) -> Result<H, Errno>) -> Result<Box<H>, Errno> {
+    let (end, _other) = fd::pipe(OFlags::CLOEXEC.bits())?;
+    let path = CString::new(format!("{}{}", own_descriptors::directory(), end.raw()));
+    let path = path.map_err(|_| Errno::EINVAL)?;
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fifo = fs::openat(fd::CWD, &path, flags, 0)?;
+    Ok(Box::new(keep(fifo)?))
 }
 
 /// The file that the server knows by `number` may have become ready: whoever waits for it in the

@@ -7,6 +7,7 @@ import ctypes
 import fcntl
 import os
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -240,11 +241,16 @@ def killed(driver, with_guardian):
     guardian = process
     while open("/proc/%d/comm" % guardian).read() != "culvert-fuse\n":
         guardian = int(open("/proc/%d/stat" % guardian).read().rpartition(")")[2].split()[1])
-    if with_guardian:
-        os.kill(guardian, signal.SIGSTOP)
+    if not with_guardian:
+        os.kill(process, signal.SIGKILL)
+        return
+    os.kill(guardian, signal.SIGSTOP)
+    kept = (os.readlink("/proc/%d/fd/%s" % (guardian, fd)) for fd in os.listdir("/proc/%d/fd" % guardian))
+    directory, = {os.path.dirname(path) for path in kept if path.endswith("/guardian")}
     os.kill(process, signal.SIGKILL)
-    if with_guardian:
-        os.kill(guardian, signal.SIGKILL)
+    os.kill(guardian, signal.SIGKILL)
+    # As the next run of the same user does that finds it.
+    shutil.rmtree(directory)
 
 
 def case_gone(driver, with_guardian=False):

@@ -413,7 +413,12 @@ impl<H: Held> Channel for Client<H> {
     }
 
     fn waiter(&self, number: u64) -> Result<Box<dyn Held>, Errno> {
-        Ok(crate::waiters::make(&self.directory, number, &self.keep.0)?)
+        match crate::waiters::make(&self.directory, number, &self.keep.0) {
+            Err(Errno::ENOENT) if self.area.server_is_gone() => {
+                Ok(crate::waiters::untold(&self.keep.0)?)
+            }
+            made => Ok(made?),
+        }
     }
 
     fn end_of_server(&self) -> Option<Box<dyn Held>> {
