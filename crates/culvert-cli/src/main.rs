@@ -16,6 +16,7 @@ mod cruise;
 mod doctor;
 mod drivers;
 mod elf;
+mod extfs;
 mod failure;
 mod file_size_signal;
 mod fork;

@@ -229,6 +229,8 @@ fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
     };
     let driver = match request.driver.as_deref() {
         Some(name) => culvert_drivers::find(name),
+        // Whatever it is, it is for the script.
+        None if crate::extfs::is_asked(&request.options) => culvert_drivers::find("archive"),
         None => culvert_drivers::detect(&request.source),
     };
     let name = match driver {

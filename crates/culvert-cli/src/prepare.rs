@@ -24,7 +24,8 @@ pub fn prepare(mount: &Mount, run_directory: &Path, alone: bool) -> Result<Mount
     let mut mount = mount.clone();
     crate::sync::ready(&mut mount)?;
     crate::cruise::complete(&mut mount, &|name| std::env::var_os(name))?;
-    let mount = &mount;
+    let source = mount.source.clone();
+    let source = path(&source);
     let is_plain = |leaf: &&Mount| {
         let kind = mounts::source_kind(leaf);
         matches!(kind, Some(Source::Directory | Source::Name))
@@ -35,33 +36,27 @@ pub fn prepare(mount: &Mount, run_directory: &Path, alone: bool) -> Result<Mount
         let own = cache.parent().unwrap_or(cache);
         rustix::fs::access(own, Access::WRITE_OK | Access::EXEC_OK).is_ok()
     });
+    crate::extfs::unpack(&mut mount, cache.as_deref(), run_directory)?;
     let environment = Environment {
         cache_directory: cache.as_ref().map(|path| path.as_os_str().as_bytes()),
         run_directory: Some(run_directory.as_os_str().as_bytes()),
         alone,
         ..Environment::default()
     };
-    let mut bar = Bar::new(path(&mount.source));
+    let mut bar = Bar::new(source);
     let prepared =
-        culvert_drivers::prepare(mount, &environment, &mut |progress| bar.show(progress));
+        culvert_drivers::prepare(&mount, &environment, &mut |progress| bar.show(progress));
     bar.end(prepared.is_ok());
-    let prepared = prepared
-        .map_err(|error| Failure::new(format!("{}: {error}", shown(path(&mount.source)))))?;
+    let prepared = prepared.map_err(|error| Failure::new(format!("{}: {error}", shown(source))))?;
     for warning in prepared.warnings.first.iter().take(WARNINGS_SHOWN) {
-        eprintln!(
-            "culvert: warning: {}: {warning}",
-            shown(path(&mount.source))
-        );
+        eprintln!("culvert: warning: {}: {warning}", shown(source));
     }
     let more = prepared
         .warnings
         .total
         .saturating_sub(WARNINGS_SHOWN as u64);
     if more > 0 {
-        eprintln!(
-            "culvert: warning: {}: {more} more",
-            shown(path(&mount.source))
-        );
+        eprintln!("culvert: warning: {}: {more} more", shown(source));
     }
     Ok(prepared.mount)
 }

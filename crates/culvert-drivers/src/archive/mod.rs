@@ -1,5 +1,5 @@
-//! Archives as directories: tar, cpio and ar, also compressed, zip, 7z, packages of Debian and of RPM, and
-//! images of ISO 9660, read in place through an index that is built once.
+//! Archives as directories: tar, cpio and ar, also compressed, zip, 7z, packages of Debian and of
+//! RPM, and images of ISO 9660, read in place through an index that is built once.
 //!
 //! ```text
 //! launcher:  archive file -> codec (compressed) -> scanner of the format -> tree -> index file
@@ -21,6 +21,7 @@ pub mod host;
 pub mod index;
 mod iso;
 pub mod kind;
+pub mod listing;
 mod options;
 pub mod package;
 mod prepare;

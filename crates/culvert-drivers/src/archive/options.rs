@@ -70,6 +70,12 @@ pub const OPTIONS: &[OptionInfo] = &[
         summary: "takes what can be read of a damaged or truncated tar, cpio or ar",
     },
     OptionInfo {
+        name: "script",
+        value: "NAME|PATH",
+        summary: "any file that this script of extfs (Midnight Commander, AVFS) unpacks: one that \
+            is installed, or a path",
+    },
+    OptionInfo {
         name: "save",
         value: "FILE",
         summary: "writable: what is changed is saved as an archive, FILE or itself, when the \
@@ -167,6 +173,10 @@ impl Options {
                     return Err(invalid_option(name, value, "it takes no value"));
                 }
                 "damaged" => options.damaged = true,
+                "script" => {
+                    let why = "only the command runs scripts, not a driver";
+                    return Err(invalid_option(name, value, why));
+                }
                 "save" => {
                     let why = "only culvert run saves; an overlay is saved by culvert save";
                     return Err(invalid_option(name, value, why));

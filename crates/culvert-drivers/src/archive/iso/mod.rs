@@ -2,7 +2,7 @@
 //! kernel's rules: Rock Ridge before Joliet before plain names, which are shown in lower case and
 //! without their versions.
 
-mod record;
+pub(super) mod record;
 mod rockridge;
 
 use super::bytes::{Bytes, u16_at, u32_at};
