@@ -293,7 +293,8 @@ fn what_is_no_archive_is_told() {
         &scratch.0,
         "echo text > text; : > empty; echo text | gzip > text.gz; printf \
         '7z\\274\\257\\047\\034xxxx' > seven; head -c 5000 /dev/zero | tr '\\0' x > x; mkfifo \
-        fifo; mkdir dir; head -c 500 /dev/zero > zeroes",
+        fifo; mkdir dir; head -c 500 /dev/zero > zeroes; printf 'Rar!\\032\\007\\000rest' > rar; \
+        printf 'Rar!\\032\\007\\001\\000rest' > rar5",
     );
     let table = [
         ("text", Errno::EINVAL, "not an archive"),
@@ -306,6 +307,16 @@ fn what_is_no_archive_is_told() {
             "compressed with gzip, but there is no tar, cpio or ar archive inside",
         ),
         ("seven", Errno::EIO, "ends before"),
+        (
+            "rar",
+            Errno::EINVAL,
+            "a RAR archive, which is not supported",
+        ),
+        (
+            "rar5",
+            Errno::EINVAL,
+            "a RAR archive, which is not supported",
+        ),
         ("fifo", Errno::EINVAL, "not a regular file"),
         ("dir", Errno::EISDIR, ""),
         ("missing", Errno::ENOENT, ""),

@@ -75,7 +75,7 @@ fn what_is_not_read_in_a_7z_archive_is_refused() {
 
 /// Archives whose header is packed as the script says.
 const PACKED: &str = r#"
-import lzma, struct, zlib
+import lzma, os, struct, zlib
 
 def number(value):
     return b'\xff' + struct.pack('<Q', value)
@@ -101,6 +101,11 @@ def packed(name, header):
     archive(name, header, b'\x01' + LZMA2, [len(header)], filters)
 packed('one', files(b'a\0\0\0', 1))
 packed('many', files(b'a\0\0\0', 1 << 20))
+def crowd(count, random):
+    header = files(b'a\0\0\0', count)[:-1]
+    return header + b'\x19' + number(random) + os.urandom(random) + b'\0'
+packed('crowd', crowd(5 << 20, 6 << 20))
+packed('claims', crowd(1 << 20, 1 << 18))
 packed('long', files(b'a\0' * (10 << 20) + b'\0\0', 1))
 
 # The first coder unpacks, the second is its filter.
@@ -118,8 +123,14 @@ fn packed_headers_are_no_bombs() {
         let (fs, _) = open(&scratch.path(name), &[]).unwrap();
         assert_eq!(paths(&*fs).len(), 1, "{name}");
     }
-    for (name, errno) in [("many", Errno::EIO), ("long", Errno::EFBIG)] {
+    for (name, errno, why) in [
+        ("many", Errno::EIO, "more than its header has"),
+        ("claims", Errno::EIO, "more than its header has"),
+        ("crowd", Errno::EFBIG, "more than 4194304 files"),
+        ("long", Errno::EFBIG, "more than 16777216 bytes"),
+    ] {
         let refused = prepare(&scratch.path(name), &[]).map(drop).unwrap_err();
         assert_eq!(refused.errno(), errno, "{name}: {refused}");
+        assert!(format!("{refused}").contains(why), "{name}: {refused}");
     }
 }

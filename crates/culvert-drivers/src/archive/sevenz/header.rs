@@ -19,8 +19,10 @@ const RATIO: u64 = 64;
 const SHORT: u64 = 16 << 20;
 /// The same of what it counts: files, folders, streams. Each takes memory of its own, and a byte
 /// at least where it is packed honestly: its checksum, time or name differs from the others'.
-const COUNTED: u64 = 4;
+const COUNTED: u64 = 1;
 const FEW: u64 = 1 << 18;
+/// However long it is, at most so many: 1.0 GB was measured, with names that are all the same.
+const LARGEST: usize = 1 << 22;
 /// Headers that are packed themselves, in each other.
 const NESTED: usize = 4;
 
@@ -69,6 +71,11 @@ fn unknown(what: &str) -> Error {
     Error::because(Errno::EOPNOTSUPP, why)
 }
 
+fn too_many() -> Error {
+    let why = format!("the 7z archive has more than {LARGEST} files: is it a bomb?");
+    Error::because(Errno::EFBIG, why)
+}
+
 /// Bytes of a header, taken from the front, and how many of anything they may count.
 struct Reader<'a>(&'a [u8], usize);
 
@@ -108,7 +115,10 @@ impl<'a> Reader<'a> {
     fn count(&mut self) -> Result<usize> {
         let count = self.number()?;
         match usize::try_from(count) {
-            Ok(count) if count <= self.0.len().min(self.1) => Ok(count),
+            Ok(count) if count <= self.0.len().min(self.1) => match count <= LARGEST {
+                true => Ok(count),
+                false => Err(too_many()),
+            },
             _ => Err(broken("it names more than its header has")),
         }
     }
@@ -475,6 +485,9 @@ fn substreams(
         .iter()
         .fold(0u64, |sum, &count| sum.saturating_add(count));
     let most = reader.0.len().min(reader.1) as u64;
+    if total.min(most) > LARGEST as u64 {
+        return Err(too_many());
+    }
     if total > most + folders.len() as u64 {
         return Err(broken("it names more files than its header has"));
     }
