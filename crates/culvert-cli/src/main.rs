@@ -123,7 +123,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Save(wanted) => save::save(&wanted),
         Command::SaveAfter(wanted) => save::after(&wanted),
         Command::Sync(wanted) => sync::serve(&wanted),
-        Command::SyncInBackground(socket) => sync::serve_in_background(&socket),
+        Command::SyncInBackground(socket, kind) => sync::serve_in_background(&socket, kind),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
         Command::Config(asked) => print(&config::describe(&asked)?),
         Command::Program(words) => Err(shared_object::run(&words)),

@@ -1,23 +1,28 @@
-//! The synchronisation service: `culvert sync`, and the one that mounts with `sync=auto` have.
+//! The synchronisation service: `culvert sync`, and the one that mounts with `sync=auto` have; the
+//! relay of mounts with `tls=yes`.
 
 use crate::base::base;
 use crate::failure::{Failure, reason, shown};
 use crate::own_path::own_path;
 use culvert::mount::Mount;
 use culvert_sync::lease::{self, Lease};
-use culvert_sync::{Listener, Secret, Service, Settings};
+use culvert_sync::{Identity, Kind, Listener, Secret, Service, Settings};
 use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The word with which the command becomes a service in the background. Not for users.
+/// The words with which the command becomes a service, or a relay, in the background. Not for users.
 pub const WORD: &str = "run-sync";
-/// The name of its socket in the user's base.
+pub const RELAY_WORD: &str = "run-sync-relay";
+/// The names of their sockets in the user's base.
 const SOCKET: &str = "sync";
+const RELAY: &str = "sync-relay";
+/// Most connections of a relay.
+const MOST_RELAYED: usize = 4096;
 /// One that was started for a mount ends when it has had no client for so long.
 const LEAVE: Duration = Duration::from_secs(600);
 /// How often a service looks whether it still has its lease.
@@ -32,6 +37,8 @@ pub struct Sync {
     pub hosts: Option<PathBuf>,
     /// Where those connect; none: a port of 127.0.0.1.
     pub listen: Option<SocketAddr>,
+    /// They have to, by TLS.
+    pub tls: bool,
     /// Threads that answer.
     pub workers: usize,
     /// Most clients.
@@ -47,6 +54,7 @@ impl Default for Sync {
             socket: None,
             hosts: None,
             listen: None,
+            tls: false,
             workers,
             clients,
         }
@@ -81,15 +89,17 @@ pub fn serve(wanted: &Sync) -> Result<u8, Failure> {
     // Who waits for the lease of another one serves nobody, and will find his socket free.
     let reserved = Listener::reserve(&socket).map_err(failed)?;
     let lease = match &wanted.hosts {
-        Some(backend) => Some(leased(backend, wanted.listen)?),
+        Some(backend) => Some(leased(backend, wanted)?),
         None => None,
     };
-    let service = reserved.listen();
+    let service = reserved.listen(Kind::Service);
     let service = service.and_then(|listener| Service::new(listener, settings));
     let mut service = service.map_err(failed)?;
     match lease {
-        Some((lease, listener, secret, address)) => {
-            let served = service.serve_hosts(listener, secret, lease.epoch());
+        Some((lease, identity, listener, secret)) => {
+            let address = listener.local_addr().map_err(failed)?;
+            let by = identity.as_ref().map_or("", |_| " by TLS");
+            let served = service.serve_hosts(listener, secret, identity, lease.epoch());
             served.map_err(failed)?;
             let (epoch, stopper) = (lease.epoch(), service.stopper());
             std::thread::spawn(move || {
@@ -104,7 +114,7 @@ pub fn serve(wanted: &Sync) -> Result<u8, Failure> {
                 stopper.stop();
             });
             eprintln!(
-                "culvert: serving at {} and {address}, epoch {epoch}",
+                "culvert: serving at {} and {address}{by}, epoch {epoch}",
                 shown(&socket)
             );
         }
@@ -114,31 +124,36 @@ pub fn serve(wanted: &Sync) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The lease of `backend`, for a service at the address that is returned with it: waits while
+/// The lease of `backend`, for a service that listens at what is returned with it: waits while
 /// another one has it.
 fn leased(
     backend: &Path,
-    listen: Option<SocketAddr>,
-) -> Result<(Lease, TcpListener, Secret, SocketAddr), Failure> {
+    wanted: &Sync,
+) -> Result<(Lease, Option<Identity>, TcpListener, Secret), Failure> {
     let failed = |error: io::Error| {
         let why = reason(&error);
         Failure::new(format!("cannot serve hosts by {}: {why}", shown(backend)))
     };
-    let listen = listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
+    let listen = wanted
+        .listen
+        .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
     let listener = TcpListener::bind(listen).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let secret = lease::secret(backend).map_err(failed)?;
-    let lease = match Lease::take(backend, address).map_err(failed)? {
+    let identity = wanted.tls.then(Identity::new).transpose();
+    let identity = identity.map_err(failed)?;
+    let key = identity.as_ref().map(Identity::key);
+    let lease = match Lease::take(backend, address, key).map_err(failed)? {
         Some(lease) => lease,
         None => {
             eprintln!(
                 "culvert: another service has the lease of {}: waiting",
                 shown(backend)
             );
-            Lease::wait(backend, address).map_err(failed)?
+            Lease::wait(backend, address, key).map_err(failed)?
         }
     };
-    Ok((lease, listener, secret, address))
+    Ok((lease, identity, listener, secret))
 }
 
 unsafe extern "C" {
@@ -146,13 +161,14 @@ unsafe extern "C" {
     safe fn fork() -> i32;
 }
 
-/// Becomes a service at `socket`, in a child that nobody waits for, once it listens. It is fine if
-/// there is one.
-pub fn serve_in_background(socket: &Path) -> Result<u8, Failure> {
+/// Becomes a service, or a relay, at `socket`, in a child that nobody waits for, once it listens.
+/// It is fine if there is one.
+pub fn serve_in_background(socket: &Path, kind: Kind) -> Result<u8, Failure> {
     // The lock of a run among them. Nothing is open here yet.
     let _ = culvert_sys::fd::close_range(3, u32::MAX, 0);
     let failed = |error: io::Error| cannot(socket, &error);
-    let listener = match Listener::new(socket) {
+    let listener = Listener::reserve(socket).and_then(|reserved| reserved.listen(kind));
+    let listener = match listener {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Ok(0),
         listener => listener.map_err(failed)?,
     };
@@ -172,6 +188,10 @@ pub fn serve_in_background(socket: &Path) -> Result<u8, Failure> {
         let _ = rustix::stdio::dup2_stdout(&nothing);
         let _ = rustix::stdio::dup2_stderr(&nothing);
     }
+    if kind == Kind::Relay {
+        culvert_sync::relay(&listener, MOST_RELAYED, LEAVE).map_err(failed)?;
+        return Ok(0);
+    }
     let settings = Settings {
         leave: Some(LEAVE),
         ..Settings::default()
@@ -181,39 +201,42 @@ pub fn serve_in_background(socket: &Path) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Where `mount` says `sync=auto`, sees to it that there is a service, and names its socket.
+/// Where `mount` says `sync=auto` or `tls=yes`, sees to it that there is a service or a relay, and
+/// names its socket.
 pub fn ready(mount: &mut Mount) -> Result<(), Failure> {
-    let mut socket = None;
     for leaf in mount.leaves_mut() {
         if leaf.driver != "plfs" {
             continue;
         }
         for (name, value) in &mut leaf.options {
-            if name == "sync" && value == b"auto" {
-                let socket = match &socket {
-                    Some(socket) => socket,
-                    None => socket.insert(start()?),
-                };
-                *value = socket.as_os_str().as_bytes().to_vec();
-            }
+            let kind = match (name.as_str(), value.as_slice()) {
+                ("sync", b"auto") => Kind::Service,
+                ("tls", b"yes") => Kind::Relay,
+                _ => continue,
+            };
+            *value = start(kind)?.into_os_string().into_vec();
         }
     }
     Ok(())
 }
 
-/// Starts this user's service, unless there is one; its socket.
-fn start() -> Result<PathBuf, Failure> {
-    let socket = usual()?;
-    if Listener::answers(&socket) {
+/// Starts this user's service, or relay, unless there is one; its socket.
+fn start(kind: Kind) -> Result<PathBuf, Failure> {
+    let (name, word, what) = match kind {
+        Kind::Service => (SOCKET, WORD, "service"),
+        Kind::Relay => (RELAY, RELAY_WORD, "service's relay"),
+    };
+    let socket = base()?.join(name);
+    if Listener::answers(&socket, kind) {
         return Ok(socket);
     }
     let failed = |error: io::Error| {
         let why = reason(&error);
-        Failure::new(format!("cannot start the synchronisation service: {why}"))
+        Failure::new(format!("cannot start the synchronisation {what}: {why}"))
             .advice("sync=no works without")
     };
     let output = Command::new(own_path().map_err(failed)?)
-        .arg(WORD)
+        .arg(word)
         .arg(&socket)
         .env_clear()
         .stdin(Stdio::null())

@@ -25,6 +25,7 @@
 extern crate alloc;
 
 pub mod memory;
+pub mod relay;
 pub mod secret;
 
 use alloc::vec::Vec;

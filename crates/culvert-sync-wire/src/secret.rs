@@ -11,7 +11,8 @@
 //!
 //! A tag is the first half of HMAC(key, direction, number, message) with a key of this connection's
 //! own: HMAC(secret, "key", both). So messages cannot be changed, left out, repeated or put in
-//! another order unseen. They are not hidden: paths and sizes can be read on the way.
+//! another order unseen. They are not hidden: paths and sizes can be read on the way, unless all of
+//! this goes under the cover of TLS ([`crate::relay`]).
 
 use alloc::vec::Vec;
 use sha2::{Digest as _, Sha256};

@@ -181,7 +181,7 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let stranger = || Peer {
-            remote: Some(Mutex::new(Remote::new(Arc::new(vec![7; 32])))),
+            remote: Some(Mutex::new(Remote::new(Arc::new(vec![7; 32]), None))),
             ..socket()
         };
         let (known, _) = clients.admit(socket(), at(0)).unwrap();

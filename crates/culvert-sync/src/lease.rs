@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! BACKEND/.culvert-sync/    0700, of the user's
-//!   lease                   locked (flock(2)) by the service that works; its epoch and address
+//!   lease                   locked (flock(2)) by the service that works; its epoch and address,
+//!                           and its public key where it is reached by TLS
 //!   secret                  0600: who can read it is the user, on whatever host
 //! ```
 //!
@@ -27,7 +28,7 @@ const SECRET: &str = "secret";
 /// Begins a lease.
 const TITLE: &str = "culvert-sync 1";
 /// Bytes of a lease.
-const LENGTH: usize = 128;
+const LENGTH: usize = 256;
 /// The largest secret, bytes.
 const LARGEST: u64 = 4096;
 
@@ -106,8 +107,9 @@ fn hexadecimal() -> io::Result<String> {
 }
 
 impl Lease {
-    /// Waits until the lease of `backend` is free, and takes it for the service at `address`.
-    pub fn wait(backend: &Path, address: SocketAddr) -> io::Result<Self> {
+    /// Waits until the lease of `backend` is free, and takes it for the service at `address`, which
+    /// is reached by TLS if it has a public `key`.
+    pub fn wait(backend: &Path, address: SocketAddr, key: Option<&str>) -> io::Result<Self> {
         let lease = Self::open(backend)?;
         loop {
             match flock(&lease, FlockOperation::LockExclusive) {
@@ -115,16 +117,20 @@ impl Lease {
                 locked => break locked?,
             }
         }
-        Self::taken(lease, address)
+        Self::taken(lease, address, key)
     }
 
     /// The same; none where somebody has it.
-    pub fn take(backend: &Path, address: SocketAddr) -> io::Result<Option<Self>> {
+    pub fn take(
+        backend: &Path,
+        address: SocketAddr,
+        key: Option<&str>,
+    ) -> io::Result<Option<Self>> {
         let lease = Self::open(backend)?;
         match flock(&lease, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(errno) => Err(errno.into()),
-            Ok(()) => Self::taken(lease, address).map(Some),
+            Ok(()) => Self::taken(lease, address, key).map(Some),
         }
     }
 
@@ -136,9 +142,10 @@ impl Lease {
         open.mode(0o600).custom_flags(flags).open(path)
     }
 
-    fn taken(file: File, address: SocketAddr) -> io::Result<Self> {
+    fn taken(file: File, address: SocketAddr, key: Option<&str>) -> io::Result<Self> {
         let epoch = written(&file)?.map_or(0, |(epoch, _)| epoch) + 1;
-        let mut text = format!("{TITLE}\n{epoch} {address}\n").into_bytes();
+        let key = key.map_or_else(String::new, |key| format!(" {key}"));
+        let mut text = format!("{TITLE}\n{epoch} {address}{key}\n").into_bytes();
         // In one step, whatever was there: who dies in it has taken no epoch back.
         text.resize(LENGTH, b'\n');
         file.write_all_at(&text, 0)?;
@@ -194,11 +201,11 @@ mod tests {
     fn one_has_the_lease_and_the_next_one_has_a_larger_epoch() {
         let place = place("one");
         let address = "127.0.0.1:7".parse().unwrap();
-        let first = Lease::take(&place, address).unwrap().unwrap();
-        assert!(Lease::take(&place, address).unwrap().is_none());
+        let first = Lease::take(&place, address, None).unwrap().unwrap();
+        assert!(Lease::take(&place, address, None).unwrap().is_none());
         assert!(first.is_ours().unwrap());
         let next = std::thread::scope(|scope| {
-            let waits = scope.spawn(|| Lease::wait(&place, address).unwrap());
+            let waits = scope.spawn(|| Lease::wait(&place, address, None).unwrap());
             let epoch = first.epoch();
             drop(first);
             (epoch, waits.join().unwrap())
@@ -210,7 +217,7 @@ mod tests {
         assert!(!next.1.is_ours().unwrap());
         drop(next);
         std::fs::write(&path, "nonsense").unwrap();
-        assert!(Lease::take(&place, address).is_err());
+        assert!(Lease::take(&place, address, None).is_err());
         std::fs::remove_dir_all(place).unwrap();
     }
 

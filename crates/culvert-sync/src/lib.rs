@@ -20,10 +20,14 @@ pub mod files;
 pub mod lease;
 pub mod memory;
 mod queue;
+mod relay;
 mod remote;
 mod service;
 mod socket;
+mod tls;
 
+pub use relay::relay;
 pub use remote::Secret;
 pub use service::{Service, Settings, Stopper};
-pub use socket::{Listener, Reserved};
+pub use socket::{Kind, Listener, Reserved};
+pub use tls::Identity;

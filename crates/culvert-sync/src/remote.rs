@@ -1,9 +1,11 @@
 //! What comes from other hosts, by TCP: bytes that become requests once the writer has shown that
 //! he knows the secret ([`culvert_sync_wire::secret`]).
 
+use crate::tls::Cover;
 use culvert_sync_wire::FileId;
 use culvert_sync_wire::secret::{self, Greeting, LONGEST_FRAME, PROOF_LENGTH, Session};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 /// The secret of a service.
@@ -12,6 +14,8 @@ pub type Secret = Arc<Vec<u8>>;
 /// A writer on another host.
 pub struct Remote {
     secret: Secret,
+    /// TLS, where the service asks for it.
+    cover: Option<Cover>,
     state: State,
     input: Vec<u8>,
     /// Its files, as this host knows them: devices have other numbers on each.
@@ -40,7 +44,7 @@ pub enum Step {
 }
 
 /// Bytes that nobody can guess.
-pub fn random() -> std::io::Result<[u8; 32]> {
+pub fn random() -> io::Result<[u8; 32]> {
     use std::io::Read;
     let mut bytes = [0; 32];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -48,10 +52,11 @@ pub fn random() -> std::io::Result<[u8; 32]> {
 }
 
 impl Remote {
-    /// One who has connected.
-    pub fn new(secret: Secret) -> Self {
+    /// One who has connected, under `cover`.
+    pub fn new(secret: Secret, cover: Option<Cover>) -> Self {
         Self {
             secret,
+            cover,
             state: State::New,
             input: Vec::new(),
             files: BTreeMap::new(),
@@ -63,9 +68,23 @@ impl Remote {
         matches!(self.state, State::Known(_))
     }
 
-    /// Takes in what has come.
-    pub fn take(&mut self, bytes: &[u8]) {
-        self.input.extend_from_slice(bytes);
+    /// Takes in what has come; an error: it is no TLS, where it has to be.
+    pub fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.cover {
+            Some(cover) => cover.open(bytes, &mut self.input),
+            None => {
+                self.input.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// `bytes` as they go out, with what TLS has to say by itself.
+    pub fn covered(&mut self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+        match &mut self.cover {
+            Some(cover) => cover.seal(&bytes),
+            None => Ok(bytes),
+        }
     }
 
     /// What that is.
@@ -131,7 +150,7 @@ mod tests {
     use super::*;
 
     fn remote() -> Remote {
-        Remote::new(Arc::new(b"the secret of us".to_vec()))
+        Remote::new(Arc::new(b"the secret of us".to_vec()), None)
     }
 
     #[test]
@@ -140,19 +159,19 @@ mod tests {
             let mut remote = remote();
             let hello = secret::hello(&[7; 32]);
             for byte in &hello[..35] {
-                remote.take(&[*byte]);
+                remote.take(&[*byte]).unwrap();
                 assert_eq!(remote.step(), Step::More);
             }
-            remote.take(&hello[35..]);
+            remote.take(&hello[35..]).unwrap();
             let Step::Answer(challenge) = remote.step() else {
                 panic!("no challenge");
             };
             let nonce = challenge[..32].try_into().unwrap();
             let greeting = greeting(own.as_bytes(), [[7; 32], nonce]);
             assert_eq!(greeting.is_of_service(&challenge[32..]), is_known);
-            remote.take(&greeting.proof());
+            remote.take(&greeting.proof()).unwrap();
             let mut session = greeting.session(false);
-            remote.take(&session.seal(b"request"));
+            remote.take(&session.seal(b"request")).unwrap();
             assert!(!remote.is_known());
             if !is_known {
                 assert_eq!(remote.step(), Step::Wrong);
@@ -171,11 +190,12 @@ mod tests {
             b"CvS2 and so on, a request that nobody has let in yet",
         ] {
             let mut remote = remote();
-            remote.take(bytes);
+            remote.take(bytes).unwrap();
             assert_eq!(remote.step(), Step::Wrong);
         }
         let mut remote = remote();
-        remote.take(&[secret::hello(&[1; 32]), vec![0; 1]].concat());
+        let more = [secret::hello(&[1; 32]), vec![0; 1]].concat();
+        remote.take(&more).unwrap();
         assert_eq!(remote.step(), Step::Wrong);
     }
 }

@@ -6,6 +6,7 @@ use crate::memory::Memory;
 use crate::queue::Queue;
 use crate::remote::{Remote, Secret, Step};
 use crate::socket::Listener;
+use crate::tls::{Cover, Identity};
 use culvert_sync_wire::{Answer, Ask, FileId, LONGEST_PATH, REQUEST, Request};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fs::Timespec;
@@ -79,7 +80,7 @@ pub struct Service {
     /// None: all positions are asked for.
     memory: Option<Arc<Memory>>,
     /// Where writers of other hosts connect, and the secret that they know.
-    hosts: Option<(TcpListener, Secret)>,
+    hosts: Option<(TcpListener, Secret, Option<Identity>)>,
 }
 
 /// What the listener, the workers and those who wait for locks use.
@@ -127,19 +128,20 @@ impl Service {
         })
     }
 
-    /// Serves writers of other hosts too, who know `secret` and connect to `listener`. Turns have
-    /// numbers of this `epoch`.
+    /// Serves writers of other hosts too, who know `secret` and connect to `listener`, by TLS if
+    /// there is an `identity`. Turns have numbers of this `epoch`.
     pub fn serve_hosts(
         &mut self,
         listener: TcpListener,
         secret: Secret,
+        identity: Option<Identity>,
         epoch: u64,
     ) -> io::Result<()> {
         listener.set_nonblocking(true)?;
         let data = epoll::EventData::new_u64(HOSTS);
         epoll::add(&self.shared.epoll, &listener, data, epoll::EventFlags::IN)?;
         self.files.begin_epoch(epoch);
-        self.hosts = Some((listener, secret));
+        self.hosts = Some((listener, secret, identity));
         Ok(())
     }
 
@@ -237,7 +239,7 @@ impl Service {
 
     /// Takes in who has connected from another host; he has to show that he knows the secret.
     fn admit_host(&self) -> bool {
-        let Some((listener, secret)) = &self.hosts else {
+        let Some((listener, secret, identity)) = &self.hosts else {
             return true;
         };
         let is_wanting = |error: &io::Error| matches!(error.raw_os_error(), Some(code) if WANTING.contains(&code));
@@ -250,8 +252,11 @@ impl Service {
         match accepted {
             Ok((socket, _)) => {
                 // Else an answer waits for the acknowledgement of the last one.
-                if socket.set_nodelay(true).is_ok() && socket.set_nonblocking(true).is_ok() {
-                    let remote = Remote::new(Arc::clone(secret));
+                if socket.set_nodelay(true).is_ok()
+                    && socket.set_nonblocking(true).is_ok()
+                    && let Ok(cover) = identity.as_ref().map(Cover::new).transpose()
+                {
+                    let remote = Remote::new(Arc::clone(secret), cover);
                     self.shared.welcome(Peer::new(socket.into(), Some(remote)));
                 }
                 true
@@ -314,12 +319,14 @@ fn serve(shared: &Arc<Shared>, files: &Arc<Files>, number: u64) {
     };
     let step = {
         let mut remote = remote.lock().unwrap_or_else(PoisonError::into_inner);
-        remote.take(&packet[..length]);
-        remote.step()
+        match remote.take(&packet[..length]) {
+            Ok(()) => remote.step(),
+            Err(_) => Step::Wrong,
+        }
     };
     match step {
-        Step::More => shared.await_next(number, &*peer),
-        Step::Answer(bytes) => shared.send(files, number, &peer, &bytes),
+        Step::More => shared.answer_with(files, number, &peer, |_| Vec::new()),
+        Step::Answer(bytes) => shared.answer_with(files, number, &peer, |_| bytes),
         Step::Request(bytes) => match Request::decode(&bytes) {
             Some(request) => perform_for_host(shared, files, (number, &peer), request),
             None => shared.lose(files, number),
@@ -410,14 +417,31 @@ impl Shared {
 
     fn answer(&self, files: &Files, number: u64, peer: &Peer, answer: Answer) {
         let bytes = answer.encode();
-        let bytes = match &peer.remote {
-            None => bytes,
-            Some(remote) => {
-                let mut remote = remote.lock().unwrap_or_else(PoisonError::into_inner);
-                remote.seal(&bytes)
-            }
-        };
-        self.send(files, number, peer, &bytes);
+        match peer.remote {
+            None => self.send(files, number, peer, &bytes),
+            Some(_) => self.answer_with(files, number, peer, |remote| remote.seal(&bytes)),
+        }
+    }
+
+    /// Sends a writer of another host what `make` says, and TLS by itself; where that is nothing,
+    /// the writer has to say more.
+    fn answer_with(
+        &self,
+        files: &Files,
+        number: u64,
+        peer: &Peer,
+        make: impl FnOnce(&mut Remote) -> Vec<u8>,
+    ) {
+        let bytes = peer.remote.as_ref().map_or(Ok(Vec::new()), |remote| {
+            let mut remote = remote.lock().unwrap_or_else(PoisonError::into_inner);
+            let bytes = make(&mut remote);
+            remote.covered(bytes)
+        });
+        match bytes {
+            Ok(bytes) if bytes.is_empty() => self.await_next(number, peer),
+            Ok(bytes) => self.send(files, number, peer, &bytes),
+            Err(_) => self.lose(files, number),
+        }
     }
 
     fn send(&self, files: &Files, number: u64, peer: &Peer, bytes: &[u8]) {
@@ -470,6 +494,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::socket::Kind;
     use culvert_sync_wire::ANSWER;
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
     use std::os::unix::ffi::OsStrExt;
@@ -658,21 +683,21 @@ mod tests {
     fn there_is_one_service_for_a_socket_and_a_dead_one_has_a_successor() {
         let place = Place::new("one");
         let first = Listener::new(&place.socket()).unwrap();
-        assert!(Listener::answers(&place.socket()));
+        assert!(Listener::answers(&place.socket(), Kind::Service));
         let again = Listener::new(&place.socket()).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
         // As if it had been killed: the kernel has closed it, and the socket's name is left.
         std::fs::rename(place.socket(), place.0.join("kept")).unwrap();
         drop(first);
         std::fs::rename(place.0.join("kept"), place.socket()).unwrap();
-        assert!(!Listener::answers(&place.socket()));
+        assert!(!Listener::answers(&place.socket(), Kind::Service));
         // Who waits to serve there keeps others away, and takes its place when it is time.
         let waits = Listener::reserve(&place.socket()).unwrap();
         let again = Listener::new(&place.socket()).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
-        assert!(!Listener::answers(&place.socket()));
-        let next = waits.listen().unwrap();
-        assert!(Listener::answers(&place.socket()));
+        assert!(!Listener::answers(&place.socket(), Kind::Service));
+        let next = waits.listen(Kind::Service).unwrap();
+        assert!(Listener::answers(&place.socket(), Kind::Service));
         drop(next);
     }
 }

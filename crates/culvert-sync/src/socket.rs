@@ -11,6 +11,24 @@ use std::path::{Path, PathBuf};
 /// How many connections may wait for the listener.
 const BACKLOG: i32 = 1024;
 
+/// What is served at a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Positions: each message is a packet.
+    Service,
+    /// The way to services of other hosts ([`mod@crate::relay`]).
+    Relay,
+}
+
+impl Kind {
+    fn socket(self) -> SocketType {
+        match self {
+            Self::Service => SocketType::SEQPACKET,
+            Self::Relay => SocketType::STREAM,
+        }
+    }
+}
+
 /// A socket that clients connect to.
 #[derive(Debug)]
 pub struct Listener {
@@ -29,7 +47,7 @@ pub struct Reserved {
 
 impl Reserved {
     /// Makes the socket, in the place of one that a dead service has left.
-    pub fn listen(self) -> io::Result<Listener> {
+    pub fn listen(self, kind: Kind) -> io::Result<Listener> {
         let path = self.path;
         may_be_replaced(&path)?;
         match std::fs::remove_file(&path) {
@@ -37,8 +55,7 @@ impl Reserved {
             _ => {}
         }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let kind = SocketType::SEQPACKET;
-        let socket = net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
+        let socket = net::socket_with(AddressFamily::UNIX, kind.socket(), flags, None)?;
         net::bind(&socket, &SocketAddrUnix::new(&path)?)?;
         chmod(&path, Mode::RUSR | Mode::WUSR)?;
         net::listen(&socket, BACKLOG)?;
@@ -51,12 +68,12 @@ impl Reserved {
 }
 
 impl Listener {
-    /// The same as [`Listener::reserve`], and makes the socket.
+    /// The same as [`Listener::reserve`], and makes the socket of a service.
     ///
     /// # Errors
     /// As there.
     pub fn new(path: &Path) -> io::Result<Self> {
-        Self::reserve(path)?.listen()
+        Self::reserve(path)?.listen(Kind::Service)
     }
 
     /// Sees to it that nobody else makes a socket at `path`.
@@ -80,11 +97,11 @@ impl Listener {
         })
     }
 
-    /// Whether a service answers at `path`.
-    pub fn answers(path: &Path) -> bool {
+    /// Whether one of this kind answers at `path`.
+    pub fn answers(path: &Path, kind: Kind) -> bool {
         let connect = || -> rustix::io::Result<()> {
-            let kind = SocketType::SEQPACKET;
-            let socket = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+            let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
+            let socket = net::socket_with(family, kind.socket(), flags, None)?;
             net::connect(&socket, &SocketAddrUnix::new(path)?)
         };
         connect().is_ok()

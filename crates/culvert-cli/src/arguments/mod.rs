@@ -21,6 +21,7 @@ use crate::{
 };
 use culvert::mount::{Request, parse_mount, parse_volume};
 use culvert_preload::start::other_user;
+use culvert_sync::Kind;
 use lexopt::Arg::{self, Long, Short};
 use std::{
     ffi::{OsStr, OsString},
@@ -63,8 +64,9 @@ pub enum Command {
     SaveAfter(crate::save::After),
     /// `culvert sync`.
     Sync(crate::sync::Sync),
-    /// The service that mounts with `sync=auto` have, at this socket.
-    SyncInBackground(PathBuf),
+    /// The service that mounts with `sync=auto` have, or the relay of those with `tls=yes`, at this
+    /// socket.
+    SyncInBackground(PathBuf, culvert_sync::Kind),
     /// `culvert mount`.
     Mount(Box<Mount>),
     /// `mount -o remount`
@@ -282,7 +284,8 @@ where
             Some("save") => save::save(&mut parser),
             Some(crate::save::AFTER) => save::after(&mut parser),
             Some("sync") => sync::sync(&mut parser),
-            Some(crate::sync::WORD) => sync::background(&mut parser),
+            Some(crate::sync::WORD) => sync::background(&mut parser, Kind::Service),
+            Some(crate::sync::RELAY_WORD) => sync::background(&mut parser, Kind::Relay),
             Some("mount") => mount::mount(&mut parser),
             Some("umount") => mount::unmount(&mut parser),
             Some("list") => plain(&mut parser, "list", LIST, |given| {

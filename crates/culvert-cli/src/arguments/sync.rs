@@ -3,13 +3,14 @@
 use super::Command;
 use crate::failure::Failure;
 use crate::sync::Sync;
+use culvert_sync::Kind;
 use lexopt::Arg::{Long, Short, Value};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// What `culvert sync --help` says.
 pub const HELP: &str = "\
-Usage: culvert sync [--socket PATH] [--hosts DIR [--listen ADDRESS:PORT]]
+Usage: culvert sync [--socket PATH] [--hosts DIR [--listen ADDRESS:PORT] [--tls]]
                     [--workers N] [--clients N]
 
 Serves mounts of the type plfs with sync=auto or sync=PATH: says where each of
@@ -20,11 +21,13 @@ foreground. culvert run starts one by itself where a mount says sync=auto.
       --hosts DIR    serve mounts with sync=hosts on all hosts that share the
                      back end DIR; one service does, others wait for its end
       --listen A:P   where those connect; usually a free port of 127.0.0.1
+      --tls          by TLS: what those ask cannot be read on the way; their
+                     mounts have tls=yes
       --workers N    threads that answer (4)
       --clients N    processes that are connected at most (1024)
 
   culvert sync --socket /tmp/sync
-  culvert sync --hosts /scratch/plfs --listen 10.0.0.7:4711
+  culvert sync --hosts /scratch/plfs --listen 10.0.0.7:4711 --tls
 ";
 
 /// Reads what follows `sync`.
@@ -38,14 +41,21 @@ pub fn sync(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
             Long("socket") => wanted.socket = Some(PathBuf::from(parser.value().map_err(bad)?)),
             Long("hosts") => wanted.hosts = Some(PathBuf::from(parser.value().map_err(bad)?)),
             Long("listen") => wanted.listen = Some(address(parser)?),
+            Long("tls") => wanted.tls = true,
             Long("workers") => wanted.workers = number(parser, "--workers", 256)?,
             Long("clients") => wanted.clients = number(parser, "--clients", 65536)?,
             other => return Err(bad(other.unexpected())),
         }
     }
-    match wanted.listen.is_some() && wanted.hosts.is_none() {
-        true => Err(Failure::new("--listen is for --hosts").advice("try: culvert sync --help")),
-        false => Ok(Command::Sync(wanted)),
+    let of_hosts = match &wanted {
+        Sync { hosts: Some(_), .. } => None,
+        Sync { listen, tls, .. } => listen.map(|_| "--listen").or(tls.then_some("--tls")),
+    };
+    match of_hosts {
+        Some(word) => {
+            Err(Failure::new(format!("{word} is for --hosts")).advice("try: culvert sync --help"))
+        }
+        None => Ok(Command::Sync(wanted)),
     }
 }
 
@@ -72,10 +82,10 @@ fn number(parser: &mut lexopt::Parser, name: &str, most: usize) -> Result<usize,
         .ok_or_else(|| wrong(format!("{name} wants a number from 1 to {most}")))
 }
 
-/// Reads what follows the word for one in the background: its socket.
-pub fn background(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
+/// Reads what follows the word for one of this `kind` in the background: its socket.
+pub fn background(parser: &mut lexopt::Parser, kind: Kind) -> Result<Command, Failure> {
     match parser.next() {
-        Ok(Some(Value(socket))) => Ok(Command::SyncInBackground(socket.into())),
+        Ok(Some(Value(socket))) => Ok(Command::SyncInBackground(socket.into(), kind)),
         _ => Err(Failure::new("no socket given")),
     }
 }

@@ -103,7 +103,13 @@ pub fn prepare(
             return Err(Error::because(Errno::EINVAL, text));
         }
     }
-    options.roles()?;
+    let (canonical, _) = options.roles()?;
+    if options.sync.as_deref() == Some(options::HOSTS) {
+        let first = &options.backends[canonical[0]].0;
+        if let Some(text) = hosts::trouble(first, options.relay.as_deref()) {
+            warnings.add(b"", format!("{text}; appends use locks"));
+        }
+    }
     let mut travelling = mount.clone();
     travelling.source = options::source_text(&options.backends);
     let keep = |name: &str| !matches!(name, "plfsrc" | "host" | "num_hostdirs" | "workload");
@@ -195,7 +201,7 @@ fn new(mount: &Mount, environment: &Environment<'_>) -> Result<filesystem::PlfsF
         // Where all hosts look.
         Some(options::HOSTS) => {
             let first = &options.backends[canonical[0]].0;
-            Some(service::Service::of_hosts(first))
+            Some(service::Service::of_hosts(first, options.relay))
         }
         Some(path) => service::Service::at(path),
         None => None,

@@ -2,7 +2,7 @@
 
 use super::layout;
 use super::plfsrc::{MountPoint, Plfsrc};
-use super::service::Service;
+use super::service::address;
 use crate::archive::warning::printable;
 use crate::{
     AccessTimes, Declared, OptionInfo, OtherUser, Source, Warnings, check_names, invalid_option,
@@ -28,6 +28,12 @@ pub const OPTIONS: &[OptionInfo] = &[
         value: "no|auto|hosts|SOCKET",
         summary: "appends find the end by locks (default), or by a synchronisation service: the \
             user's own, that of all hosts, or that at SOCKET",
+    },
+    OptionInfo {
+        name: "tls",
+        value: "no|yes|SOCKET",
+        summary: "with sync=hosts: what is asked of the service goes by TLS, by the user's own \
+            relay, or that at SOCKET (default: no)",
     },
     OptionInfo {
         name: "plfsrc",
@@ -126,6 +132,8 @@ pub struct Options {
     pub lock_appends: bool,
     /// `sync`: the service's socket, or [`HOSTS`].
     pub sync: Option<Vec<u8>>,
+    /// `tls`: the address of the relay.
+    pub relay: Option<Vec<u8>>,
     /// `host`.
     pub host: Option<Vec<u8>>,
     /// `ro`.
@@ -157,6 +165,7 @@ impl Options {
             at_sync: false,
             lock_appends: true,
             sync: None,
+            relay: None,
             host: None,
             read_only: mount.read_only(),
             counters: None,
@@ -168,6 +177,9 @@ impl Options {
         }
         match (options.sync.is_some(), options.lock_appends) {
             (true, false) => refused("sync and append=own exclude each other"),
+            _ if options.relay.is_some() && options.sync.as_deref() != Some(HOSTS) => {
+                refused("tls is for sync=hosts")
+            }
             _ => Ok(options),
         }
     }
@@ -180,12 +192,20 @@ impl Options {
                 return wrong("only the command starts a service; name its socket");
             }
             ("sync", HOSTS) => self.sync = Some(HOSTS.to_vec()),
-            ("sync", path) if Service::at(path).is_some() => self.sync = Some(path.to_vec()),
+            ("sync", path) if address(path).is_some() => self.sync = Some(path.to_vec()),
             ("sync", _) => {
                 return wrong(
                     "no, auto, hosts or the absolute path of a socket is needed, of 107 bytes",
                 );
             }
+            ("tls", b"no") => self.relay = None,
+            ("tls", b"yes") => {
+                return wrong("only the command starts a relay; name its socket");
+            }
+            ("tls", path) => match address(path) {
+                Some(relay) => self.relay = Some(relay),
+                None => return wrong("no, yes or the absolute path of a socket is needed"),
+            },
             ("plfsrc", b"") => return wrong("a file is needed"),
             ("plfsrc", file) => self.plfsrc = Some(file.to_vec()),
             ("workload", b"shared_file" | b"n-1") => self.flat = false,
@@ -379,6 +399,9 @@ mod tests {
         for (given, want) in [
             (("sync", "auto"), "only the command"),
             (("sync", "yes"), "absolute path"),
+            (("tls", "yes"), "only the command"),
+            (("tls", "never"), "absolute path"),
+            (("tls", "/socket"), "sync=hosts"),
             (("workload", "small_file"), "not supported"),
             (("num_hostdirs", "0"), "1 to 1024"),
             (("index", "never"), "each or lazy"),

@@ -46,8 +46,9 @@ pub struct Service {
 enum Way {
     /// `struct sockaddr_un`.
     Socket(Vec<u8>),
-    /// By the lease in the back end at this path, on whatever host it is.
-    Lease(Vec<u8>),
+    /// By the lease in the back end at this path, on whatever host it is, and by TLS if there is
+    /// the address of a relay.
+    Lease(Vec<u8>, Option<Vec<u8>>),
 }
 
 /// The connection of a service, as long as this lives. Who takes it waits for answers to others: so
@@ -130,18 +131,17 @@ impl Memory {
 impl Service {
     /// The service whose socket is at the absolute path `path`; none where that is too long.
     pub fn at(path: &[u8]) -> Option<Self> {
-        let address = [&(AF_UNIX as u16).to_ne_bytes(), path, b"\0"].concat();
-        let right = path.starts_with(b"/") && !path.contains(&0);
-        (right && address.len() <= LONGEST_ADDRESS).then(|| Self {
-            way: Way::Socket(address),
+        Some(Self {
+            way: Way::Socket(address(path)?),
             link: Mutex::new(Link::default()),
         })
     }
 
-    /// The service of all hosts that share the back end at `path`.
-    pub fn of_hosts(path: &[u8]) -> Self {
+    /// The service of all hosts that share the back end at `path`; by TLS if there is the `relay`
+    /// with this address.
+    pub fn of_hosts(path: &[u8], relay: Option<Vec<u8>>) -> Self {
         Self {
-            way: Way::Lease(path.to_vec()),
+            way: Way::Lease(path.to_vec(), relay),
             link: Mutex::new(Link::default()),
         }
     }
@@ -150,7 +150,7 @@ impl Service {
     fn pause(&self) -> u64 {
         match self.way {
             Way::Socket(_) => PAUSE,
-            Way::Lease(_) => 20 * PAUSE,
+            Way::Lease(..) => 20 * PAUSE,
         }
     }
 
@@ -179,13 +179,20 @@ impl Service {
                 let (socket, uid) = connect(address)?;
                 (socket, uid, None)
             }
-            Way::Lease(path) => {
-                let (socket, session) = hosts::connect(path, PATIENCE)?;
+            Way::Lease(path, relay) => {
+                let (socket, session) = hosts::connect(path, relay.as_deref(), PATIENCE)?;
                 (socket, process::geteuid(), Some(session))
             }
         };
         Ok((Socket::new(keeper.keep(socket), uid), session))
     }
+}
+
+/// `struct sockaddr_un` of the absolute path `path`; none where that is too long.
+pub fn address(path: &[u8]) -> Option<Vec<u8>> {
+    let address = [&(AF_UNIX as u16).to_ne_bytes(), path, b"\0"].concat();
+    let right = path.starts_with(b"/") && !path.contains(&0);
+    (right && address.len() <= LONGEST_ADDRESS).then_some(address)
 }
 
 /// A connection to a service of this user, or root, at `address`, and which of them.

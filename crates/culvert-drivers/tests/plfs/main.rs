@@ -6,5 +6,6 @@ mod groups;
 mod hostile;
 mod service;
 mod tables;
+mod tls;
 mod tools;
 mod writers;

@@ -3,7 +3,7 @@
 use crate::tools::{Scratch, create_file, open, open_file, open_for, read_all, write_at};
 use culvert::{Errno, FileSystem, OpenFlags, Result, SetAttributes, Source, testing::caller};
 use culvert_sync::lease::{self, Lease};
-use culvert_sync::{Listener, Service, Settings, Stopper};
+use culvert_sync::{Identity, Listener, Service, Settings, Stopper};
 use culvert_sync_wire::memory::LENGTH;
 use culvert_sync_wire::{ANSWER, Answer, Ask, FileId, Request};
 use culvert_sys::fd::BorrowedFd;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 /// A service, stopped when dropped.
-struct Running {
+pub struct Running {
     stopper: Stopper,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -39,19 +39,21 @@ impl Running {
     }
 }
 
-/// One of all hosts that share the first back end, and its lease.
-fn of_hosts(scratch: &Scratch, name: &str) -> (Running, Lease) {
+/// One of all hosts that share the first back end, reached by TLS if it has an `identity`, and its
+/// lease.
+pub fn of_hosts(scratch: &Scratch, name: &str, identity: Option<Identity>) -> (Running, Lease) {
     let (backend, hosts) = (&scratch.backends[0], "127.0.0.1:0");
     let listener = TcpListener::bind(hosts).unwrap();
     let (secret, address) = (
         lease::secret(backend).unwrap(),
         listener.local_addr().unwrap(),
     );
-    let lease = Lease::wait(backend, address).unwrap();
+    let key = identity.as_ref().map(Identity::key);
+    let lease = Lease::wait(backend, address, key).unwrap();
     let socket = Listener::new(&scratch.root.join(name)).unwrap();
     let mut service = Service::new(socket, Settings::default()).unwrap();
     service
-        .serve_hosts(listener, secret, lease.epoch())
+        .serve_hosts(listener, secret, identity, lease.epoch())
         .unwrap();
     (Running::serving(service), lease)
 }
@@ -207,11 +209,11 @@ fn hosts_append_by_the_service_that_has_the_lease() {
         .iter()
         .map(|option| scratch.open(&[*option]))
         .collect();
-    let mut service = Some(of_hosts(&scratch, "0"));
+    let mut service = Some(of_hosts(&scratch, "0", None));
     one_after_the_other(&all, 300, true, |step| {
         if step % 100 == 99 {
             service = None;
-            service = Some(of_hosts(&scratch, "0"));
+            service = Some(of_hosts(&scratch, "0", None));
         }
     });
     assert_eq!(service.map(|(_, lease)| lease.epoch()), Some(4));
@@ -221,7 +223,7 @@ fn hosts_append_by_the_service_that_has_the_lease() {
 #[test]
 fn a_secret_that_others_can_read_is_not_used() {
     let scratch = Scratch::new(1);
-    let service = of_hosts(&scratch, "0");
+    let service = of_hosts(&scratch, "0", None);
     let secret = scratch.backends[0].join(".culvert-sync/secret");
     std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let fs = scratch.open(&["sync=hosts"]);

@@ -216,6 +216,31 @@ fn services_of_hosts_take_over_from_each_other() {
     assert!(told.ends_with("\nf\n1\nrefused\n"), "{report}");
 }
 
+/// The relay starts by itself, and the program talks to it alone; without `tls=yes` the user is told.
+#[test]
+fn a_run_with_tls_has_a_relay() {
+    let place = place("tls");
+    let culvert = world().culvert.display();
+    let script = format!(
+        "cd {place}
+         {culvert} sync --socket {place}/sync --hosts {place}/back --tls 2> told & service=$!
+         until grep -q 'by TLS, epoch 1' told; do :; done
+         run() {{ {culvert} run --mount \
+         type=plfs,source={place}/back,target={place}/mnt,sync=hosts,tls=$1 -- strace -f -qq \
+         -e trace=connect -o trace dd if=/dev/zero of={place}/mnt/f bs=4096 count=5 oflag=append \
+         conv=notrunc status=none; }}
+         run yes
+         grep -c 'sync-relay.*= 0' trace; grep -c AF_INET trace
+         run no 2>&1 | grep -c 'no tls=yes; appends use locks'
+         {culvert} plfs ls {place}/back
+         kill $service; wait $service"
+    );
+    let (done, size) = (shell(&script), 2 * 5 * 4096);
+    let (report, told) = (done.report(), done.text());
+    assert!(told.starts_with("1\n0\n1\n"), "{report}");
+    assert!(told.contains(&format!(" {size} ")), "{report}");
+}
+
 /// Appends, becomes another user for good, and appends again; what it has of the service meanwhile.
 const BECOMES: &str = r#"
 import os, subprocess
