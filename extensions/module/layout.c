@@ -190,7 +190,7 @@ static const struct btf_type *plain(const struct types *types, u32 id)
 	return NULL;
 }
 
-enum what { POINTER, INTEGER, BIT, ARRAY };
+enum what { POINTER, INTEGER, BIT, ARRAY, STRUCT };
 
 static const struct btf_member *member(const struct types *types, const struct btf_type *type,
 				       const char *name)
@@ -233,6 +233,8 @@ static int find(const struct types *types, const struct btf_type *type, const ch
 		return BTF_INFO_KIND(of->info) == BTF_KIND_PTR ? 0 : -EINVAL;
 	case INTEGER:
 		return BTF_INFO_KIND(of->info) == BTF_KIND_INT && of->size == size ? 0 : -EINVAL;
+	case STRUCT:
+		return BTF_INFO_KIND(of->info) == BTF_KIND_STRUCT && of->size == size ? 0 : -EINVAL;
 	default:
 		array = (const void *)(of + 1);
 		if (BTF_INFO_KIND(of->info) != BTF_KIND_ARRAY)
@@ -353,6 +355,8 @@ static int find_all(const struct types *types, struct culvert_layout *layout)
 		find(types, mount, "fc", POINTER, 8, &layout->mount_conn, NULL) ?:
 		find(types, conn, "user_ns", POINTER, 8, &layout->user_ns, NULL) ?:
 		find(types, conn, "pid_ns", POINTER, 8, &layout->pid_ns, NULL) ?:
+		find(types, conn, "user_id", STRUCT, sizeof(kuid_t), &layout->user_id, NULL) ?:
+		find(types, conn, "dev", INTEGER, 4, &layout->device, NULL) ?:
 		find(types, state, "initialized", INTEGER, 4, &layout->initialized, NULL) ?:
 		find(types, state, "connected", INTEGER, 4, &layout->connected, NULL) ?:
 		find(types, dev, state == chan ? "chan" : "fc", POINTER, 8, &layout->dev_conn, NULL) ?:

@@ -13,7 +13,7 @@ struct culvert_layout {
 	u32 is_ext_bit, zero_copy_bit;	/* CULVERT_ABSENT: not in this kernel */
 	u32 in_count, out_count;	/* elements of in_args, out_args */
 	/* struct fuse_mount, struct fuse_conn */
-	u32 mount_conn, user_ns, pid_ns;
+	u32 mount_conn, user_ns, pid_ns, user_id, device;
 	/* struct fuse_conn, or the struct fuse_chan that it points to (7.x) */
 	u32 conn_chan;			/* CULVERT_ABSENT: no struct fuse_chan */
 	u32 initialized, connected;

@@ -380,6 +380,21 @@ no_program:
 	return wrong;
 }
 
+static int owner(struct culvert_ext_owner *of)
+{
+	const void *connection = connection_of(of->fuse);
+	dev_t number;
+
+	if (IS_ERR(connection))
+		return PTR_ERR(connection);
+	number = AT(connection, layout.device, dev_t);
+	of->uid = from_kuid(current_user_ns(), AT(connection, layout.user_id, kuid_t));
+	of->major = MAJOR(number);
+	of->minor = MINOR(number);
+	fuse_conn_put((struct fuse_conn *)connection);
+	return 0;
+}
+
 static int device_open(struct inode *inode, struct file *file)
 {
 	/* Set to the device by misc_open(). */
@@ -419,7 +434,9 @@ static long device_ioctl(struct file *file, unsigned int command, unsigned long 
 {
 	struct culvert_ext_attach asked;
 	struct culvert_ext_counts counts;
+	struct culvert_ext_owner of;
 	struct attachment *mine;
+	int wrong;
 
 	switch (command) {
 	case CULVERT_EXT_ATTACH:
@@ -441,6 +458,13 @@ static long device_ioctl(struct file *file, unsigned int command, unsigned long 
 		if (!mine)
 			return -ENOTCONN;
 		return copy_to_user((void __user *)argument, &counts, sizeof(counts)) ? -EFAULT : 0;
+	case CULVERT_EXT_OWNER:
+		if (!capable(CAP_SYS_ADMIN))
+			return -EPERM;
+		if (copy_from_user(&of, (void __user *)argument, sizeof(of)))
+			return -EFAULT;
+		wrong = owner(&of);
+		return wrong ?: copy_to_user((void __user *)argument, &of, sizeof(of)) ? -EFAULT : 0;
 	default:
 		return -ENOTTY;
 	}

@@ -19,6 +19,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -139,7 +140,7 @@ static int mount_at(struct server *server, const char *place)
 	memset(server, 0, sizeof(*server));
 	mkdir(place, 0755);
 	server->fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other",
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=7,group_id=0,allow_other",
 		 server->fd);
 	if (server->fd < 0 || mount("test", place, "fuse.test", MS_NOSUID | MS_NODEV, options))
 		return -1;
@@ -418,6 +419,22 @@ static void traced(void)
 	close(fd);
 }
 
+/* Whose a connection is. */
+static void owned(const struct server *one, int null)
+{
+	struct culvert_ext_owner of = { .fuse = one->fd };
+	int device = open("/dev/culvert-fuse-ext", O_RDWR);
+	struct stat st;
+
+	check(!stat("/tmp/one", &st) && !ioctl(device, CULVERT_EXT_OWNER, &of) && of.uid == 7 &&
+	      makedev(of.major, of.minor) == st.st_dev, "whose a connection is: %u", of.uid);
+	of.fuse = null;
+	check(ioctl(device, CULVERT_EXT_OWNER, &of) == -1 && errno == EINVAL, "of no connection");
+	check(!seteuid(65534) && ioctl(device, CULVERT_EXT_OWNER, &of) == -1 && errno == EPERM &&
+	      !seteuid(0), "whose it is others may not ask");
+	close(device);
+}
+
 static void refusals(void)
 {
 	static const struct bpf_insn far[] = {
@@ -465,6 +482,7 @@ static void refusals(void)
 	close(device);
 	check(attach(-1, fd, &device) == -1 && errno == EBADF, "no descriptor");
 	close(device);
+	owned(&one, null);
 	close(fd);
 	unmount(&one, "/tmp/one");
 }

@@ -16,6 +16,7 @@ mod cruise;
 mod doctor;
 mod drivers;
 mod elf;
+mod extend;
 mod extfs;
 mod failure;
 mod file_size_signal;
@@ -122,6 +123,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Plfs(wanted) => plfs::plfs(&wanted),
         Command::Save(wanted) => save::save(&wanted),
         Command::SaveAfter(wanted) => save::after(&wanted),
+        Command::Extend(wanted) => extend::serve(&wanted),
         Command::Sync(wanted) => sync::serve(&wanted),
         Command::SyncInBackground(socket, kind) => sync::serve_in_background(&socket, kind),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),

@@ -184,6 +184,16 @@ pub const WORDS: &[Word] = &[
         Value::None,
     ),
     word(
+        "extend",
+        "load extensions for mounts of users",
+        &[
+            flag("allow", Value::File, "the list of objects"),
+            flag("programs", Value::Text, "programs of a user at most"),
+            flag("memory", Value::Text, "MiB of a user's tables at most"),
+        ],
+        Value::None,
+    ),
+    word(
         "drivers",
         "list or describe file systems",
         &[],

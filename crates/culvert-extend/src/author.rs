@@ -1,7 +1,7 @@
 //! A program of a file system's author, and its maps.
 
 use crate::{
-    bpf,
+    bpf, loaded,
     module::{Attached, Device},
     object::Object,
 };
@@ -26,6 +26,15 @@ pub struct Map {
     kind: bpf::MapKind,
 }
 
+/// Loads an object and has the kernel ask it for the connection that `fuse` is one of; who has no
+/// privilege has the loader service do both.
+///
+/// # Errors
+/// With what keeps it from that, for people.
+pub fn attach(object: &[u8], fuse: BorrowedFd<'_>) -> Result<Attached, String> {
+    loaded::load(object, &[], fuse).map(|loaded| loaded.attached)
+}
+
 impl Program {
     /// Loads an object of clang's (`culvert/extend.h`). `sizes`: so many entries of maps, by name,
     /// instead of what the object says.
@@ -39,21 +48,19 @@ impl Program {
         if let Some((name, _)) = sizes.iter().find(|(name, _)| !named(name)) {
             return Err(format!("there is no map {name}"));
         }
-        let mut maps = Vec::new();
-        for (name, kind) in &object.maps {
-            if !bpf::PLAIN.contains(&kind.kind) {
-                return Err(format!("map {name}: kind {} is not known", kind.kind));
-            }
+        let entries = object.maps.iter().map(|(name, _)| {
             let size = sizes.iter().find(|(map, _)| map == name);
-            let kind = bpf::MapKind {
-                max_entries: size.map_or(kind.max_entries, |(_, size)| *size),
-                ..*kind
-            };
-            let map = bpf::map(&kind).map_err(|error| format!("map {name}: {error}"))?;
-            maps.push(((*name).to_owned(), Arc::new(Map { map, kind })));
-        }
+            size.map_or(0, |(_, size)| *size)
+        });
+        let entries: Vec<u32> = entries.collect();
+        let made = loaded::maps(&object, &entries, loaded::NAME)?;
+        let names = object.maps.iter().map(|(name, _)| (*name).to_owned());
+        let made = made
+            .into_iter()
+            .map(|(kind, map)| Arc::new(Map { map, kind }));
+        let maps: Vec<_> = names.zip(made).collect();
         let descriptors: Vec<_> = maps.iter().map(|(_, map)| map.map.as_raw_fd()).collect();
-        let program = bpf::program(&object.code(&descriptors))?;
+        let program = bpf::program(&object.code(&descriptors), loaded::NAME)?;
         Ok(Self { maps, program })
     }
 
@@ -68,7 +75,8 @@ impl Program {
     /// # Errors
     /// With what keeps it from that, for people.
     pub fn attach(&self, fuse: BorrowedFd<'_>) -> Result<Attached, String> {
-        Device::open()?.attach(fuse, self.program.as_fd())
+        let device = Device::open().map_err(|error| error.to_string())?;
+        device.attach(fuse, self.program.as_fd())
     }
 }
 
@@ -123,11 +131,7 @@ impl Map {
     /// # Errors
     /// Of /proc.
     pub fn memory(&self) -> io::Result<u64> {
-        let path = format!("/proc/self/fdinfo/{}", self.map.as_raw_fd());
-        let text = std::fs::read_to_string(path)?;
-        let mut lines = text.lines();
-        let found = lines.find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok());
-        found.ok_or_else(|| io::ErrorKind::InvalidData.into())
+        bpf::memory(&self.map)
     }
 
     fn check(&self, holds: bool) -> io::Result<()> {

@@ -12,7 +12,10 @@ use std::{
 };
 
 /// `BPF_MAP_TYPE_HASH`, `ARRAY`, `LRU_HASH`, `RINGBUF`: values have the size that is said.
-pub const PLAIN: [u32; 4] = [1, 2, 9, 27];
+pub const PLAIN: [u32; 4] = [1, ARRAY, 9, RING];
+const ARRAY: u32 = 2;
+/// `BPF_MAP_TYPE_RINGBUF`: its entries are bytes.
+pub const RING: u32 = 27;
 /// `BPF_PROG_TYPE_RAW_TRACEPOINT_WRITABLE`.
 const WRITABLE: u32 = 24;
 const MAP_CREATE: usize = 0;
@@ -21,6 +24,13 @@ const MAP_UPDATE_ELEM: usize = 2;
 const MAP_DELETE_ELEM: usize = 3;
 const MAP_GET_NEXT_KEY: usize = 4;
 const PROG_LOAD: usize = 5;
+const PROG_GET_NEXT_ID: usize = 11;
+const MAP_GET_NEXT_ID: usize = 12;
+const PROG_GET_FD_BY_ID: usize = 13;
+const MAP_GET_FD_BY_ID: usize = 14;
+const OBJ_GET_INFO_BY_FD: usize = 15;
+/// `BPF_OBJ_NAME_LEN`.
+const NAME: usize = 16;
 
 /// What a map is made of, in the order of `union bpf_attr` for `BPF_MAP_CREATE`.
 #[repr(C)]
@@ -48,6 +58,34 @@ struct Load {
     log_level: u32,
     log_size: u32,
     log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; NAME],
+}
+
+/// `union bpf_attr` for `BPF_MAP_CREATE`, as far as it is used.
+#[repr(C)]
+struct Create {
+    kind: MapKind,
+    inner: u32,
+    node: u32,
+    name: [u8; NAME],
+}
+
+/// `union bpf_attr` for what is there: the number that is asked for, the next one, flags.
+#[repr(C)]
+struct Number {
+    id: u32,
+    next: u32,
+    flags: u32,
+}
+
+/// `union bpf_attr` for `BPF_OBJ_GET_INFO_BY_FD`.
+#[repr(C)]
+struct Info {
+    object: u32,
+    length: u32,
+    info: u64,
 }
 
 /// `union bpf_attr` for what is done with an element; 0: no pointer.
@@ -59,6 +97,11 @@ struct Element {
     flags: u64,
 }
 
+/// Whether a map of this kind has its values in a row, and nothing beside them.
+pub(crate) const fn is_array(kind: u32) -> bool {
+    kind == ARRAY
+}
+
 fn bpf<T>(command: usize, attributes: &T) -> io::Result<usize> {
     let arguments = [
         command,
@@ -67,6 +110,18 @@ fn bpf<T>(command: usize, attributes: &T) -> io::Result<usize> {
     ];
     // SAFETY: the attributes are those of the command and outlive the call, as does what they point
     // to: the callers.
+    let done = unsafe { syscall::call(nr::BPF, arguments) };
+    done.map_err(|error| io::Error::from_raw_os_error(error.raw()))
+}
+
+/// The same where the kernel writes into the attributes.
+fn changed<T>(command: usize, attributes: &mut T) -> io::Result<usize> {
+    let arguments = [
+        command,
+        std::ptr::from_mut(attributes) as usize,
+        size_of::<T>(),
+    ];
+    // SAFETY: as above.
     let done = unsafe { syscall::call(nr::BPF, arguments) };
     done.map_err(|error| io::Error::from_raw_os_error(error.raw()))
 }
@@ -118,12 +173,91 @@ pub(crate) fn next_key(map: &OwnedFd, key: Option<&[u8]>, next: &mut [u8]) -> io
     is_there(bpf(MAP_GET_NEXT_KEY, &element))
 }
 
-/// Makes a map. Nobody but this process has it.
+/// A name as the kernel has it: letters, digits, `_` and `.`; what is too long is cut.
+fn named(name: &str) -> [u8; NAME] {
+    let mut bytes = [0; NAME];
+    let length = name.len().min(NAME - 1);
+    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+    bytes
+}
+
+/// Makes a map, which `name` stands beside where the kernel lists them. Nobody but this process has
+/// it.
 ///
 /// # Errors
 /// No privilege (CAP_BPF), no memory.
-pub fn map(kind: &MapKind) -> io::Result<OwnedFd> {
-    made(MAP_CREATE, kind)
+pub fn map(kind: &MapKind, name: &str) -> io::Result<OwnedFd> {
+    let create = Create {
+        kind: *kind,
+        inner: 0,
+        node: 0,
+        name: named(name),
+    };
+    made(MAP_CREATE, &create)
+}
+
+/// Bytes of memory that the kernel has for a map.
+///
+/// # Errors
+/// Of /proc.
+pub(crate) fn memory(map: &OwnedFd) -> io::Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", map.as_raw_fd()))?;
+    let mut lines = text.lines();
+    let found = lines.find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok());
+    found.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The programs of this name that the kernel has, and the memory of the maps of this name.
+///
+/// # Errors
+/// No privilege (CAP_SYS_ADMIN).
+pub(crate) fn used(name: &str) -> io::Result<(usize, u64)> {
+    let (mut programs, mut bytes) = (0, 0);
+    // Where the names stand in `bpf_prog_info` and in `bpf_map_info`.
+    each(PROG_GET_NEXT_ID, PROG_GET_FD_BY_ID, (64, name), |_| {
+        programs += 1;
+        Ok(())
+    })?;
+    each(MAP_GET_NEXT_ID, MAP_GET_FD_BY_ID, (24, name), |map| {
+        bytes += memory(map)?;
+        Ok(())
+    })?;
+    Ok((programs, bytes))
+}
+
+/// Does something with each object whose name stands at this place of what is said of it.
+fn each(
+    after: usize,
+    open: usize,
+    (place, name): (usize, &str),
+    mut with: impl FnMut(&OwnedFd) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut number = Number {
+        id: 0,
+        next: 0,
+        flags: 0,
+    };
+    while is_there(changed(after, &mut number))? {
+        number.id = number.next;
+        let asked = Number { next: 0, ..number };
+        let opened = match made(open, &asked) {
+            Ok(opened) => opened,
+            // Gone meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let mut about = [0_u8; 128];
+        let mut info = Info {
+            object: opened.as_raw_fd().cast_unsigned(),
+            length: about.len() as u32,
+            info: about.as_mut_ptr() as u64,
+        };
+        changed(OBJ_GET_INFO_BY_FD, &mut info)?;
+        if about[place..place + NAME] == named(name) {
+            with(&opened)?;
+        }
+    }
+    Ok(())
 }
 
 /// The values of an array, mapped.
@@ -136,11 +270,11 @@ pub fn mapped(map: &OwnedFd, length: usize) -> io::Result<Mapping> {
     Mapping::near(0, all, length, both).map_err(|error| io::Error::from_raw_os_error(error.raw()))
 }
 
-/// Loads a program whose instructions are `code`.
+/// Loads a program whose instructions are `code`; `name` as of a map.
 ///
 /// # Errors
 /// With what the verifier says last, where it refuses the program.
-pub fn program(code: &[u8]) -> Result<OwnedFd, String> {
+pub fn program(code: &[u8], name: &str) -> Result<OwnedFd, String> {
     let mut log = vec![0_u8; 1 << 16];
     let mut load = Load {
         kind: WRITABLE,
@@ -150,6 +284,9 @@ pub fn program(code: &[u8]) -> Result<OwnedFd, String> {
         log_level: 0,
         log_size: 0,
         log: 0,
+        kernel_version: 0,
+        flags: 0,
+        name: named(name),
     };
     let first = match made(PROG_LOAD, &load) {
         Ok(program) => return Ok(program),

@@ -1,27 +1,23 @@
 //! The ready parts: what their tables are filled with, and when they must not be.
 
 use crate::{
-    bpf,
+    bpf, loaded,
     log::Log,
-    module::{Attached, Counts, Device},
+    module::{Attached, Counts},
     object::Object,
-    parts::Parts,
+    parts::{OBJECT, Parts},
     tables::{EVER, Tables, VALUE, words},
 };
 use culvert_sys::PAGE;
 use culvert_wire::structures::{Attr, AttrOut, EntryOut};
 use std::{
     collections::HashMap,
-    io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    os::fd::BorrowedFd,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
 };
-
-/// Built by extensions/build.
-pub(crate) const OBJECT: &[u8] = include_bytes!("../../../extensions/ready/ready.o");
 
 /// Its maps: four tables, then the ring.
 const TABLES: usize = 4;
@@ -174,7 +170,6 @@ impl Extension {
     /// # Errors
     /// With what keeps it from that: there is no module, the kernel refuses the program.
     pub fn new(fuse: BorrowedFd<'_>, parts: &Parts) -> Result<Self, String> {
-        let device = Device::open()?;
         if !has_the_clock() {
             return Err("the clock of this time namespace is not the kernel's".into());
         }
@@ -182,30 +177,26 @@ impl Extension {
         let counts = parts.counts();
         let [names, nodes, xattrs] = counts;
         let entries = [1, names, nodes, xattrs, parts.ring()];
-        let mut maps = Vec::new();
+        let sizes = entries.map(|count| count as u32);
+        let loaded::Loaded { attached, mut maps } = loaded::load(OBJECT, &sizes, fuse)?;
         let mut mappings = Vec::new();
         for (n, (name, kind)) in object.maps.iter().enumerate() {
-            let failed = |error: io::Error| format!("table {name}: {error}");
-            let count = *entries.get(n).ok_or("there is one table too many")?;
-            let kind = bpf::MapKind {
-                max_entries: count as u32,
-                ..*kind
-            };
-            let map = bpf::map(&kind).map_err(failed)?;
+            let (map, count) = maps
+                .get(n)
+                .zip(entries.get(n))
+                .ok_or("a table is missing")?;
             if let Some(size) = Tables::SIZES.get(n) {
                 if kind.value_size as usize != *size {
                     let size = kind.value_size;
                     return Err(format!("table {name} has records of {size} bytes"));
                 }
                 let length = (count * size).next_multiple_of(PAGE);
-                mappings.push(bpf::mapped(&map, length).map_err(failed)?);
+                let mapped = bpf::mapped(map, length);
+                mappings.push(mapped.map_err(|error| format!("table {name}: {error}"))?);
             }
-            maps.push(map);
         }
-        let descriptors: Vec<_> = maps.iter().map(AsRawFd::as_raw_fd).collect();
-        let program = bpf::program(&object.code(&descriptors))?;
         let mappings = <[_; TABLES]>::try_from(mappings).map_err(|_| "a table is missing")?;
-        let mut made = Self::of(Tables::new(mappings, counts, parts.bits()), parts);
+        let mut made = Self::of(Tables::new(mappings, counts), parts);
         if let Some(file) = &parts.log {
             let ring = maps.pop().filter(|_| maps.len() == TABLES);
             made.log = Some(Log::new(
@@ -215,8 +206,8 @@ impl Extension {
             )?);
             made.tables.log_users(&parts.users);
         }
-        // The kernel counts its uses of program and maps itself.
-        made.attached = Some(device.attach(fuse, program.as_fd())?);
+        made.tables.begin(parts.bits());
+        made.attached = Some(attached);
         Ok(made)
     }
 

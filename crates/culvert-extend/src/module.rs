@@ -3,8 +3,8 @@
 use culvert_sys::{nr, syscall};
 use rustix::fs::{Mode, OFlags};
 use std::{
-    io,
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    fmt, io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
 const DEVICE: &str = "/dev/culvert-fuse-ext";
@@ -13,6 +13,8 @@ const VERSION: u32 = 1;
 const ATTACH: usize = 0x4010_c701;
 /// `_IOR(0xc7, 2, struct culvert_ext_counts)`.
 const COUNTS: usize = 0x8018_c702;
+/// `_IOWR(0xc7, 3, struct culvert_ext_owner)`.
+const OWNER: usize = 0xc010_c703;
 
 #[repr(C)]
 struct Attach {
@@ -34,6 +36,51 @@ pub struct Counts {
     pub misfits: u64,
 }
 
+/// Whose a connection is.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    fuse: i32,
+    /// The user that the mount names (`user_id`).
+    pub uid: u32,
+    /// The number of its file system, as in /proc/PID/mountinfo.
+    pub device: (u32, u32),
+}
+
+impl Owner {
+    /// This user's, of this number.
+    #[cfg(test)]
+    pub(crate) fn of(uid: u32, device: (u32, u32)) -> Self {
+        Self {
+            fuse: -1,
+            uid,
+            device,
+        }
+    }
+}
+
+/// Why the device cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// The module is not loaded.
+    Missing,
+    /// It is root's.
+    NotAllowed,
+    /// Something else.
+    Failed(rustix::io::Errno),
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => out
+                .write_str("the module culvert-fuse-ext is not loaded (modprobe culvert-fuse-ext)"),
+            Self::NotAllowed => write!(out, "{DEVICE}: Permission denied"),
+            Self::Failed(error) => write!(out, "{DEVICE}: {error}"),
+        }
+    }
+}
+
 /// The module's device.
 #[derive(Debug)]
 pub struct Device(OwnedFd);
@@ -46,16 +93,30 @@ impl Device {
     /// Opens it.
     ///
     /// # Errors
-    /// With what keeps it from that, for people: there is no module, no privilege.
-    pub fn open() -> Result<Self, String> {
+    /// There is no module, no privilege.
+    pub fn open() -> Result<Self, Unusable> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let device = rustix::fs::open(DEVICE, flags, Mode::empty());
         device.map(Self).map_err(|error| match error {
-            rustix::io::Errno::NOENT => {
-                "the module culvert-fuse-ext is not loaded (modprobe culvert-fuse-ext)".into()
-            }
-            error => format!("{DEVICE}: {error}"),
+            rustix::io::Errno::NOENT => Unusable::Missing,
+            rustix::io::Errno::ACCESS => Unusable::NotAllowed,
+            error => Unusable::Failed(error),
         })
+    }
+
+    /// Whose connection `fuse` is one of.
+    ///
+    /// # Errors
+    /// With why that is not known, for people.
+    pub fn owner(&self, fuse: BorrowedFd<'_>) -> Result<Owner, String> {
+        let mut owner = Owner {
+            fuse: fuse.as_raw_fd(),
+            uid: 0,
+            device: (0, 0),
+        };
+        control(&self.0, OWNER, (&raw mut owner) as usize)
+            .map_err(|error| format!("{DEVICE}: {error}"))?;
+        Ok(owner)
     }
 
     /// Attaches `program` to the connection that `fuse`, a descriptor of /dev/fuse, is one of.
@@ -72,6 +133,19 @@ impl Device {
         control(&self.0, ATTACH, (&raw const attach) as usize)
             .map_err(|error| format!("{DEVICE}: {error}"))?;
         Ok(Attached(self.0))
+    }
+}
+
+impl From<OwnedFd> for Attached {
+    /// A device's descriptor that the loader service has attached.
+    fn from(device: OwnedFd) -> Self {
+        Self(device)
+    }
+}
+
+impl AsFd for Attached {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -4,6 +4,9 @@ use crate::tables::USERS;
 use culvert_sys::PAGE;
 use std::{fmt, path::PathBuf};
 
+/// The program of all of them. Built by extensions/build.
+pub(crate) const OBJECT: &[u8] = include_bytes!("../../../extensions/ready/ready.o");
+
 /// What is answered inside the kernel, and what is logged there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {

@@ -129,12 +129,8 @@ impl Tables {
     ];
 
     /// Tables of so many (`counts`, powers of two) names, nodes and extended attributes, in mappings
-    /// of zeroes that are large enough. The program does what the bits `parts` say.
-    pub fn new(
-        [settings, names, nodes, xattrs]: [Mapping; 4],
-        counts: [usize; 3],
-        parts: u64,
-    ) -> Self {
+    /// of zeroes that are large enough. The program does nothing before [`Tables::begin`].
+    pub fn new([settings, names, nodes, xattrs]: [Mapping; 4], counts: [usize; 3]) -> Self {
         let lengths = [&names, &nodes, &xattrs].map(Mapping::len);
         let fit =
             |n: usize| counts[n].is_power_of_two() && lengths[n] >= counts[n] * Self::SIZES[n + 1];
@@ -164,8 +160,12 @@ impl Tables {
         for (mask, count) in masks.into_iter().zip(counts) {
             mask.store(count as u64 - 1, SeqCst);
         }
-        settings.parts.store(parts, SeqCst);
         tables
+    }
+
+    /// The program does what the bits `parts` say from here on.
+    pub fn begin(&self, parts: u64) {
+        self.settings().parts.store(parts, SeqCst);
     }
 
     /// Requests of these users alone are logged, of the first [`USERS`]; none: of all.

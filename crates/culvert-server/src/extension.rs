@@ -21,8 +21,10 @@ impl Session {
             )
         } else if let Some(object) = &parts.object {
             let read = std::fs::read(object).map_err(|error| error.to_string());
-            let program = read.and_then(|bytes| Program::load(&bytes, &[]));
-            let attached = program.and_then(|program| attached(&program, channel));
+            let attached = read.and_then(|bytes| {
+                let device = channel.device().map_err(|error| error.to_string())?;
+                culvert_extend::attach(&bytes, device.as_fd())
+            });
             (format!("extend={parts}"), attached)
         } else if !parts.is_empty() {
             match self.extension_for(channel) {

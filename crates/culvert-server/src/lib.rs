@@ -55,7 +55,7 @@ pub fn flag_name(flag: culvert_wire::InitFlags) -> &'static str {
 pub use caller::{Served, caller};
 pub use channel::{Channel, DeviceFuse, RequestChannel};
 pub use connection::Ended;
-pub use culvert_extend::{Map, Parts, Program};
+pub use culvert_extend::{Map, Parts, Program, loader};
 pub use interrupts::interrupted;
 pub use serve::serve;
 pub use session::Session;

@@ -50,7 +50,16 @@ struct culvert_ext_counts {
 	__u64 misfits;		/* of these, whose answer did not fit: the server was asked */
 };
 
+/* Whose a connection is, and the number of its file system. */
+struct culvert_ext_owner {
+	__s32 fuse;		/* descriptor of /dev/fuse, mounted */
+	__u32 uid;		/* the mount's user_id, as the asker would see it */
+	__u32 major;		/* as in /proc/PID/mountinfo */
+	__u32 minor;
+};
+
 #define CULVERT_EXT_ATTACH _IOW(0xc7, 1, struct culvert_ext_attach)
 #define CULVERT_EXT_COUNTS _IOR(0xc7, 2, struct culvert_ext_counts)
+#define CULVERT_EXT_OWNER _IOWR(0xc7, 3, struct culvert_ext_owner)
 
 #endif

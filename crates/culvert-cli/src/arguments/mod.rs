@@ -1,6 +1,7 @@
 //! The command line: what the user asked for, in his own words, nothing looked at yet.
 
 mod config;
+mod extend;
 mod log;
 mod memory;
 mod mount;
@@ -67,6 +68,8 @@ pub enum Command {
     /// The service that mounts with `sync=auto` have, or the relay of those with `tls=yes`, at this
     /// socket.
     SyncInBackground(PathBuf, culvert_sync::Kind),
+    /// `culvert extend`.
+    Extend(crate::extend::Extend),
     /// `culvert mount`.
     Mount(Box<Mount>),
     /// `mount -o remount`
@@ -111,6 +114,7 @@ Usage: culvert run [-v SOURCE:TARGET[:OPTIONS]]... [--] COMMAND...
        culvert save DIRECTORY ARCHIVE
        culvert plfs COMMAND CONTAINER
        culvert sync
+       culvert extend
        culvert drivers [TYPE]
        culvert doctor [--json] [-- COMMAND...]
        culvert config [--cflags] [--libs]
@@ -130,6 +134,7 @@ Runs programs on file systems that live in the program's own process.
   save     make an archive of a directory, in place of the old one
   plfs     look at PLFS containers, check and repair them
   sync     serve processes that append to one file (sync=auto)
+  extend   load extensions for mounts of ordinary users
   drivers  list the file systems there are, or describe one
   doctor   say what works on this machine and why not; with a command:
            how it would be intercepted
@@ -283,6 +288,7 @@ where
             Some("plfs") => plfs::plfs(&mut parser),
             Some("save") => save::save(&mut parser),
             Some(crate::save::AFTER) => save::after(&mut parser),
+            Some("extend") => extend::extend(&mut parser),
             Some("sync") => sync::sync(&mut parser),
             Some(crate::sync::WORD) => sync::background(&mut parser, Kind::Service),
             Some(crate::sync::RELAY_WORD) => sync::background(&mut parser, Kind::Relay),
@@ -339,7 +345,7 @@ fn help(word: Option<OsString>) -> Result<Command, Failure> {
     let known = WORDS.iter().find(|known| *known.name == *word);
     let known = known.ok_or_else(|| unknown(&word))?;
     let page = match known.name {
-        "run" | "mount" | "log" | "plfs" | "sync" | "drivers" | "doctor" => {
+        "run" | "mount" | "log" | "plfs" | "sync" | "extend" | "drivers" | "doctor" => {
             format!("culvert-{}", known.name)
         }
         "umount" | "list" => "culvert-mount".into(),

@@ -16,7 +16,9 @@ fn made() -> Extension {
     };
     let mut counts = [1, SMALL, SMALL, SMALL].into_iter();
     let mappings = Tables::SIZES.map(|size| memory(size * counts.next().unwrap_or(1)));
-    Extension::of(Tables::new(mappings, [SMALL; 3], parts.bits()), &parts)
+    let tables = Tables::new(mappings, [SMALL; 3]);
+    tables.begin(parts.bits());
+    Extension::of(tables, &parts)
 }
 
 fn entry(node: u64, size: u64) -> EntryOut {
@@ -479,10 +481,14 @@ fn what_is_held_is_given_back_when_it_is_stale() {
 fn the_verifier_takes_the_program() {
     let object = Object::read(OBJECT).expect("an object");
     assert_eq!(object.maps.len(), TABLES + 1);
-    let maps: Result<Vec<_>, _> = object.maps.iter().map(|(_, kind)| bpf::map(kind)).collect();
+    let maps: Result<Vec<_>, _> = object
+        .maps
+        .iter()
+        .map(|(_, kind)| bpf::map(kind, loaded::NAME))
+        .collect();
     let Ok(maps) = maps else { return };
-    let descriptors: Vec<_> = maps.iter().map(AsRawFd::as_raw_fd).collect();
-    if let Err(said) = bpf::program(&object.code(&descriptors)) {
+    let descriptors: Vec<_> = maps.iter().map(std::os::fd::AsRawFd::as_raw_fd).collect();
+    if let Err(said) = bpf::program(&object.code(&descriptors), loaded::NAME) {
         // Not allowed to load any.
         assert!(said.starts_with("Operation not permitted"), "{said}");
     }

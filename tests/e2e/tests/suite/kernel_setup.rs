@@ -36,8 +36,8 @@ fn what_is_installed_is_found() {
         not_tested("no overlay file system");
         return;
     }
-    let pages = "culvert-doctor.1 culvert-drivers.1 culvert-log.1 culvert-mount.1 culvert-plfs.1 \
-        culvert-run.1 culvert-sync.1 culvert.1";
+    let pages = "culvert-doctor.1 culvert-drivers.1 culvert-extend.1 culvert-log.1 culvert-mount.1 \
+        culvert-plfs.1 culvert-run.1 culvert-sync.1 culvert.1";
     let headers = "fuse.h fuse/fuse.h fuse/fuse_common.h fuse/fuse_log.h fuse/fuse_lowlevel.h \
         fuse/fuse_opt.h \
                    fuse3/fuse.h fuse3/fuse_common.h fuse3/fuse_log.h fuse3/fuse_lowlevel.h \
