@@ -273,7 +273,10 @@ pub trait File: Send + Sync {
     /// can and refuses where there is none.
     ///
     /// False, without calling `map`: the default: there is no such file, and the front end maps its
-    /// own copy.
+    /// own copy. So it does without asking where nodes are [transient]: a file without a name becomes
+    /// that copy when another program gets it.
+    ///
+    /// [transient]: crate::Capabilities::transient_nodes
     ///
     /// - `ENOMEM`: no space for the bytes to be moved to, or to be stored (mmap(2)).
     fn with_kernel_file(

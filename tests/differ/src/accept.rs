@@ -579,7 +579,7 @@ pub fn suited(program: &Program, mount: &Mount) -> Program {
     };
     let mut program = program.clone();
     program.steps.retain(|step| !left_out(step));
-    let elsewhere = ["layer=", "descriptor=no", "type=memory,kernel"];
+    let elsewhere = ["layer=", "descriptor=no", "type=memory,kernel", "=memory:"];
     if elsewhere.iter().any(|part| specification.contains(part)) {
         suited_to_pages(&mut program);
     }

@@ -309,6 +309,18 @@ few_on_each_mount! {
     kernel_union "kernel-union";
 }
 
+/// Of files in memory below layers the layer's front end maps copies.
+#[test]
+fn removed_while_mapped_above_memory() {
+    let text = include_str!("../kept/removed-while-mapped-and-shared.txt");
+    let program = text.parse().expect("it can be read");
+    for mount in ["archives", "type=union,source=memory:,target={mnt}"] {
+        let mount: Mount = mount.parse().expect("a mount");
+        let Some(world) = world(&mount) else { return };
+        equal(&world, &mount, "removed-while-mapped-and-shared", &program);
+    }
+}
+
 /// Beside itself behind the kernel, which refuses links in another order: programs that mostly map.
 mod sdcard {
     #[test]

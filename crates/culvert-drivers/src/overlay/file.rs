@@ -196,17 +196,6 @@ impl FileLayer for OverlayFile {
         self.is_shared.store(true, Release);
         self.inner().shared();
     }
-
-    /// A mapping goes on to show what it shows, as the kernel's.
-    fn with_kernel_file(
-        &self,
-        range: (u64, u64),
-        stores: bool,
-        map: &mut dyn FnMut(i32),
-    ) -> Result<bool> {
-        self.rise()?;
-        self.inner().with_kernel_file(range, stores, map)
-    }
 }
 
 impl Core {

@@ -293,13 +293,4 @@ impl FileLayer for UnionFile {
     fn descriptor(&self) -> Option<i32> {
         self.inner().descriptor()
     }
-
-    fn with_kernel_file(
-        &self,
-        range: (u64, u64),
-        stores: bool,
-        map: &mut dyn FnMut(i32),
-    ) -> Result<bool> {
-        self.inner().with_kernel_file(range, stores, map)
-    }
 }
