@@ -16,7 +16,7 @@ const BACKLOG: i32 = 1024;
 pub enum Kind {
     /// Positions: each message is a packet.
     Service,
-    /// The way to services of other hosts ([`mod@crate::relay`]).
+    /// The way to services of other hosts (`relay.rs`).
     Relay,
 }
 
