@@ -178,6 +178,7 @@ pub const WORDS: &[Word] = &[
                 "serve all hosts that share a back end",
             ),
             flag("listen", Value::Text, "address that other hosts connect to"),
+            flag("tls", Value::None, "clients talk by TLS"),
             flag("workers", Value::Text, "threads that answer"),
             flag("clients", Value::Text, "processes connected at most"),
         ],
@@ -189,7 +190,7 @@ pub const WORDS: &[Word] = &[
         &[
             flag("allow", Value::File, "the list of objects"),
             flag("programs", Value::Text, "programs of a user at most"),
-            flag("memory", Value::Text, "MiB of a user's tables at most"),
+            flag("memory", Value::Text, "MiB of tables of a user at most"),
         ],
         Value::None,
     ),

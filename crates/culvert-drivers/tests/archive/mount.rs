@@ -309,12 +309,12 @@ fn bad_options_say_what_there_is() {
         (
             ("indx", "x"),
             "driver archive has no option \"indx\"; did you mean index? There are: index, subdir, \
-            uid, gid, umask, avfs, damaged, save, ro",
+            uid, gid, umask, avfs, damaged, script, save, ro",
         ),
         (
             ("ow", ""),
             "driver archive has no option \"ow\"; there are: index, subdir, uid, gid, umask, \
-            avfs, damaged, save, ro",
+            avfs, damaged, script, save, ro",
         ),
         (
             ("uid", "root"),
