@@ -213,7 +213,7 @@ impl Core {
                 false => parts.lowers.last().is_none_or(|part| part.layer <= index),
             };
             let marks = match is_directory || self.may_lack_bytes(index, &attributes) {
-                true => self.marks(index, attributes.node, attributes.kind),
+                true => self.lower_marks(index, &attributes),
                 false => Ok(Marks::default()),
             };
             let marks = marks.and_then(|mut marks| {

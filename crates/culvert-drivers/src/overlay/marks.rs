@@ -59,7 +59,7 @@ pub enum Look {
 }
 
 /// What marks say of a directory or a file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// Lower layers are not asked.
     pub opaque: bool,
@@ -97,10 +97,7 @@ impl Core {
     /// CAP_SYS_ADMIN alone, and says to others that there are none. A server raises that right; a
     /// program of root's run that has given it up sees none (docs/drivers/overlay.md, Limits).
     fn seeing_marks<T>(&self, index: usize, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let is_hidden = || {
-            let of_kernel = self.layers[index].device.is_some();
-            of_kernel && !self.settings.user_xattr && !super::may_trust()
-        };
+        let is_hidden = || self.hides_marks(index);
         match self.elevates && is_hidden() {
             false => work(),
             true => superuser::with(Rights::SYS_ADMIN, || match is_hidden() {
@@ -111,6 +108,12 @@ impl Core {
                 false => work(),
             }),
         }
+    }
+
+    /// Whether the kernel shows this program no marks of layer `index`.
+    pub fn hides_marks(&self, index: usize) -> bool {
+        let of_kernel = self.layers[index].device.is_some();
+        of_kernel && !self.settings.user_xattr && !super::may_trust()
     }
 
     /// The value of `mark` on `node` of layer `index`.

@@ -25,6 +25,7 @@ mod parts;
 mod places;
 mod redirects;
 mod refreshing;
+mod remembered;
 mod removing;
 mod state;
 
@@ -317,6 +318,7 @@ pub fn open(
     let core = Core {
         capabilities,
         nodes,
+        remembered: remembered::Remembered::default(),
         names: NameChanges::new(path.as_deref(), environment.keeper),
         work,
         keeper: environment.keeper,

@@ -73,6 +73,7 @@ impl Core {
             (_, [one, other]) => {
                 if let Some(replaced) = other {
                     self.nodes.unnamed(replaced, to);
+                    self.forget_directory(replaced);
                 }
                 if let Some(one) = one
                     && self.nodes.with(one, |_| ()).is_ok()

@@ -80,9 +80,14 @@ impl Core {
 
     /// `name` in `dir`, with one reference.
     pub fn lookup(&self, (dir, name): (Node, &[u8])) -> Result<Entry> {
+        if let Some(entry) = self.remembered(dir, name)? {
+            return Ok(entry);
+        }
         let checked = self.look_for_changes();
         let found = self.find(dir, name)?.ok_or(Errno::ENOENT)?;
-        self.enter(Some((dir, name)), found, checked)
+        let entry = self.enter(Some((dir, name)), found, checked)?;
+        self.remember((dir, name), &entry);
+        Ok(entry)
     }
 
     /// The path of `node` below the root.

@@ -81,6 +81,7 @@ impl Core {
         self.leave(found);
         if removed.is_ok() {
             self.nodes.unnamed(number, (dir, name));
+            self.forget_directory(number);
         }
         removed
     }

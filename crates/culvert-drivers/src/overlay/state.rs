@@ -3,6 +3,7 @@
 use super::nodes::{Known, Nodes, Returned};
 use super::options::{Redirects, Settings};
 pub use super::parts::{Part, Parts, both};
+use super::remembered::Remembered;
 use crate::Keeper;
 use crate::name_changes::{Changing, NameChanges};
 use crate::superuser;
@@ -38,6 +39,8 @@ pub struct Core {
     pub settings: Settings,
     /// What the front end knows.
     pub nodes: Nodes,
+    /// What is remembered between lookups.
+    pub remembered: Remembered,
     /// What it can do.
     pub capabilities: Capabilities,
     /// The right to change anything.

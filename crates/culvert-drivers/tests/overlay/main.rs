@@ -5,5 +5,6 @@ mod kernel;
 mod marks;
 mod ours;
 mod owner;
+mod remembered;
 mod steps;
 mod tools;
