@@ -273,8 +273,8 @@ pub trait File: Send + Sync {
     /// can and refuses where there is none.
     ///
     /// False, without calling `map`: the default: there is no such file, and the front end maps its
-    /// own copy. So it does without asking where nodes are [transient]: a file without a name becomes
-    /// that copy when another program gets it.
+    /// own copy. So it does without asking where nodes are [transient]: a file without a name
+    /// becomes that copy when another program gets it.
     ///
     /// [transient]: crate::Capabilities::transient_nodes
     ///

@@ -23,6 +23,7 @@ mod own_origin;
 mod owner;
 mod parts;
 mod places;
+mod recalling;
 mod redirects;
 mod refreshing;
 mod remembered;
