@@ -9,6 +9,7 @@ extern crate alloc;
 
 mod heap;
 mod memory_functions;
+mod relocation;
 mod stack;
 
 use core::sync::atomic::{AtomicBool, Ordering::*};
