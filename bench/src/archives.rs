@@ -91,8 +91,8 @@ pub fn random(place: &Place) -> Vec<Figure> {
     .collect()
 }
 
-/// A file of 512 MB (`SPILL=` other megabytes), half of it in memory and half in a directory, beside
-/// a file of the directory.
+/// A file of 512 MB (`SPILL=` other megabytes), half of it in memory and half in a directory,
+/// beside a file of the directory.
 pub fn spilled(place: &Place) -> Vec<Figure> {
     let (base, reader) = (place.path("spilled"), place.program("random"));
     let size: u64 = megabytes("SPILL", "512").parse().expect("a number");

@@ -13,7 +13,8 @@ fn main() {
         // Where segments may share pages the linker leaves a page between two of them now and then,
         // by their sizes, and ld.so takes it away by an mprotect in each program.
         "-Wl,-z,separate-loadable-segments",
-        // Addresses in tables take 8 bytes for 63 of them, in place of 24 for each: `relocation.rs`.
+        // Addresses in tables take 8 bytes for 63 of them, in place of 24 for each:
+        // `relocation.rs`.
         "-Wl,--pack-dyn-relocs=relr",
         "-Wl,-init=culvert_relocate",
         "-Wl,-soname,libculvert.so",

@@ -36,8 +36,8 @@ pub fn resolved(mut request: Request, foreground: bool) -> Result<Request, Failu
     }
 }
 
-/// Makes paths in the options `names` absolute: a host has a working directory of its own. Class paths
-/// are lists, a class of Python's may be in a file, and a name without a slash is looked for.
+/// Makes paths in the options `names` absolute: a host has a working directory of its own. Class
+/// paths are lists, a class of Python's may be in a file, and a name without a slash is looked for.
 fn make_absolute(options: &mut Options, names: &[&str]) {
     for (name, value) in options {
         let is_path = match name.as_str() {

@@ -1,7 +1,7 @@
 //! The environment variables of CRUISE, as options of file systems in memory.
 //!
-//! They complete what a mount does not say itself. `CRUISE_CHUNK_BITS` means nothing here, as blocks
-//! are pages; nor does `CRUISE_USE_SINGLE_SHM`, as all processes of a run share.
+//! They complete what a mount does not say itself. `CRUISE_CHUNK_BITS` means nothing here, as
+//! blocks are pages; nor does `CRUISE_USE_SINGLE_SHM`, as all processes of a run share.
 
 use crate::failure::{Failure, shown};
 use culvert::mount::Mount;

@@ -1,4 +1,5 @@
-//! Files that a script of extfs unpacks (Midnight Commander, AVFS): the option `script` of archives.
+//! Files that a script of extfs unpacks (Midnight Commander, AVFS): the option `script` of
+//! archives.
 //!
 //! The script is a program, so it runs here, once, while the mount is made ready, and never in a
 //! program of the run. What it lists and copies out becomes a tar archive in the cache, which is

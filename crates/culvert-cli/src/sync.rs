@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The words with which the command becomes a service, or a relay, in the background. Not for users.
+/// The words with which the command becomes a service, or a relay, in the background. Not for
+/// users.
 pub const WORD: &str = "run-sync";
 pub const RELAY_WORD: &str = "run-sync-relay";
 /// The names of their sockets in the user's base.

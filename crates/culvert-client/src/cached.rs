@@ -38,8 +38,8 @@ impl Core {
 }
 
 impl Shared<'_> {
-    /// The same of a node with this `account`, after `changes` of its bytes and `told` notifications
-    /// that mean all; `is_timed`: another time of change drops pages.
+    /// The same of a node with this `account`, after `changes` of its bytes and `told`
+    /// notifications that mean all; `is_timed`: another time of change drops pages.
     pub fn belief(
         self,
         account: u64,

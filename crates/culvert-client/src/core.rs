@@ -254,8 +254,8 @@ impl Core {
         self.ask_attributes(who, node, None)
     }
 
-    /// Attributes of `node` that say who may do what, where that may be believed: its size and times
-    /// may be older ones.
+    /// Attributes of `node` that say who may do what, where that may be believed: its size and
+    /// times may be older ones.
     pub fn rights(&self, node: u64) -> Option<Attributes> {
         let known = self.nodes.rights(self.words(), self.moment(), node);
         known.or_else(|| self.known_attributes(node))

@@ -40,8 +40,8 @@ pub const EVICTED: usize = 10;
 /// Pages of which others have.
 pub const PAGES_EVICTED: usize = 11;
 
-/// A change of a node's bytes or names, in what [`Shared::of_node`] counts: after it size, times and
-/// the links of a directory may be others, but not who may do what (`FUSE_STATX_MODSIZE`,
+/// A change of a node's bytes or names, in what [`Shared::of_node`] counts: after it size, times
+/// and the links of a directory may be others, but not who may do what (`FUSE_STATX_MODSIZE`,
 /// fs/fuse/fuse_i.h). 1 is a read, after which only the time of access may be another. What goes
 /// over into the next kind makes others ask once more.
 pub const CHANGE: u64 = 1 << 16;

@@ -285,8 +285,8 @@ impl Extension {
     }
 
     /// A rename that has ended was made, without an exchange: which nodes the names lead to from
-    /// here on, as far as that is known. The kernel was told nothing of that, so nobody believes it;
-    /// who removes a name knows whose attributes change.
+    /// here on, as far as that is known. The kernel was told nothing of that, so nobody believes
+    /// it; who removes a name knows whose attributes change.
     pub fn renamed(&self, what: &Touched<'_>, led: [Option<u64>; 2], before: &Before) {
         let [Some((from, name)), Some((to, new_name))] = what.names else {
             return;

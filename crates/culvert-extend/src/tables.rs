@@ -128,8 +128,8 @@ impl Tables {
         size_of::<XattrRecord>(),
     ];
 
-    /// Tables of so many (`counts`, powers of two) names, nodes and extended attributes, in mappings
-    /// of zeroes that are large enough. The program does nothing before [`Tables::begin`].
+    /// Tables of so many (`counts`, powers of two) names, nodes and extended attributes, in
+    /// mappings of zeroes that are large enough. The program does nothing before [`Tables::begin`].
     pub fn new([settings, names, nodes, xattrs]: [Mapping; 4], counts: [usize; 3]) -> Self {
         let lengths = [&names, &nodes, &xattrs].map(Mapping::len);
         let fit =

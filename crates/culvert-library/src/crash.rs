@@ -48,7 +48,8 @@ static TOLD: OnceLock<Told> = OnceLock::new();
 extern "C" fn crashed(signal: c_int) {
     if let Some(told) = TOLD.get() {
         let mut frames = [std::ptr::null_mut(); 64];
-        // SAFETY: bytes, and a place for as many frames as there are; what they load was loaded before.
+        // SAFETY: bytes, and a place for as many frames as there are; what they load was loaded
+        // before.
         unsafe {
             write(STDERR, told.line.as_ptr().cast(), told.line.len());
             if let Some(functions) = told.functions {
@@ -94,9 +95,9 @@ fn functions() -> Option<Functions> {
     Some(functions)
 }
 
-/// From here on a crash says that it happened with the library at `path`, and where. A runtime that the
-/// library brings may have handlers of its own, which take the place of these; a sanitizer that the
-/// process began with tells more than they do.
+/// From here on a crash says that it happened with the library at `path`, and where. A runtime that
+/// the library brings may have handlers of its own, which take the place of these; a sanitizer that
+/// the process began with tells more than they do.
 pub fn tell(path: &Path) {
     // SAFETY: what the process has by a name.
     if !unsafe { dlsym(std::ptr::null_mut(), c"__asan_init".as_ptr()) }.is_null() {

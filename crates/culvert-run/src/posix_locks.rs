@@ -86,8 +86,8 @@ impl PosixLocks {
         }
     }
 
-    /// This process had locks before its exec: the kernel is asked for them before what they hang on
-    /// is closed.
+    /// This process had locks before its exec: the kernel is asked for them before what they hang
+    /// on is closed.
     pub fn expect_inherited(&self) {
         self.inherited.store(true, Relaxed);
     }

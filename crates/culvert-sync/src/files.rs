@@ -8,8 +8,8 @@
 //! | [`APPENDS`], exclusive | who appends without a service, or cuts the file; a service for a moment when it begins to hold it |
 //!
 //! So a service that begins to hold a file finds no writer under way with a position of another
-//! service, and who appends without one finds none of any. What dies lets go, by the kernel. Writers
-//! make both files before they ask.
+//! service, and who appends without one finds none of any. What dies lets go, by the kernel.
+//! Writers make both files before they ask.
 
 use crate::memory::Memory;
 use culvert_sync_wire::memory::{FILES, Place, Taken};

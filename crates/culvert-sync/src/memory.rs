@@ -68,8 +68,8 @@ impl Memory {
         let mut list = Box::new([0; 4]);
         let (word, head) = (self.mapping.address(), &raw mut *list as usize);
         let entry = head + HEAD;
-        // `struct robust_list_head`: the first entry, from an entry to its word, one under way. Then
-        // the entry, behind which the head comes again.
+        // `struct robust_list_head`: the first entry, from an entry to its word, one under way.
+        // Then the entry, behind which the head comes again.
         let filled = [entry, word.wrapping_sub(entry), 0, head];
         // SAFETY: it is the box's own; the kernel reads it, which the compiler does not see.
         unsafe { (&raw mut *list).write_volatile(filled) };

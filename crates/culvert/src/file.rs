@@ -343,8 +343,8 @@ pub trait File: Send + Sync {
     /// change between the two would be waited for in vain. A later waker of the same open file
     /// takes the place of the earlier one; it is dropped unused with the file.
     ///
-    /// Kernel mounts ask with a waker. Within a program that runs under `culvert run` who waits does
-    /// so in the kernel, for other descriptors too, and what wakes is a descriptor
+    /// Kernel mounts ask with a waker. Within a program that runs under `culvert run` who waits
+    /// does so in the kernel, for other descriptors too, and what wakes is a descriptor
     /// ([`File::waiter`]): the waker that comes with the call is not woken, and says only that
     /// somebody waits. A file without such a descriptor is ready always there, for nobody calls a
     /// driver in the program's own process in the meantime. Drivers in a host (`place=host`) are

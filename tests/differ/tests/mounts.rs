@@ -333,8 +333,8 @@ mod sdcard {
 mod beside {
     use super::*;
 
-    /// On a kernel mount of ours and in a run in turn, where an option is for both: it is to be over
-    /// in half a minute.
+    /// On a kernel mount of ours and in a run in turn, where an option is for both: it is to be
+    /// over in half a minute.
     fn each(original: &str, first: u64, all: &[(&str, &str)]) {
         let mount = |way: &str, options: &str| -> Mount {
             let kind = format!("{original}{way}:{options}");

@@ -1,8 +1,8 @@
 //! The conformance kit on a directory, from outside, by the driver passthrough:
 //! `kit read|store|write DIRECTORY RUN [NAME=CONTENT]...`, where RUN is a directory of its own.
 //!
-//! `read` compares with the files that are named; `store` and `write` remove all there is, change it as
-//! programs do, and read: files alone, or a tree. Each failure is a line, `RULE: WHAT`.
+//! `read` compares with the files that are named; `store` and `write` remove all there is, change
+//! it as programs do, and read: files alone, or a tree. Each failure is a line, `RULE: WHAT`.
 
 use culvert::{
     FileSystem,

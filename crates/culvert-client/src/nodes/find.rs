@@ -81,7 +81,8 @@ impl Nodes {
         let Some(known) = table.nodes.get_mut(&node) else {
             return Ok(Found::Unknown(None));
         };
-        // Names in a directory change it, and not what its own name means: who wants its times asks.
+        // Names in a directory change it, and not what its own name means: who wants its times
+        // asks.
         let is_directory = known.kind == FileKind::Directory;
         let rights = || known.rights(words, now, node).filter(|_| is_directory);
         let believed = known.mostly_believed(words, now, node).or_else(rights);

@@ -50,7 +50,8 @@ const MONTHS: [&[u8; 3]; 12] = [
 const DAYS: [&[u8; 3]; 7] = [b"sun", b"mon", b"tue", b"wed", b"thu", b"fri", b"sat"];
 const DAY: i64 = 86_400;
 
-/// Reads the list `text`, printed at `now` (seconds), which dates without a year are not far behind.
+/// Reads the list `text`, printed at `now` (seconds), which dates without a year are not far
+/// behind.
 pub fn parse(text: &[u8], now: i64) -> Listing {
     let mut listing = Listing::default();
     let mut found = Vec::new();

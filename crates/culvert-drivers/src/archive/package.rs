@@ -2,8 +2,8 @@
 //!
 //! - Debian's (deb(5)): an ar archive of `control.tar` and `data.tar`, each perhaps compressed. The
 //!   data are shown, and the control files in `DEBIAN`, as `dpkg-deb -R` unpacks them.
-//! - RPM's ("Package File Format", version 3 and 4): a lead, two headers, and a cpio archive, perhaps
-//!   compressed. The headers are passed over: scripts and dependencies are not shown.
+//! - RPM's ("Package File Format", version 3 and 4): a lead, two headers, and a cpio archive,
+//!   perhaps compressed. The headers are passed over: scripts and dependencies are not shown.
 
 use super::ar;
 use super::bytes::{Bytes, Part};

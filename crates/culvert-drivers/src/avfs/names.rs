@@ -14,8 +14,8 @@ pub struct Asked {
     pub forgets: bool,
 }
 
-/// Takes `name` apart at its last `#` that is not one of a pair: the file, `##` in it still for `#`,
-/// and how to look into it. None where there is no such, or nobody of that name.
+/// Takes `name` apart at its last `#` that is not one of a pair: the file, `##` in it still for
+/// `#`, and how to look into it. None where there is no such, or nobody of that name.
 pub fn split(name: &[u8]) -> Option<(&[u8], Asked)> {
     let (mut at, mut last) = (0, None);
     while at < name.len() {

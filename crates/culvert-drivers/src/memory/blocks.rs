@@ -124,8 +124,9 @@ impl Transaction<'_> {
                         && splits
                         && !host::is_beyond_limit(to.offset + count * BLOCK) =>
                 {
-                    // The place has no more, although `size=` allows it: the rest is spilled, behind
-                    // what the file is longer by a growth that was undone, which others have seen.
+                    // The place has no more, although `size=` allows it: the rest is spilled,
+                    // behind what the file is longer by a growth that was undone, which others have
+                    // seen.
                     splits = false;
                     count = (status(image.fd())?.size / BLOCK).saturating_sub(grown);
                     if count == 0 {

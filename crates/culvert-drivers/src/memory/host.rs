@@ -52,8 +52,8 @@ pub fn make_directory(path: &[u8]) -> Result<(), Errno> {
     fs::chmod(&path, 0o700)
 }
 
-/// fallocate(2): `length` bytes from `offset` on are the file's, for good. Where the file system has
-/// none, what lies behind the end of the file is written (without a mode), and holes stay.
+/// fallocate(2): `length` bytes from `offset` on are the file's, for good. Where the file system
+/// has none, what lies behind the end of the file is written (without a mode), and holes stay.
 pub fn set_aside(fd: impl AsFd, mode: u32, offset: u64, length: u64) -> Result<(), Errno> {
     within_limit(offset + length, || {
         set_aside_unlimited(fd.as_fd(), mode, offset, length)

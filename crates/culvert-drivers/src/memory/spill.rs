@@ -134,8 +134,8 @@ fn open_directory(path: &[u8]) -> core::result::Result<OwnedFd, Errno> {
 }
 
 /// Where the file system in `image` spills to, whose spill has the number `id`: the path of the
-/// spill, and its pages. `EIO` where it is missing, `EACCES` where it is not `owner`'s, as the image
-/// is.
+/// spill, and its pages. `EIO` where it is missing, `EACCES` where it is not `owner`'s, as the
+/// image is.
 pub fn open(image: &[u8], id: u64, owner: u32) -> Result<(Vec<u8>, OwnedFd)> {
     let missing = |errno: Errno| {
         let why = format!("its spill ({}, spill=) is missing: {errno}", name_of(id));

@@ -56,7 +56,8 @@ impl Core {
     /// none (a file in an archive, or one with several names), ours.
     pub fn origin_of(&self, part: Part, node: Node) -> Vec<u8> {
         let kernels = || {
-            // What asks whether a copy in memory is in use knows ours alone ([`own_origin::numbers`]).
+            // What asks whether a copy in memory is in use knows ours alone
+            // ([`own_origin::numbers`]).
             if node.0 & super::MADE != 0 || self.layers[0].device.is_none() {
                 return None;
             }

@@ -55,8 +55,8 @@ impl Glance {
         Ok((attributes, identity.0 == self.home))
     }
 
-    /// Whether `name` in the directory `dir`, a descriptor of the tree's, grants `access` to whoever
-    /// this thread acts as. A link grants all.
+    /// Whether `name` in the directory `dir`, a descriptor of the tree's, grants `access` to
+    /// whoever this thread acts as. A link grants all.
     ///
     /// - `ENOSYS`, `EPERM`: only its node tells.
     pub fn access(self, dir: i32, name: &[u8], access: Access) -> Result<()> {

@@ -297,9 +297,9 @@ impl Core {
     }
 }
 
-/// Whether nothing but modes and access lists says what a file's owner may do: there is no module of
-/// the kernel's that labels programs, and numbers of users are the machine's, none of which stands
-/// for all that are unknown (user_namespaces(7)).
+/// Whether nothing but modes and access lists says what a file's owner may do: there is no module
+/// of the kernel's that labels programs, and numbers of users are the machine's, none of which
+/// stands for all that are unknown (user_namespaces(7)).
 fn modes_decide() -> bool {
     const ALL_USERS: [&[u8]; 3] = [b"0", b"0", b"4294967295"];
     let read = |path: &CStr| {

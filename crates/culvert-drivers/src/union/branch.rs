@@ -127,8 +127,8 @@ pub struct Tree {
     pub glance: Option<Glance>,
     /// Whether its root is on a file system whose kernel tells of all that happens there.
     pub is_local: bool,
-    /// Whether that goes by modes and access lists alone: not overlayfs, which asks for its mounter,
-    /// too.
+    /// Whether that goes by modes and access lists alone: not overlayfs, which asks for its
+    /// mounter, too.
     pub is_by_mode: bool,
     salt: u64,
 }

@@ -258,8 +258,8 @@ impl Core {
     }
 }
 
-/// Puts a link that says `target` in the place of the directory `old`, and that in the place `kept`,
-/// which is free, at one moment.
+/// Puts a link that says `target` in the place of the directory `old`, and that in the place
+/// `kept`, which is free, at one moment.
 fn exchange_for_link(
     caller: &Caller<'_>,
     branch: &dyn FileSystem,

@@ -48,7 +48,8 @@ impl Core {
         })
     }
 
-    /// The same for who takes a `name` from what belongs to user `owner` (`may_delete`, fs/namei.c).
+    /// The same for who takes a `name` from what belongs to user `owner` (`may_delete`,
+    /// fs/namei.c).
     pub fn may_remove(
         &self,
         caller: &Caller<'_>,
@@ -102,8 +103,8 @@ impl Core {
     }
 }
 
-/// `EPERM` where the directory `over` is sticky and neither it nor what is in it, user `owner`'s, is
-/// the caller's.
+/// `EPERM` where the directory `over` is sticky and neither it nor what is in it, user `owner`'s,
+/// is the caller's.
 fn may_take_from(caller: &Caller<'_>, over: &Attributes, owner: u32) -> Result<()> {
     const STICKY: u32 = 0o1000;
     let is_kept = over.permissions & STICKY != 0 && !caller.is_owner(over.uid);

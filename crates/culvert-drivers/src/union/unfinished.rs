@@ -4,9 +4,9 @@
 //! What is to be done stands in an extended attribute of a branch's root until it is done, with the
 //! branches and the inodes that it is about. Who finds it there, and its maker dead, does the rest,
 //! or nothing where nothing was done: the next server or run of these branches, and the next
-//! process that changes names in a run. Where the rest cannot be done, what was done is undone. That
-//! its maker lives is said by a lock (flock(2)) on the root, which ends with it; in a run by the
-//! turns.
+//! process that changes names in a run. Where the rest cannot be done, what was done is undone.
+//! That its maker lives is said by a lock (flock(2)) on the root, which ends with it; in a run by
+//! the turns.
 //!
 //! It is written to a root in which nobody but its owner, the mount's user or root, can put such an
 //! attribute; else there is none.
@@ -155,8 +155,8 @@ impl Core {
 
     /// Writes down the rename of a directory `from` a place `to` another, which are `olds` and
     /// `news` on the branches, by the steps `all`, each a branch, the directory there, and whether
-    /// it is moved. None: it is one step, the caller may not do each, or nothing can be written where
-    /// nobody else could.
+    /// it is moved. None: it is one step, the caller may not do each, or nothing can be written
+    /// where nobody else could.
     pub fn write_down(
         &self,
         caller: &Caller<'_>,

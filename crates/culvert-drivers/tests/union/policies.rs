@@ -364,8 +364,8 @@ fn root_serves_no_mixture_to_others() {
     }
 }
 
-/// What shows other owners judges nothing by itself. The front end judges by what a directory shows,
-/// the first part; the others are judged by what they show.
+/// What shows other owners judges nothing by itself. The front end judges by what a directory
+/// shows, the first part; the others are judged by what they show.
 #[test]
 fn what_is_not_shown_is_judged_too() {
     if !root() {

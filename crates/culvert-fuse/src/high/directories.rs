@@ -140,8 +140,8 @@ unsafe extern "C" fn fill_1(
     (*listing.cast::<Listing<'_>>()).filled(name, &raw const found, 0, 0)
 }
 
-/// All names of a listing, which `readdir` has got as its buffer, in one call: `names`, each ended by
-/// NUL, and for each its mode and its inode. Not 0: they are not as many as `count`.
+/// All names of a listing, which `readdir` has got as its buffer, in one call: `names`, each ended
+/// by NUL, and for each its mode and its inode. Not 0: they are not as many as `count`.
 #[unsafe(export_name = "culvert_fuse_fill_names")]
 unsafe extern "C" fn fill_names(
     listing: *mut c_void,

@@ -289,9 +289,9 @@ fn map_written(
     Ok(start)
 }
 
-/// The mapping of a driver's own file of the kernel's, where the driver has one for this file. Not of
-/// one that its shadow becomes once it has no name (culvert-cache, `orphans.rs`): what is written
-/// from then on would not be seen there.
+/// The mapping of a driver's own file of the kernel's, where the driver has one for this file. Not
+/// of one that its shadow becomes once it has no name (culvert-cache, `orphans.rs`): what is
+/// written from then on would not be seen there.
 fn map_kernel_file(held: &Held, access: u32, asked: &Asked) -> Result<Option<usize>, Errno> {
     if held.may_go() && held.gone().is_none() {
         return Ok(None);

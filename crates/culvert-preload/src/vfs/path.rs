@@ -120,8 +120,8 @@ pub fn find_straight<'p>(
     found
 }
 
-/// Whether a server was found dead, and another one in its place: also where the path was found, by what
-/// is still believed of the dead one's mount.
+/// Whether a server was found dead, and another one in its place: also where the path was found, by
+/// what is still believed of the dead one's mount.
 #[inline]
 fn has_more_mounts(process: &Process) -> bool {
     let known = process.mounts.count();

@@ -1,5 +1,5 @@
-//! A program of a driver's author, whose maps the driver changes while the kernel asks it. Where the
-//! module culvert-fuse-ext is: tests/kernel/run brings these tests into guests.
+//! A program of a driver's author, whose maps the driver changes while the kernel asks it. Where
+//! the module culvert-fuse-ext is: tests/kernel/run brings these tests into guests.
 
 use culvert::path::{PathAdapter, PathEntry, PathFileSystem};
 use culvert::{Attributes, Caller, Errno, FileKind, OpenFlags, Result};

@@ -16,10 +16,10 @@
 //!
 //! **Lists.** Where the type makes one file system of several, a source is a list, the same in all
 //! three: `BRANCH[=HOW]`, separated by colons ([`Request::branches`]). So are the options
-//! [`LISTS`]. A branch is a SOURCE, in which a backslash stands before a colon or `=`, or a mount in
-//! parentheses, with a type, options, layers and branches of its own: the fields of `--mount` but
-//! for the target, without quotes. A parenthesis means that where a branch begins; in a name that
-//! begins so, and inside of others, a backslash stands before it. `-v` takes a list where its
+//! [`LISTS`]. A branch is a SOURCE, in which a backslash stands before a colon or `=`, or a mount
+//! in parentheses, with a type, options, layers and branches of its own: the fields of `--mount`
+//! but for the target, without quotes. A parenthesis means that where a branch begins; in a name
+//! that begins so, and inside of others, a backslash stands before it. `-v` takes a list where its
 //! OPTIONS name the type; a list among these OPTIONS is escaped once more, as all of them.
 //!
 //! Sources, targets and option values are bytes, not UTF-8.

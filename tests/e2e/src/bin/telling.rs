@@ -1,7 +1,7 @@
 //! A driver whose files change, and become ready, when it is told so: `telling [--without
 //! CAPABILITY]... [--with CAPABILITY]... [--ring] [--always-ready] TARGET` mounts it and serves
-//! until the mount is gone; a TARGET `/dev/fd/N` is the device of a mount itself. Everything is believed for ever, so that the kernel asks again only
-//! what it was told of.
+//! until the mount is gone; a TARGET `/dev/fd/N` is the device of a mount itself. Everything is
+//! believed for ever, so that the kernel asks again only what it was told of.
 //!
 //! It says `mounted` and the protocol's minor version. Commands come by standard input, a line
 //! each, and each is answered by a line:

@@ -1,6 +1,6 @@
-//! The conformance kit of the driver API and fsx on the examples for authors, in each language and in
-//! each place where they run: in the programs of a run, in its host, behind the kernel. From outside,
-//! by the program `kit`.
+//! The conformance kit of the driver API and fsx on the examples for authors, in each language and
+//! in each place where they run: in the programs of a run, in its host, behind the kernel. From
+//! outside, by the program `kit`.
 
 use crate::bindings::{JAVA, Place, ROOT, jdk};
 use crate::kernel_mount::{culvert, possible, shell};
@@ -41,7 +41,8 @@ const COUNTS: Known = &[
 ];
 
 /// What has lost its name is not opened again by its descriptor where files are known by paths.
-/// Which of a file's names /proc/self/fd has may be one that is gone, for as long as it is believed.
+/// Which of a file's names /proc/self/fd has may be one that is gone, for as long as it is
+/// believed.
 const DIRECTORY: Known = &[
     ("removed-directory", "there is no /proc/self/fd"),
     ("links", "path left: "),

@@ -326,9 +326,9 @@ fn who_swaps_links_in_a_branch_leads_nobody_outside() {
     assert_eq!(done.text(), "True\ninside\n", "{}", done.report());
 }
 
-/// What the front end says of a node in use reaches the file system that it lies in, below a branch,
-/// a union of its own, or layers: who has a file open that has lost its name keeps its bytes, in
-/// other programs, too, and nothing is left of it afterwards.
+/// What the front end says of a node in use reaches the file system that it lies in, below a
+/// branch, a union of its own, or layers: who has a file open that has lost its name keeps its
+/// bytes, in other programs, too, and nothing is left of it afterwards.
 #[test]
 fn a_file_without_a_name_on_a_branch_in_memory_stays_as_long_as_it_is_open() {
     if world().only_native {

@@ -255,8 +255,8 @@ fn a_library_that_is_a_tree_of_the_kernels_is_served_by_it() {
     place.refused("", "tree of the library gives 1000, which is no directory");
 }
 
-/// What was opened before is read and listed below another root, where no path leads to the library:
-/// by a driver that the program begins to use there, too.
+/// What was opened before is read and listed below another root, where no path leads to the
+/// library: by a driver that the program begins to use there, too.
 #[test]
 fn a_library_is_used_by_programs_below_another_root() {
     if !world().is_root() {

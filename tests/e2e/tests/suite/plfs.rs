@@ -216,7 +216,8 @@ fn services_of_hosts_take_over_from_each_other() {
     assert!(told.ends_with("\nf\n1\nrefused\n"), "{report}");
 }
 
-/// The relay starts by itself, and the program talks to it alone; without `tls=yes` the user is told.
+/// The relay starts by itself, and the program talks to it alone; without `tls=yes` the user is
+/// told.
 #[test]
 fn a_run_with_tls_has_a_relay() {
     let place = place("tls");

@@ -13,8 +13,8 @@
 //! | 7z | at folders; those from 2 MiB on are stored once more in the table | 64 KiB, or a shorter folder |
 //! | lzip | at members; those from 2 MiB on are stored once more in the table | 64 KiB, or a shorter member |
 //!
-//! What is stored once more is bounded by [`Options::spool`]; behind that a frame, block or member is
-//! decoded from its start, and decoders that stand nearer are used.
+//! What is stored once more is bounded by [`Options::spool`]; behind that a frame, block or member
+//! is decoded from its start, and decoders that stand nearer are used.
 //!
 //! Damage is `EIO` with a cause; nothing here panics on any input, and memory stays bounded
 //! whatever the input claims.

@@ -67,8 +67,8 @@ impl MountTable {
         self.driver_if_open(mount)
     }
 
-    /// [`MountTable::straight_in`] by a driver that does not judge the right to search: only for who
-    /// has it anyway.
+    /// [`MountTable::straight_in`] by a driver that does not judge the right to search: only for
+    /// who has it anyway.
     fn by_walk<'p>(
         &'p self,
         driver: &dyn FileSystem,
