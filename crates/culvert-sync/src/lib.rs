@@ -25,6 +25,7 @@ mod remote;
 mod service;
 mod socket;
 mod tls;
+mod workers;
 
 pub use relay::relay;
 pub use remote::Secret;

@@ -1,8 +1,8 @@
 //! The connection to the synchronisation service, which says where this process appends.
 //!
 //! Nothing depends on it: where there is no service, or it does not answer, appends exclude each
-//! other by locks, as without one (`container.rs`). A service of this host shares the memory in
-//! which positions are: once it holds a file, nobody is asked for one.
+//! other by locks, as without one (`container/append.rs`). A service of this host shares the memory
+//! in which positions are: once it holds a file, nobody is asked for one.
 
 use super::forks::forks;
 use super::hosts;

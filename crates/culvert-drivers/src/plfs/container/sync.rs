@@ -1,0 +1,65 @@
+//! Sync, and the last close.
+
+use super::Container;
+use crate::passthrough::kernel;
+use crate::plfs::forks::forks;
+use culvert::Result;
+
+impl Container {
+    /// fsync(2): what every process has written.
+    pub fn sync(&self, data_only: bool) -> Result<()> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.push()?;
+        // What others have synced before is seen from now on, those of other runs and hosts too: so
+        // MPI_File_sync has it.
+        state.checked = 0;
+        self.refresh(state)?;
+        for chunk in 0..state.chunks.len() {
+            self.open_chunk(state, chunk)?;
+            if let Some(fd) = &state.chunks[chunk].fd {
+                culvert_sys::fs::waiting::fdatasync(fd.fd())?;
+            }
+        }
+        for at in 0..state.droppings.len() {
+            let index = self.open_index(state, at)?;
+            culvert_sys::fs::waiting::fdatasync(&index)?;
+        }
+        // The names of new droppings.
+        for subdir in &state.subdirs {
+            let opened = kernel::open_directory(subdir.fd.fd(), 0, 0)?;
+            culvert_sys::fs::waiting::fsync(&opened)?;
+        }
+        match data_only {
+            true => Ok(()),
+            false => match &*self.proof.lock() {
+                Some(proof) => Ok(culvert_sys::fs::waiting::fsync(proof.fd())?),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// The last close of this process: what it wrote is known without the index from now on. True
+    /// where it has no name any more.
+    pub fn close(&self) -> bool {
+        let mut state = self.state.lock();
+        let removed = self.is_removed();
+        let writer = state.writer.take().filter(|writer| writer.made == forks());
+        if let Some(writer) = writer {
+            // There is nobody to tell of errors: what was written is in the index all the same.
+            let _ = writer.close(&self.setup, self.dir.fd(), removed);
+            self.setup.shared.changed(self.inode);
+        }
+        removed
+    }
+
+    /// It is not used any more: who removes it need not wait for this process.
+    pub fn unlock(&self) {
+        *self.proof.lock() = None;
+    }
+
+    /// Pushes records that wait.
+    pub fn push(&self) -> Result<()> {
+        self.state.lock().push()
+    }
+}
