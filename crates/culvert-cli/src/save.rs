@@ -46,6 +46,8 @@ const FORMATS: &[(&str, Option<&str>, &[&str])] = &[
         &[".tar.bz2", ".tbz2", ".tbz"],
     ),
     ("tar, lzip", Some("--lzip"), &[".tar.lz", ".tlz"]),
+    ("tar, lzma", Some("--lzma"), &[".tar.lzma"]),
+    ("tar, compress", Some("--compress"), &[".tar.Z", ".taz"]),
 ];
 
 /// The word before what [`after`] gets.
@@ -115,7 +117,7 @@ fn compression(archive: &Path) -> Result<Option<&'static str>, Failure> {
             "{}: archives of this kind are not made",
             shown(archive)
         ))
-        .advice("there are tar and, by its name, tar.gz, tar.zst, tar.xz, tar.bz2 and tar.lz")
+        .advice("there are tar and, by its name, tar.gz, .zst, .xz, .bz2, .lz, .lzma and .Z")
     })
 }
 
@@ -425,6 +427,7 @@ mod tests {
         assert_eq!(option("new.tar"), Some(None));
         assert_eq!(option("new.tgz"), Some(Some("--gzip")));
         assert_eq!(option("new.tar.zst"), Some(Some("--zstd")));
+        assert_eq!(option("new.tar.Z"), Some(Some("--compress")));
         assert_eq!(option("new.zip"), None);
         fs::write(place.join("text.tar"), "no archive").unwrap();
         assert_eq!(option("text.tar"), None);

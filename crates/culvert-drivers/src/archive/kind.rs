@@ -165,8 +165,8 @@ pub fn detect(raw: &dyn Bytes) -> Result<Kind> {
         (None, 0) => Error::because(Errno::EINVAL, "an empty file, not an archive"),
         (None, _) => Error::because(
             Errno::EINVAL,
-            "not an archive: neither tar, cpio nor ar (plain, gzip, zstd, xz, bzip2 or lzip), \
-             nor zip, 7z, deb, rpm or ISO 9660",
+            "not an archive: neither tar, cpio nor ar (plain, gzip, zstd, xz, bzip2, lzip, lzma or \
+             compress), nor zip, 7z, deb, rpm or ISO 9660",
         ),
     })
 }

@@ -12,7 +12,7 @@ pub enum Handler {
     Content,
     /// As an archive of this kind.
     Archive(Kind),
-    /// As a file that is compressed by itself.
+    /// As a file that is compressed by itself; of xz, or as lzma.
     Alone(Format),
     /// There is one of that name in AVFS, not here.
     Missing(&'static str),
@@ -30,9 +30,14 @@ pub const ALL: &[(&str, Handler, &str)] = &[
         Alone(Format::Bzip2),
         ".bz2 .bz .tbz2(.tar) .tbz(.tar)",
     ),
-    ("uxz", Alone(Format::Xz), ".xz .txz(.tar)"),
+    ("uxz", Alone(Format::Xz), ".xz .txz(.tar) .lzma"),
     ("uzstd", Alone(Format::Zstd), ".zst .tzst(.tar)"),
     ("ulzip", Alone(Format::Lzip), ".lz .tlz(.tar)"),
+    (
+        "uz",
+        Alone(Format::Compress),
+        ".Z .tpz(.tar) .tz(.tar) .taz(.tar)",
+    ),
     ("ugzip", Alone(Format::Gzip), ""),
     ("ubzip2", Alone(Format::Bzip2), ""),
     ("uxze", Alone(Format::Xz), ""),
@@ -45,7 +50,6 @@ pub const ALL: &[(&str, Handler, &str)] = &[
     ("u7z", Archive(Kind::SevenZip), ".7z"),
     ("deb", Archive(Kind::Package(Package::Deb, None)), ".deb"),
     ("rpm", Archive(Kind::Package(Package::Rpm, None)), ".rpm"),
-    ("uz", Missing("compress"), ""),
     ("gz", Missing("compressing"), ""),
     ("bz2", Missing("compressing"), ""),
     ("urar", Missing("RAR"), ""),

@@ -145,9 +145,12 @@ impl Within {
         };
         let mut head = [0; 512];
         let length = raw.read_at(0, &mut head)?;
-        if codec::detect(&head[..length]) != Some(alone) {
-            return Err(Errno::ENOENT.into());
-        }
+        let alone = match (alone, codec::detect(&head[..length])) {
+            (alone, Some(found)) if alone == found => alone,
+            // AVFS's reads both.
+            (Format::Xz, Some(Format::Lzma)) => Format::Lzma,
+            _ => return Err(Errno::ENOENT.into()),
+        };
         let make =
             &mut |identity: &Identity| build_alone(&*raw, *identity, alone, most, &mut |_| {});
         let kind = Kind::Serial(Serial::Tar, Some(alone));

@@ -16,7 +16,7 @@ printf 'Package: p\nVersion: 1\nArchitecture: all\nMaintainer: m <m@example.org>
 printf '#!/bin/sh\nexit 0\n' > p/DEBIAN/postinst; chmod 755 p/DEBIAN/postinst
 for method in gzip xz zstd none; do dpkg-deb --root-owner-group -Z$method -b p p.$method.deb > p.log; done
 cp -a p q; rm -r q/DEBIAN; cd q; find . | sort | cpio -o -H newc -R 0:0 --quiet -F ../q.none
-cd ..; gzip -k q.none; xz -k q.none; zstd -q -k q.none; bzip2 -k q.none
+cd ..; gzip -k q.none; xz -k q.none; zstd -q -k q.none; bzip2 -k q.none; lzma -k q.none
 "#,
     );
     // The headers as rpm(8) writes them: tags, then their data; that of the signature is padded.
@@ -30,9 +30,9 @@ lead = b'\xed\xab\xee\xdb\x03\x00\0\0\0\1' + b'p-1-1'.ljust(66, b'\0') + struct.
 signature = header(struct.pack('>IIII', 1000, 4, 0, 1), b'\0\0\1\2\5')
 main = header(struct.pack('>IIIIIIII', 1000, 6, 0, 1, 1001, 6, 2, 1), b'p\0' + b'1\0' + b'x' * 7)
 start = lead + signature + b'\0' * (-len(lead + signature) % 8) + main
-for method, end in [('none', 'none'), ('gzip', 'none.gz'), ('xz', 'none.xz'), ('zstd', 'none.zst'), ('bzip2', 'none.bz2')]:
+for method, end in [('none', 'none'), ('gzip', 'none.gz'), ('xz', 'none.xz'), ('zstd', 'none.zst'), ('bzip2', 'none.bz2'), ('lzma', 'none.lzma')]:
     open(f'p.{method}.rpm', 'wb').write(start + open(f'q.{end}', 'rb').read())
-open('lzma.rpm', 'wb').write(start + b'\x5d\0\0\0\x80' + b'\xff' * 8 + b'x' * 100)
+open('large.rpm', 'wb').write(start + b'\x5d\0\0\0\x80' + b'\xff' * 8 + b'\0' + b'x' * 100)
 "#,
     );
 }
@@ -63,7 +63,7 @@ fn packages_of_debian_are_as_dpkg_unpacks_them() {
 fn packages_of_rpm_are_their_payload() {
     let scratch = Scratch::new();
     make(&scratch);
-    for method in ["none", "gzip", "xz", "zstd", "bzip2"] {
+    for method in ["none", "gzip", "xz", "zstd", "bzip2", "lzma"] {
         let (fs, prepared) = open(&scratch.path(&format!("p.{method}.rpm")), &[]).unwrap();
         assert!(
             prepared.summary.starts_with("rpm, "),
@@ -76,7 +76,7 @@ fn packages_of_rpm_are_their_payload() {
         let content = fs::read(scratch.path("q/usr/share/p/numbers")).unwrap();
         assert!(read(&*fs, numbers, 4096).unwrap() == content);
     }
-    let error = prepare(&scratch.path("lzma.rpm"), &[]).unwrap_err();
+    let error = prepare(&scratch.path("large.rpm"), &[]).unwrap_err();
     assert_eq!(error.errno(), Errno::EOPNOTSUPP);
 }
 

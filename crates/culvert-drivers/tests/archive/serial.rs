@@ -52,6 +52,7 @@ fn compressed_as_a_whole() {
         &scratch.0,
         "find tree -print0 | sort -z | cpio -0 -o -H newc --quiet -F t.cpio
          gzip -k t.cpio; zstd -q -k t.cpio; xz -k t.cpio; bzip2 -k t.cpio; lzip -k t.cpio
+         xz -k --format=lzma t.cpio; compress -c t.cpio > t.cpio.Z
          ar rcD t.a tree/a/hello tree/a/odd; gzip -k t.a; printf short | gzip > short.gz",
     );
     for (end, name) in [
@@ -60,6 +61,8 @@ fn compressed_as_a_whole() {
         ("xz", "xz"),
         ("bz2", "bzip2"),
         ("lz", "lzip"),
+        ("lzma", "lzma"),
+        ("Z", "compress"),
     ] {
         is_the_tree(&scratch, &format!("t.cpio.{end}"), &format!("cpio, {name}"));
     }

@@ -56,6 +56,8 @@ fn paths_lead_where_avfs_leads() {
         "n.gz#ugz",
         "n.bz2#",
         "n.xz#",
+        "n.lzma#",
+        "n.Z#",
         "n.zst#uzstd",
         "d#",
         "missing#",

@@ -28,7 +28,7 @@ impl Place {
         place.sh("mkdir d; echo 1 2 3 > d/n; ln -s n d/l; cp d/n n
              tar czf x.tgz d; chmod 640 x.tgz; cp x.tgz without-an-ending
              tar cf x.tar d; ln -s x.tgz link
-             gzip -k n; chmod 600 n.gz; bzip2 -k n; xz -k n; zstd -q n
+             gzip -k n; chmod 600 n.gz; bzip2 -k n; xz -k n; xz -k --format=lzma n; compress -cf n > n.Z; zstd -q n
              python3 -c \"
 import zipfile
 with zipfile.ZipFile('y.zip', 'w', zipfile.ZIP_DEFLATED) as z:

@@ -12,6 +12,7 @@
 //! | xz | at blocks; those from 2 MiB on are stored once more in the table | 64 KiB, or a shorter block |
 //! | 7z | at folders; those from 2 MiB on are stored once more in the table | 64 KiB, or a shorter folder |
 //! | lzip | at members; those from 2 MiB on are stored once more in the table | 64 KiB, or a shorter member |
+//! | lzma, compress | at the start; from 2 MiB on all is stored once more in the table | 64 KiB, or a shorter file |
 //!
 //! What is stored once more is bounded by [`Options::spool`]; behind that a frame, block or member
 //! is decoded from its start, and decoders that stand nearer are used.
@@ -19,8 +20,10 @@
 //! Damage is `EIO` with a cause; nothing here panics on any input, and memory stays bounded
 //! whatever the input claims.
 
+mod alone;
 mod bzip2;
 mod checkpoints;
+mod compress;
 mod crc;
 mod decoder;
 mod deflate;
@@ -64,6 +67,10 @@ pub enum Format {
     Lzip,
     /// The folders of a 7z archive.
     SevenZip,
+    /// LZMA alone, as XZ Utils' `lzma` has it.
+    Lzma,
+    /// compress, LZW.
+    Compress,
 }
 
 impl Format {
@@ -76,6 +83,8 @@ impl Format {
             Self::Bzip2 => "bzip2",
             Self::Lzip => "lzip",
             Self::SevenZip => "7z",
+            Self::Lzma => "lzma",
+            Self::Compress => "compress",
         }
     }
 
@@ -88,18 +97,26 @@ impl Format {
             Self::Bzip2,
             Self::Lzip,
             Self::SevenZip,
+            Self::Lzma,
+            Self::Compress,
         ];
         all.get(usize::from(number)).copied()
     }
 }
 
-/// The format of a file that starts with `prefix`; ten bytes are enough.
+/// The format of a file that starts with `prefix`; 14 bytes are enough.
 pub fn detect(prefix: &[u8]) -> Option<Format> {
     if gzip::is_member(prefix) {
         return Some(Format::Gzip);
     }
     if lzip::detect(prefix) {
         return Some(Format::Lzip);
+    }
+    if compress::detect(prefix) {
+        return Some(Format::Compress);
+    }
+    if alone::detect(prefix) {
+        return Some(Format::Lzma);
     }
     match prefix {
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Format::Zstd),
@@ -142,6 +159,8 @@ pub fn build(
         Format::Zstd => zstd::build(raw, options, sink, progress),
         Format::Xz => xz::build(raw, options, sink, progress),
         Format::Lzip => lzip::build(raw, options, sink, progress),
+        Format::Lzma => alone::build(raw, options, sink, progress),
+        Format::Compress => compress::build(raw, options, sink, progress),
         // Its header says where they are.
         Format::SevenZip => Err(Errno::EINVAL.into()),
     }

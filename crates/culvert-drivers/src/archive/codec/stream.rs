@@ -1,9 +1,10 @@
 //! Reading compressed data from any offset.
 
 use super::{
-    Format,
+    Format, alone,
     bzip2::Bzip2,
     checkpoints::{Checkpoints, Point},
+    compress::Compress,
     damaged,
     decoder::Decoder,
     folders,
@@ -276,11 +277,7 @@ impl Opener for CheckpointTable {
 
     fn find(&self, plain: u64) -> Result<Point> {
         let (_, mut point) = self.0.find(plain)?;
-        if matches!(
-            self.0.format(),
-            Format::Zstd | Format::Xz | Format::Lzip | Format::SevenZip
-        ) && point.kind == STRETCH
-        {
+        if !matches!(self.0.format(), Format::Gzip | Format::Bzip2) && point.kind == STRETCH {
             // Behind the stored chunks decoding starts where the stretch does.
             point.plain = point.plain.min(point.extra);
         }
@@ -299,6 +296,8 @@ impl Opener for CheckpointTable {
             Format::Xz => Ok(Box::new(xz::open(&self.0, point)?)),
             Format::Lzip => Ok(Box::new(lzip::open(raw, &self.0, point)?)),
             Format::SevenZip => folders::open(&self.0, point),
+            Format::Lzma => Ok(Box::new(alone::open(raw)?)),
+            Format::Compress => Ok(Box::new(Compress::open(raw)?)),
         }
     }
 }

@@ -57,6 +57,12 @@ fn seeds() -> Vec<(Format, Vec<u8>)> {
         ),
         (Format::Zstd, tool("zstd", &["-qc", "-19"], &plain[..5000])),
         (Format::Lzip, two(tool("lzip", &["-c"], &plain[..20_000]))),
+        (Format::Lzma, tool("lzma", &["-c"], &plain[..20_000])),
+        (Format::Compress, tool("compress", &["-c"], &plain)),
+        (
+            Format::Compress,
+            tool("compress", &["-cf", "-b10"], &plain[..20_000]),
+        ),
     ]
 }
 
@@ -118,8 +124,11 @@ fn damaged_tables_are_errors_or_harmless() {
         (Format::Gzip, "gzip"),
         (Format::Xz, "xz"),
         (Format::Lzip, "lzip"),
+        (Format::Lzma, "lzma"),
+        (Format::Compress, "compress"),
     ] {
-        let packed = Arc::new(tool(program, &["-c1"], &plain));
+        let level = if program == "compress" { "-c" } else { "-c1" };
+        let packed = Arc::new(tool(program, &[level], &plain));
         let (_, table) = decode(format, &packed, &Options { spool: u64::MAX }).unwrap();
         let points = 40 * table.count() as usize;
         let good = table.encode();

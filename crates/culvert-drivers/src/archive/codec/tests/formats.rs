@@ -1,4 +1,4 @@
-//! bzip2, xz and zstd.
+//! bzip2, lzip, lzma, compress, xz and zstd.
 
 use super::*;
 
@@ -59,6 +59,137 @@ fn what_lzip_makes() {
         &parts[0],
         &Options { spool: 0 },
     );
+}
+
+#[test]
+fn what_lzma_makes() {
+    let plain = sample(3_000_000, 33);
+    for (program, arguments) in [
+        ("lzma", &["-c"][..]),
+        ("xz", &["--format=lzma", "-c0"]),
+        ("xz", &["--format=lzma", "-c", "--lzma1=dict=96KiB"]),
+    ] {
+        let packed = tool(program, arguments, &plain);
+        check(Format::Lzma, packed.clone(), &plain, &defaults());
+        check(Format::Lzma, packed, &plain, &Options { spool: 1 << 20 });
+    }
+    for length in [0, 1, 70_000] {
+        let packed = tool("lzma", &["-c"], &plain[..length]);
+        check(Format::Lzma, packed, &plain[..length], &defaults());
+    }
+}
+
+/// As the LZMA SDK writes it: no marker behind the data.
+#[test]
+fn lzma_with_a_length() {
+    let plain = sample(500_000, 34);
+    // Packed data of 7z are such, behind 32 bytes, and the header behind them.
+    let place = std::env::temp_dir().join(std::format!("culvert-lzma-{}.7z", std::process::id()));
+    let place = place.to_str().unwrap();
+    let arguments = ["a", "-sia", "-m0=lzma:d=64k", "-mhc=off", "-t7z", place];
+    tool("7z", &arguments, &plain);
+    let archive = std::fs::read(place).unwrap();
+    std::fs::remove_file(place).unwrap();
+    let end = u64::from_le_bytes(*archive[12..].first_chunk().unwrap());
+    let data = &archive[32..32 + end as usize];
+    let with = |length: u64, data: &[u8]| {
+        let mut packed = vec![93];
+        packed.extend_from_slice(&(64u32 << 10).to_le_bytes());
+        packed.extend_from_slice(&length.to_le_bytes());
+        packed.extend_from_slice(data);
+        packed
+    };
+    let whole = with(plain.len() as u64, data);
+    check(Format::Lzma, whole, &plain, &defaults());
+    check(Format::Lzma, with(0, &[0; 5]), &[], &defaults());
+    let cut = with(plain.len() as u64, &data[..data.len() / 2]);
+    assert!(cause(Format::Lzma, &cut).contains("truncated"));
+    let mut more = tool("lzma", &["-c"], &plain);
+    more.extend_from_slice(b"garbage");
+    check(Format::Lzma, more, &plain, &defaults());
+}
+
+#[test]
+fn what_compress_makes() {
+    let plain = sample(3_000_000, 35);
+    for bits in ["10", "12", "13", "16"] {
+        let packed = tool("compress", &["-cf", "-b", bits], &plain);
+        check(Format::Compress, packed, &plain, &defaults());
+        let short = &plain[..300_000];
+        let packed = tool("compress", &["-cf", "-b", bits], short);
+        check(Format::Compress, packed, short, &Options { spool: 0 });
+    }
+    // What compresses well, then badly: the table is cleared again and again.
+    let mut random = Random(36);
+    let mixed: Vec<u8> = (0..40)
+        .flat_map(|round| {
+            let noise: Vec<u8> = (0..20_000).map(|_| random.next() as u8).collect();
+            [
+                vec![round; 30_000],
+                noise,
+                sample(30_000, 40 + u64::from(round)),
+            ]
+            .concat()
+        })
+        .collect();
+    let packed = tool("compress", &["-c", "-b", "12", "-f"], &mixed);
+    check(Format::Compress, packed, &mixed, &defaults());
+    // One byte again and again: each code means one more of it.
+    let ones = vec![b'a'; 5_000_000];
+    let packed = tool("compress", &["-c"], &ones);
+    assert!(packed.len() < 10_000);
+    check(Format::Compress, packed, &ones, &defaults());
+    for length in [1, 2, 3, 255, 256, 257, 511, 2049] {
+        let packed = tool("compress", &["-cf"], &plain[..length]);
+        check(Format::Compress, packed, &plain[..length], &defaults());
+    }
+}
+
+/// As old programs wrote it (compress -C): code 256 is one like the others, and the first groups are
+/// not whole.
+#[test]
+fn compress_without_blocks() {
+    /// Codes for each byte alone, as long as they must be: nothing is compressed.
+    fn pack(plain: &[u8], longest: u32) -> Vec<u8> {
+        let mut packed = vec![0x1f, 0x9d, longest as u8];
+        let (mut free, mut width, mut group) = (256u32, 9u32, Vec::<u32>::new());
+        let flush = |group: &mut Vec<u32>, width: u32, whole: bool, packed: &mut Vec<u8>| {
+            let mut bits: u128 = 0;
+            for (n, code) in group.iter().enumerate() {
+                bits |= u128::from(*code) << (n as u32 * width);
+            }
+            let used = if whole { 8 } else { group.len() as u32 };
+            let bytes = (used * width).div_ceil(8) as usize;
+            packed.extend_from_slice(&bits.to_le_bytes()[..bytes]);
+            group.clear();
+        };
+        for (n, byte) in plain.iter().enumerate() {
+            if free >= 1 << width && width < longest {
+                if !group.is_empty() {
+                    flush(&mut group, width, true, &mut packed);
+                }
+                width += 1;
+            }
+            group.push((*byte).into());
+            if group.len() == 8 {
+                flush(&mut group, width, true, &mut packed);
+            }
+            if n > 0 && free < 1 << longest {
+                free += 1;
+            }
+        }
+        flush(&mut group, width, false, &mut packed);
+        packed
+    }
+    let plain = sample(100_000, 37);
+    for longest in [9, 10, 14, 16] {
+        let packed = pack(&plain, longest);
+        if longest > 9 {
+            // ncompress loses its way with codes of 9 bits alone.
+            assert!(tool("gzip", &["-dc"], &packed) == plain, "{longest}");
+        }
+        check(Format::Compress, packed, &plain, &defaults());
+    }
 }
 
 #[test]
