@@ -5,6 +5,13 @@
 mount_at /tmp/with extend=metadata,valid=100000,absent=100000
 mount_at /tmp/without valid=100000,absent=100000
 check "nothing was said of the mount" "$(grep -c extend /tmp/with/said)" 0
+# 112 bytes of a name, 144 of a node, 65536 of each; the mount without has none.
+memory=$(told /tmp/with extension:)
+check "memory of its tables in KiB: $memory" $((memory >= 16384 && memory < 18000)) 1
+check "without there is none" "$(told /tmp/without extension:)" 0
+check "the same for programs" \
+  "$(culvert list --json | grep -o '"extension": *[1-9][0-9]*' |
+    awk -F : '{ print int($2 / 1024) }')" $memory
 story /tmp/with >/tmp/said.with
 story /tmp/without >/tmp/said.without
 check "the same answers with and without" "$(diff /tmp/said.with /tmp/said.without | head -n 20)" ""

@@ -142,6 +142,7 @@ check "another user" "$(($(grep -c '"uid":65534,' /tmp/all.json) >= 1))" 1
 # An author's object, of extensions/example: it has no names that are hidden, and asks the server.
 mount_at /tmp/example extend=/example.o
 check "nothing was said of it" "$(cat /tmp/example/said)" ""
+check "its map has memory" $(($(told /tmp/example extension:) > 0)) 1
 echo >/tmp/example/m/f
 check "the server answers" "$(as_nobody stat -c %s /tmp/example/m/f)" 1
 unmount /tmp/example

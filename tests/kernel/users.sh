@@ -58,6 +58,7 @@ check "nothing was said of it" "$(cat /tmp/user/said)" ""
 as_nobody mkdir /tmp/user/m/c
 for name in $(seq 0 49); do as_nobody touch /tmp/user/m/c/$name; done
 forget
+check "memory of its tables" $(($(as_told /tmp/user extension:) >= 16384)) 1
 lookups=$(as_told /tmp/user Lookup)
 as_nobody sh -c 'cd /tmp/user/m/c && stat $(seq 0 49)' >/tmp/said 2>&1
 lookups=$(($(as_told /tmp/user Lookup) - lookups))

@@ -1,7 +1,7 @@
 //! A program of a file system's author, and its maps.
 
 use crate::{
-    bpf, loaded,
+    bpf, loaded, loader,
     module::{Attached, Device},
     object::Object,
 };
@@ -32,7 +32,7 @@ pub struct Map {
 /// # Errors
 /// With what keeps it from that, for people.
 pub fn attach(object: &[u8], fuse: BorrowedFd<'_>) -> Result<Attached, String> {
-    loaded::load(object, &[], fuse).map(|loaded| loaded.attached)
+    loader::load(object, &[], fuse).map(|loaded| loaded.attached)
 }
 
 impl Program {
@@ -76,7 +76,8 @@ impl Program {
     /// With what keeps it from that, for people.
     pub fn attach(&self, fuse: BorrowedFd<'_>) -> Result<Attached, String> {
         let device = Device::open().map_err(|error| error.to_string())?;
-        device.attach(fuse, self.program.as_fd())
+        let attached = device.attach(fuse, self.program.as_fd())?;
+        Ok(attached.with_memory(self.maps.iter().map(|(_, map)| &map.map)))
     }
 }
 

@@ -1,7 +1,9 @@
 //! The ready parts: what their tables are filled with, and when they must not be.
 
 use crate::{
-    bpf, loaded,
+    bpf,
+    loaded::{self, Loaded},
+    loader,
     log::Log,
     module::{Attached, Counts},
     object::Object,
@@ -178,7 +180,7 @@ impl Extension {
         let [names, nodes, xattrs] = counts;
         let entries = [1, names, nodes, xattrs, parts.ring()];
         let sizes = entries.map(|count| count as u32);
-        let loaded::Loaded { attached, mut maps } = loaded::load(OBJECT, &sizes, fuse)?;
+        let Loaded { attached, mut maps } = loader::load(OBJECT, &sizes, fuse)?;
         let mut mappings = Vec::new();
         for (n, (name, kind)) in object.maps.iter().enumerate() {
             let (map, count) = maps
@@ -235,6 +237,11 @@ impl Extension {
         if let Some(log) = &self.log {
             log.end();
         }
+    }
+
+    /// Bytes of memory that the kernel has for its tables.
+    pub fn memory(&self) -> u64 {
+        self.attached.as_ref().map_or(0, Attached::memory)
     }
 
     /// How often the program was asked, and answered.

@@ -1,9 +1,8 @@
-//! A program with its maps, for a connection: this process loads it, or the loader service does.
+//! A program with its maps, for a connection.
 
 use crate::{
     bpf::{self, MapKind},
-    loader,
-    module::{Attached, Device, Unusable},
+    module::{Attached, Device},
     object::Object,
 };
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -20,17 +19,13 @@ pub struct Loaded {
     pub maps: Vec<OwnedFd>,
 }
 
-/// Has the kernel ask the program of `bytes` for the connection that `fuse` is one of; `entries` of
-/// its maps, in their order, 0: as the object says.
-///
-/// # Errors
-/// With what keeps it from that, for people.
-pub fn load(bytes: &[u8], entries: &[u32], fuse: BorrowedFd<'_>) -> Result<Loaded, String> {
-    let object = Object::read(bytes).ok_or("it is no object of an extension")?;
-    match Device::open() {
-        Ok(device) => here(device, &object, entries, (fuse, NAME)),
-        Err(Unusable::NotAllowed) => loader::ask(bytes, &kinds(&object, entries)?, entries, fuse),
-        Err(error) => Err(error.to_string()),
+impl Loaded {
+    /// Counts the memory.
+    pub fn new(attached: Attached, maps: Vec<OwnedFd>) -> Self {
+        Self {
+            attached: attached.with_memory(maps.iter()),
+            maps,
+        }
     }
 }
 
@@ -42,12 +37,10 @@ pub fn here(
     (fuse, name): (BorrowedFd<'_>, &str),
 ) -> Result<Loaded, String> {
     let maps = maps(object, entries, name)?;
-    let descriptors: Vec<_> = maps.iter().map(|(_, map)| map.as_raw_fd()).collect();
+    let maps: Vec<_> = maps.into_iter().map(|(_, map)| map).collect();
+    let descriptors: Vec<_> = maps.iter().map(AsRawFd::as_raw_fd).collect();
     let program = bpf::program(&object.code(&descriptors), name)?;
-    Ok(Loaded {
-        attached: device.attach(fuse, program.as_fd())?,
-        maps: maps.into_iter().map(|(_, map)| map).collect(),
-    })
+    Ok(Loaded::new(device.attach(fuse, program.as_fd())?, maps))
 }
 
 /// What the object's maps are to be.

@@ -1,5 +1,6 @@
 //! The module `culvert-fuse-ext` (extensions/include/culvert/fuse-ext.h).
 
+use crate::bpf;
 use culvert_sys::{nr, syscall};
 use rustix::fs::{Mode, OFlags};
 use std::{
@@ -87,7 +88,10 @@ pub struct Device(OwnedFd);
 
 /// A program that is attached to a connection, as long as this lives.
 #[derive(Debug)]
-pub struct Attached(OwnedFd);
+pub struct Attached {
+    device: OwnedFd,
+    memory: u64,
+}
 
 impl Device {
     /// Opens it.
@@ -132,31 +136,42 @@ impl Device {
         };
         control(&self.0, ATTACH, (&raw const attach) as usize)
             .map_err(|error| format!("{DEVICE}: {error}"))?;
-        Ok(Attached(self.0))
+        Ok(Attached::from(self.0))
     }
 }
 
 impl From<OwnedFd> for Attached {
     /// A device's descriptor that the loader service has attached.
     fn from(device: OwnedFd) -> Self {
-        Self(device)
+        Self { device, memory: 0 }
     }
 }
 
 impl AsFd for Attached {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.device.as_fd()
     }
 }
 
 impl Attached {
+    /// Bytes of memory that the kernel has for the program's maps.
+    pub const fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// These are its maps. One whose size cannot be read counts for nothing.
+    pub(crate) fn with_memory<'m>(mut self, maps: impl Iterator<Item = &'m OwnedFd>) -> Self {
+        self.memory = maps.map(|map| bpf::memory(map).unwrap_or(0)).sum();
+        self
+    }
+
     /// What happened since.
     ///
     /// # Errors
     /// None that is known.
     pub fn counts(&self) -> io::Result<Counts> {
         let mut counts = Counts::default();
-        control(&self.0, COUNTS, (&raw mut counts) as usize)?;
+        control(&self.device, COUNTS, (&raw mut counts) as usize)?;
         Ok(counts)
     }
 }

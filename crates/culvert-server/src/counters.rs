@@ -34,6 +34,7 @@ pub struct Counters {
     files: AtomicU64,
     directories: AtomicU64,
     operations: [AtomicU64; OPERATIONS],
+    extension: AtomicU64,
 }
 
 /// The content at one moment.
@@ -51,6 +52,8 @@ pub struct Counted {
     pub directories: u64,
     /// The operations that were asked for, by name, the most frequent first.
     pub operations: Vec<(&'static str, u64)>,
+    /// Bytes of memory that the kernel has for the maps of the mount's extension.
+    pub extension: u64,
 }
 
 impl Counters {
@@ -74,6 +77,11 @@ impl Counters {
     pub fn begin(&self) {
         self.server.store(u64::from(std::process::id()), Relaxed);
         self.servers.fetch_add(1, Relaxed);
+    }
+
+    /// The kernel has so many bytes of memory for the extension's maps.
+    pub(crate) fn extended(&self, bytes: u64) {
+        self.extension.store(bytes, Relaxed);
     }
 
     /// A request for operation `opcode` was carried out; `answer` is given, where one is due.
@@ -105,6 +113,7 @@ impl Counters {
             files: next()?,
             directories: next()?,
             operations: Vec::new(),
+            extension: 0,
         };
         for opcode in 0..OPERATIONS as u32 {
             let count = next()?;
@@ -113,6 +122,7 @@ impl Counters {
                 counted.operations.push((name, count));
             }
         }
+        counted.extension = next()?;
         counted
             .operations
             .sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -142,11 +152,12 @@ mod tests {
         counters.count(OPEN, Some(&Answer::Done {}));
         counters.count(RELEASE, Some(&Answer::Done {}));
         counters.count(4096, None);
+        counters.extended(1 << 20);
         let counted = Counters::read(&std::fs::read(&path).unwrap()).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(counted.server, u64::from(std::process::id()));
         assert_eq!((counted.failures, counted.files), (1, 1));
-        assert_eq!(counted.operations[0].1, 2);
+        assert_eq!((counted.operations[0].1, counted.extension), (2, 1 << 20));
         assert!(Counters::read(b"short").is_none());
     }
 }

@@ -13,6 +13,15 @@ impl Session {
     /// Has the kernel run the extension that was asked for; says so where it cannot, and goes on
     /// without.
     pub(crate) fn extend(&mut self, channel: &dyn RequestChannel) {
+        self.load(channel);
+        let ready = self.extension.as_ref().map(Extension::memory);
+        let memory = ready.or_else(|| self.program.as_ref().map(Attached::memory));
+        if let (Some(counters), Some(memory)) = (self.settings.counters, memory) {
+            counters.extended(memory);
+        }
+    }
+
+    fn load(&mut self, channel: &dyn RequestChannel) {
         let parts = &self.settings.extend;
         let (name, made) = if let Some(program) = &self.settings.program {
             (

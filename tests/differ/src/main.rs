@@ -26,7 +26,8 @@ every result, attribute, listing and content.
   --mount M    native, passthrough, bound, driven, memory, paged (driven, without
                descriptors), layered, fault, stacked (passthrough below layers), log, bind,
                bind-rules, bind-rates, union, union-spread, archives, kernel and kernel-memory, -bind,
-               -bind-mapped, -log, -union, -server, -sdcard (`culvert mount`), server (bindfs)
+               -bind-mapped, -log, -union, -server, -sdcard (`culvert mount`; with more
+               options behind a comma: kernel,extend=metadata), server (bindfs)
                and sdcard, which are compared with the same behind the kernel, at:DIRECTORY
                (what is mounted there; it is emptied), bindfs:OPTIONS and mergerfs:OPTIONS
                (bind and union as kernel mounts, compared with bindfs and mergerfs),
@@ -38,7 +39,7 @@ every result, attribute, listing and content.
   --whole      do not shrink, only name the seeds that differ
   --perturb N  falsify the result of step N: the difference must be found
 
-CULVERT_BIN names the command under test.
+CULVERT_BIN names the command under test, DIFFER_EXECUTOR a built executor.
 ";
 
 struct Options {

@@ -315,7 +315,12 @@ impl FromStr for Mount {
                 in_tree: *in_tree,
             });
         }
-        if let Some(mount) = Self::kernel(text) {
+        let (name, more) = text.split_once(',').unwrap_or((text, ""));
+        if let Some(mut mount) = Self::kernel(name) {
+            if let (Self::Kernel { options, .. }, false) = (&mut mount, more.is_empty()) {
+                let given = [options.as_ref(), more].map(str::to_owned);
+                *options = given.join(",").trim_start_matches(',').to_owned().into();
+            }
             return Ok(mount);
         }
         if let Some(mount) = Original::mount(text)? {

@@ -518,7 +518,11 @@ pub fn built_culvert() -> PathBuf {
     target.join("release/culvert")
 }
 
+/// What `DIFFER_EXECUTOR` names, where there is no compiler; else it is compiled.
 fn compile(output: &Path) -> io::Result<()> {
+    if let Some(built) = std::env::var_os("DIFFER_EXECUTOR") {
+        return fs::copy(built, output).map(drop);
+    }
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("executor");
     let mut sources: Vec<PathBuf> = fs::read_dir(&directory)?
         .filter_map(|entry| Some(entry.ok()?.path()))

@@ -221,6 +221,10 @@ fn lines(served: &Served) -> String {
         "\n  {} files and {} directories open, {} descriptors, {} KiB of memory\n",
         counted.files, counted.directories, process.descriptors, process.memory
     );
+    if counted.extension > 0 {
+        let memory = counted.extension >> 10;
+        text += &format!("  extension: {memory} KiB of the kernel's memory\n");
+    }
     let asked: u64 = counted.operations.iter().map(|(_, count)| count).sum();
     text += &format!(
         "  {asked} requests, {} answered with an error\n",
@@ -259,6 +263,7 @@ fn object(mount: &Mounted, served: Option<&Served>) -> Value {
             ("directories", counted.directories.into()),
             ("descriptors", process.descriptors.into()),
             ("memory", (process.memory << 10).into()),
+            ("extension", counted.extension.into()),
             ("failures", counted.failures.into()),
             ("requests", Value::Object(requests.collect())),
         ]);

@@ -15,7 +15,12 @@ mod service;
 pub use allowed::{Allowed, LIST};
 pub use service::{Limits, Service};
 
-use crate::{bpf::MapKind, loaded::Loaded, module::Attached};
+use crate::{
+    bpf::MapKind,
+    loaded::{self, Loaded, NAME},
+    module::{Attached, Device, Unusable},
+    object::Object,
+};
 use message::{Reply, Request};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::{
@@ -29,8 +34,22 @@ pub const SOCKET: &str = "/run/culvert/extend";
 /// How long a server waits for it: the verifier's time, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Has the kernel ask the program of `bytes` for the connection that `fuse` is one of; `entries` of
+/// its maps, in their order, 0: as the object says. This process loads it, or the service does.
+///
+/// # Errors
+/// With what keeps it from that, for people.
+pub(crate) fn load(bytes: &[u8], entries: &[u32], fuse: BorrowedFd<'_>) -> Result<Loaded, String> {
+    let object = Object::read(bytes).ok_or("it is no object of an extension")?;
+    match Device::open() {
+        Ok(device) => loaded::here(device, &object, entries, (fuse, NAME)),
+        Err(Unusable::NotAllowed) => ask(bytes, &loaded::kinds(&object, entries)?, entries, fuse),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// Has the service load the object and attach it to the connection that `fuse` is one of.
-pub(crate) fn ask(
+fn ask(
     object: &[u8],
     kinds: &[MapKind],
     entries: &[u32],
@@ -72,10 +91,7 @@ fn ask_at(
     }
     let maps = descriptors.split_off(1);
     let device = descriptors.pop().ok_or(io::ErrorKind::InvalidData)?;
-    Ok(Ok(Loaded {
-        attached: Attached::from(device),
-        maps,
-    }))
+    Ok(Ok(Loaded::new(Attached::from(device), maps)))
 }
 
 fn connect(place: &str) -> io::Result<OwnedFd> {

@@ -62,6 +62,8 @@ pub struct Service {
     busy: Mutex<HashMap<u32, usize>>,
     /// What a user has is counted, and more is made, by one at a time.
     counting: Mutex<()>,
+    /// How long an asker may take for its request.
+    pub(super) patience: Duration,
 }
 
 impl Service {
@@ -81,6 +83,7 @@ impl Service {
             kernel,
             busy: Mutex::default(),
             counting: Mutex::default(),
+            patience: PATIENCE,
         }
     }
 
@@ -112,7 +115,7 @@ impl Service {
     }
 
     /// A thread answers it: closing a descriptor that came may take as long as its sender likes.
-    fn begin(self: &Arc<Self>, connection: OwnedFd, say: fn(&str)) {
+    pub(super) fn begin(self: &Arc<Self>, connection: OwnedFd, say: fn(&str)) {
         let Ok(peer) = peer(&connection) else { return };
         {
             let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,7 +148,7 @@ impl Service {
     /// Answers what comes by the connection; what is said of it.
     pub(super) fn answer(&self, connection: &OwnedFd, peer: Peer) -> String {
         for which in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
-            let _ = sockopt::set_socket_timeout(connection, which, Some(PATIENCE));
+            let _ = sockopt::set_socket_timeout(connection, which, Some(self.patience));
         }
         let user = format!("user {}, process {}", peer.uid, peer.pid);
         let (request, descriptors) = match Received::receive(connection) {

@@ -4,7 +4,13 @@ use super::{
     *,
 };
 use crate::{module::Owner, object::Object, parts::OBJECT};
-use std::{fs::File, os::fd::AsFd, path::Path, sync::Mutex};
+use std::{
+    fs::File,
+    os::fd::AsFd,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
 
 /// What the kernel says, and under which names it was told to load.
 #[derive(Clone)]
@@ -55,10 +61,8 @@ impl Kernel for Said {
             .lock()
             .expect("a list")
             .push(format!("{name} {entries:?}"));
-        Ok(Loaded {
-            attached: Attached::from(null()),
-            maps: object.maps.iter().map(|_| null()).collect(),
-        })
+        let maps = object.maps.iter().map(|_| null()).collect();
+        Ok(Loaded::new(Attached::from(null()), maps))
     }
 }
 
@@ -187,7 +191,45 @@ fn a_request_brings_one_descriptor() {
 }
 
 #[test]
-fn who_says_nothing_or_goes_is_not_waited_for() {
+fn who_says_nothing_is_not_waited_for_long() {
+    const PATIENCE: Duration = Duration::from_millis(300);
+    let mut service = service(Said::default());
+    assert_eq!(service.patience, Duration::from_secs(5));
+    service.patience = PATIENCE;
+    let service = Arc::new(service);
+    let begin = |service: &Arc<Service>| {
+        let (ours, theirs) = pair();
+        service.begin(theirs, |_| ());
+        ours
+    };
+    let began = Instant::now();
+    let silent: Vec<_> = (0..4).map(|_| begin(&service)).collect();
+    // So many a user has at once.
+    let refused = begin(&service);
+    let (reply, _) = Reply::receive(&refused).expect("a reply");
+    assert!(
+        matches!(&reply, Reply::Refused(why) if why.contains("too many")),
+        "{reply:?}"
+    );
+    // They are gone, without an answer, when it is over.
+    for silent in silent {
+        assert!(Reply::receive(&silent).is_err());
+    }
+    let took = began.elapsed();
+    assert!(took >= PATIENCE, "{took:?}");
+    let loaded = (0..100).any(|_| {
+        let next = begin(&service);
+        // While the four are there it is closed.
+        let _ = send(&next, &request(&ENTRIES, OBJECT), &[null().as_fd()]);
+        let reply = Reply::receive(&next);
+        std::thread::sleep(Duration::from_millis(10));
+        matches!(reply, Ok((Reply::Loaded, _)))
+    });
+    assert!(loaded);
+}
+
+#[test]
+fn who_goes_is_not_waited_for() {
     let (ours, theirs) = pair();
     let who = peer(&theirs).expect("who is there");
     drop(ours);
