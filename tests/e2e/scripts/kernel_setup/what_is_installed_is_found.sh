@@ -6,6 +6,8 @@ mount --bind /mnt/d/opt /opt || exit 1
 echo content > @source@/f
 mount -t culvert @source@ /mnt/a && cat /mnt/a/f
 umount /mnt/a
+! command -v systemd-analyze > /dev/null ||
+    systemd-analyze verify --man=no /opt/c/lib/systemd/system/culvert-extend.{service,socket} 2>&1
 /opt/c/bin/culvert run -v @source@:/mnt/a -- cat /mnt/a/f
 @install@ --prefix /opt/c --remove > /dev/null
 find /mnt/d ! -type d

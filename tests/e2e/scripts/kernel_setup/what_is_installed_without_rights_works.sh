@@ -2,6 +2,7 @@ cd $W
 mkdir copy copy/scripts
 cp @install@ copy/scripts
 cp -r @cargo_manifest_dir@/man copy
+cp -r @cargo_manifest_dir@/extensions copy
 mkdir -p copy/crates/culvert-library copy/crates/culvert-fuse
 cp -r @cargo_manifest_dir@/crates/culvert-fuse/include copy/crates/culvert-fuse
 cp -r @cargo_manifest_dir@/crates/culvert-library/include copy/crates/culvert-library

@@ -59,6 +59,8 @@ fn what_is_installed_is_found() {
         "lib/culvert/pkgconfig/fuse.pc",
         "lib/culvert/pkgconfig/fuse3.pc",
         "lib/pkgconfig/culvert.pc",
+        "lib/systemd/system/culvert-extend.service",
+        "lib/systemd/system/culvert-extend.socket",
     ];
     let all = first.into_iter().chain(headers);
     let all = all.chain(libraries.map(str::to_owned));
