@@ -2,7 +2,7 @@
 
 use crate::{
     bpf,
-    loaded::{self, Loaded},
+    loaded::Loaded,
     loader,
     log::Log,
     module::{Attached, Counts},

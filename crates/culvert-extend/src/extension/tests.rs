@@ -1,4 +1,5 @@
 use super::*;
+use crate::loaded;
 use culvert_sys::{flags::Protection, memory::Mapping, memory::Of};
 
 const SMALL: usize = 64;
