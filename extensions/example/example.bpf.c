@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
  * An example: names that the server puts into `hidden` are not there for others than root, which
- * costs the server no request; how often who looked it finds in `looks`.
+ * costs the server no request; how often who looked it finds in `looks`. Nodes that it puts into
+ * `closed` are not opened by others than root, and which these are it cannot read.
  */
 #include <culvert/extend.h>
 
@@ -11,6 +12,8 @@ struct name {
 
 CULVERT_MAP(hidden, BPF_MAP_TYPE_HASH, struct name, __u32, 1024, 0);
 CULVERT_MAP(looks, BPF_MAP_TYPE_LRU_HASH, __u32, __u64, 1024, 0);
+
+CULVERT_INODE_MAP(closed, __u32, 1024);
 
 static __always_inline int lookup(struct culvert_request *request)
 {
@@ -33,9 +36,20 @@ static __always_inline int lookup(struct culvert_request *request)
 	return CULVERT_UPCALL;
 }
 
+static __always_inline int opens(struct culvert_request *request)
+{
+	__u64 node = request->nodeid;
+
+	if (request->uid && bpf_map_lookup_elem(&closed, &node))
+		return -EACCES;
+	return CULVERT_UPCALL;
+}
+
 /* Which source the object was made of: extensions/build. */
 static const char culvert_source[] SEC("source") = CULVERT_SOURCE;
 
 CULVERT_EXTENSION(
 	CULVERT_ON(LOOKUP, lookup)
+	CULVERT_ON(OPEN, opens)
+	CULVERT_ON(OPENDIR, opens)
 )

@@ -133,6 +133,17 @@ check "what others removed" "$(stat /tmp/watched/m/d/f 2>&1 | grep -c 'No such f
 check "what others made" "$(cat /tmp/watched/m/d/none 2>&1)" other
 unmount /tmp/watched
 
+# Where the kernel refuses all of bpf(2).
+culvert() { /refused /usr/bin/culvert "$@"; }
+mount_at /tmp/refused extend=metadata+xattr,valid=100000,absent=100000
+unset -f culvert
+check "the mount says what was refused" \
+  "$(grep -c 'extend=metadata+xattr is not used: .*not permitted' /tmp/refused/said)" 1
+echo one >/tmp/refused/m/f
+check "a refused mount goes on" "$(cat /tmp/refused/m/f)" one
+check "and has no memory" "$(told /tmp/refused extension:)" 0
+unmount /tmp/refused
+
 # Without the module the mount goes on, and says so.
 unmount /tmp/with
 rmmod culvert_fuse_ext

@@ -58,12 +58,12 @@ check "nothing was said of it" "$(cat /tmp/user/said)" ""
 as_nobody mkdir /tmp/user/m/c
 for name in $(seq 0 49); do as_nobody touch /tmp/user/m/c/$name; done
 forget
-check "memory of its tables" $(($(as_told /tmp/user extension:) >= 16384)) 1
+check "memory of its tables" $(($(as_told /tmp/user extension:) > 256)) 1
 lookups=$(as_told /tmp/user Lookup)
 as_nobody sh -c 'cd /tmp/user/m/c && stat $(seq 0 49)' >/tmp/said 2>&1
 lookups=$(($(as_told /tmp/user Lookup) - lookups))
 check "all are there" "$(grep -c 'File: ' /tmp/said)" 50
-check "lookups that a user's server hears of: $lookups" $((lookups <= 2)) 1
+check "lookups that a user's server hears of: $lookups" $((lookups <= 8)) 1
 
 # The service keeps nothing: it may end, and counts on when it is back.
 serve --programs 1
@@ -73,7 +73,7 @@ lookups=$(as_told /tmp/user Lookup)
 as_nobody sh -c 'cd /tmp/user/m/c && stat $(seq 0 49)' >/tmp/said 2>&1
 lookups=$(($(as_told /tmp/user Lookup) - lookups))
 check "all are there without the service" "$(grep -c 'File: ' /tmp/said)" 50
-check "lookups without the service: $lookups" $((lookups <= 2)) 1
+check "lookups without the service: $lookups" $((lookups <= 8)) 1
 user_mounts /tmp/second $all
 check "one program too many" \
   "$(grep -c 'is not used: the loader service: the user has 1 programs already' /tmp/second/said)" 1

@@ -40,6 +40,13 @@ struct culvert_map {
 	struct culvert_map name SEC("maps") = \
 		{ kind, sizeof(key), sizeof(value), count, map_flags }
 
+/*
+ * A map by the numbers of nodes (request->nodeid), for what the server may not read: it puts and
+ * removes, and reads nothing. What was used longest ago goes when it is full.
+ */
+#define CULVERT_INODE_MAP(name, value, count) \
+	CULVERT_MAP(name, BPF_MAP_TYPE_LRU_HASH, __u64, value, count, BPF_F_WRONLY)
+
 /* A ring buffer of so many bytes, a power of two and whole pages. */
 #define CULVERT_RING(name, bytes) \
 	struct culvert_map name SEC("maps") = { BPF_MAP_TYPE_RINGBUF, 0, 0, bytes, 0 }

@@ -100,11 +100,20 @@ impl Mount {
     }
 
     fn has(&self, user: u32, name: &str) -> bool {
-        let mut stat = Command::new("stat");
-        let stat = stat.arg(self.place.join(name)).uid(user).gid(user);
-        let stat = stat.stdout(Stdio::null()).stderr(Stdio::null());
-        stat.status().expect("stat").success()
+        succeeds(user, "stat", &self.place.join(name))
     }
+
+    /// Whether a user is shown what there is.
+    fn is_opened(&self, user: u32) -> bool {
+        succeeds(user, "ls", &self.place)
+    }
+}
+
+fn succeeds(user: u32, command: &str, path: &Path) -> bool {
+    let mut command = Command::new(command);
+    let command = command.arg(path).uid(user).gid(user);
+    let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().expect("a command").success()
 }
 
 impl Drop for Mount {
@@ -170,6 +179,34 @@ fn driver_and_program_change_the_same_maps() {
     assert!(looks.keys().expect("a map").len() <= 1024);
     assert!(looks.memory().expect("a number") >= 1024 * 12);
     assert!(mount.has(NOBODY, "mars"));
+}
+
+/// Which nodes are closed the driver says and the kernel alone knows.
+#[test]
+fn a_map_of_nodes_is_not_read_by_the_driver() {
+    if !has_module() {
+        return;
+    }
+    const ROOT: [u8; 8] = 1_u64.to_ne_bytes();
+    let program = Program::load(EXAMPLE, &[("closed", 64)]).expect("a program");
+    let closed = program.map("closed").expect("a map");
+    let mount = Mount::new("nodes", Some(program));
+    assert!(mount.is_opened(NOBODY) && mount.is_opened(0));
+    closed.put(&ROOT, &[0; 4]).expect("room");
+    assert!(!mount.is_opened(NOBODY) && mount.is_opened(0));
+    let refused = [closed.get(&ROOT).map(drop), closed.keys().map(drop)];
+    for refused in refused {
+        let error = refused.expect_err("it may not be read");
+        assert_eq!(error.raw_os_error(), Some(Errno::EPERM.raw()));
+    }
+    assert!(closed.remove(&ROOT).expect("a map"));
+    assert!(mount.is_opened(NOBODY));
+    // As many as there is room for: what was used longest ago goes.
+    for node in 1..1000_u64 {
+        closed.put(&node.to_ne_bytes(), &[0; 4]).expect("room");
+    }
+    assert!(mount.is_opened(NOBODY));
+    assert!(closed.memory().expect("a number") < 64 << 10);
 }
 
 #[test]
