@@ -161,7 +161,8 @@ fn section_functions(image: &Image<'_>, file: &[u8], functions: &mut Vec<(u64, u
 /// SHT_SYMTAB.
 const SYMBOL_TABLE: u32 = 2;
 
-struct Sections<'a> {
+/// The section headers of a file.
+pub(crate) struct Sections<'a> {
     file: &'a [u8],
     table: &'a [u8],
     size: usize,
@@ -169,16 +170,18 @@ struct Sections<'a> {
     names: usize,
 }
 
-struct Section {
+/// A section header.
+pub(crate) struct Section {
     name: usize,
     kind: u32,
-    address: u64,
+    /// Where it lies in memory, before the load bias.
+    pub address: u64,
     offset: u64,
     size: u64,
 }
 
 impl<'a> Sections<'a> {
-    fn of(file: &'a [u8]) -> Option<Self> {
+    pub fn of(file: &'a [u8]) -> Option<Self> {
         let table = file.get(usize::try_from(long(file, 40)?).ok()?..)?;
         let size = usize::from(half(file, 58)?);
         let count = usize::from(half(file, 60)?);
@@ -203,7 +206,14 @@ impl<'a> Sections<'a> {
         })
     }
 
-    fn contents(&self, section: &Section) -> Option<&'a [u8]> {
+    /// The first of this name.
+    pub fn named(&self, name: &[u8]) -> Option<Section> {
+        let mut all = (0..self.count).filter_map(|index| self.get(index));
+        all.find(|section| self.name(section) == name)
+    }
+
+    /// Its bytes in the file.
+    pub fn contents(&self, section: &Section) -> Option<&'a [u8]> {
         let start = usize::try_from(section.offset).ok()?;
         self.file
             .get(start..)?

@@ -12,7 +12,7 @@
  *                  and what probe() of LIBRARY, if that is given, says of F
  * timed F GO HOW   threads, forks and a timer whose handler has 8 KiB look at F, until a while after
  *                  GO is there; HOW may be "own": SIGBUS has a handler
- * traced           a breakpoint that a debugger has put into ld.so stays
+ * traced           breakpoints that a debugger has put into ld.so stay
  * busy             calls libc's random() for a quarter of a second
  * attack FILE      what a process that may write nothing can do to FILE
  */
@@ -23,17 +23,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -276,24 +279,34 @@ static int timed(const char *path, const char *go, const char *how) {
     return 0;
 }
 
-/* The end of the code of ld.so in process pid. */
-static unsigned long end_of_loader(pid_t pid) {
+/* Where ld.so begins in process pid, and where its code ends. */
+static void find_loader(pid_t pid, unsigned long *begins, unsigned long *ends) {
     char path[64], line[4096];
-    unsigned long start, end, found = 0;
+    unsigned long start, end;
     snprintf(path, sizeof path, "/proc/%d/maps", pid);
     FILE *maps = fopen(path, "r");
     if (!maps) fail(path);
+    *begins = *ends = 0;
     while (fgets(line, sizeof line, maps)) {
         char rights[5];
         if (sscanf(line, "%lx-%lx %4s", &start, &end, rights) != 3) continue;
-        if (!strcmp(rights, "r-xp") && strstr(line, "/ld-linux")) found = end;
+        if (!strstr(line, "/ld-linux")) continue;
+        if (!*begins) *begins = start;
+        if (!strcmp(rights, "r-xp")) *ends = end;
     }
     fclose(maps);
-    return found;
 }
 
+/* Puts a breakpoint at a place of process pid. */
+static void stop_at(pid_t pid, unsigned long place) {
+    long there = ptrace(PTRACE_PEEKTEXT, pid, place, 0);
+    if (ptrace(PTRACE_POKETEXT, pid, place, (there & ~0xffL) | 0xcc)) fail("poke");
+}
+
+/* Like a debugger: a breakpoint where ld.so tells of libraries, and the user's, elsewhere. */
 static int traced(const char *self) {
-    int status;
+    int status, told = 0;
+    struct user_regs_struct registers;
     pid_t child = fork();
     if (!child) {
         ptrace(PTRACE_TRACEME, 0, 0, 0);
@@ -302,18 +315,29 @@ static int traced(const char *self) {
     }
     if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) fail("no stop");
     ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_TRACEEXIT);
-    unsigned long place = end_of_loader(child) - 16;
-    if (ptrace(PTRACE_POKETEXT, child, place, 0xccccccccccccccccUL)) fail("poke");
+    unsigned long begins, ends;
+    find_loader(child, &begins, &ends);
+    /* Of a function that does nothing. */
+    unsigned long tells = begins + (_r_debug.r_brk - getauxval(AT_BASE)), place = ends - 16;
+    stop_at(child, tells);
+    stop_at(child, place);
     for (;;) {
         int signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+        ptrace(PTRACE_GETREGS, child, 0, &registers);
+        if (WSTOPSIG(status) == SIGTRAP && registers.rip == tells + 1) {
+            told++;
+            registers.rip = ptrace(PTRACE_PEEKTEXT, child, registers.rsp, 0);
+            registers.rsp += 8;
+            ptrace(PTRACE_SETREGS, child, 0, &registers);
+        }
         ptrace(PTRACE_CONT, child, 0, signal);
         if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) fail("it ended");
         if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXIT << 8)) break;
     }
-    long there = ptrace(PTRACE_PEEKTEXT, child, place, 0);
-    puts(there == (long)0xccccccccccccccccUL ? "the breakpoint stays" : "the breakpoint is lost");
+    long stays = ptrace(PTRACE_PEEKTEXT, child, place, 0) & 0xff;
     ptrace(PTRACE_CONT, child, 0, 0);
     waitpid(child, &status, 0);
+    puts(told > 1 && stays == 0xcc ? "breakpoints stay" : "breakpoints are lost");
     return 0;
 }
 

@@ -12,6 +12,7 @@
 //! So one mapping of the image serves for headers, code and chunk, where the code lies in memory as
 //! in the file, too.
 
+use super::breakpoints::{Places, Sums};
 use crate::elf::{Image, LOAD, ProgramHeader};
 pub use crate::object::{Key, Layout};
 use crate::{Interest, chunk, sites::Site, stub::Slots, user};
@@ -20,22 +21,7 @@ use culvert_sys::plain::{Packed, Plain};
 use culvert_sys::{PAGE, PAGE64};
 
 /// Changes with the format of images; what stubs are made of changes the store's name.
-const MAGIC: [u8; 8] = *b"culvimg3";
-
-/// Two sums of code, by which a breakpoint in it is seen: of its words, and of their bits apart.
-pub type Sums = [u64; 2];
-
-/// The sums of `code`; bytes that are no whole word count with zeroes behind them.
-pub fn sums(code: &[u8]) -> Sums {
-    let (words, rest) = code.as_chunks::<8>();
-    let mut last = [0; 8];
-    last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-    let words = words.iter().chain([&last]);
-    words.fold([0, 0], |[sum, bits], word| {
-        let word = u64::from_le_bytes(*word);
-        [sum.wrapping_add(word), bits ^ word]
-    })
-}
+const MAGIC: [u8; 8] = *b"culvimg4";
 
 /// A number for the first page of a program that is mapped at `start`, where its segments and its
 /// build-id stand; none where it cannot be read. What is executed under the name of a file is that
@@ -62,8 +48,9 @@ pub struct Header {
     magic: [u8; 8],
     key: Key,
     layout: Layout,
-    /// Of the object's own code.
+    /// Of the object's own code, at `places`.
     sums: Sums,
+    places: Places,
     /// The link-time address of the build-id, which is its place in the file; its length and its
     /// bytes.
     build_id_at: u64,
@@ -90,9 +77,9 @@ impl Header {
         (&self.key, &self.layout)
     }
 
-    /// Of the object's own code, whole pages as they are mapped.
-    pub fn sums(&self) -> Sums {
-        self.sums
+    /// Whether nobody has a breakpoint in `code`, the object's own, whole pages as they are mapped.
+    pub fn is_untouched(&self, code: &[u8]) -> bool {
+        self.places.sums(code) == self.sums
     }
 
     /// Where the object has its build-id, as a link-time address and in its file, and the build-id.
@@ -154,12 +141,14 @@ pub fn plan(
         return Err("its build-id is not among its headers");
     }
     let own = layout.code_offset as usize..(layout.code_offset + layout.code_length) as usize;
-    let own = own.start..own.end.min(file.len());
+    let own = file.get(own.start..own.end.min(file.len()));
+    let places = Places::of(file, image, layout.code_address);
     let mut header = Header {
         magic: MAGIC,
         key: *key,
         layout,
-        sums: sums(file.get(own).ok_or("its code is not in the file")?),
+        sums: places.sums(own.ok_or("its code is not in the file")?),
+        places,
         build_id_at,
         build_id_length: id.len() as u64,
         build_id: [0; 64],

@@ -6,6 +6,7 @@
 //! executed, the image's chunk is copied and the object's own code edited, as the image says.
 //! Whatever has no image is patched in place ([`crate::patch`]).
 
+mod breakpoints;
 mod calls;
 mod index;
 mod layout;
@@ -196,7 +197,7 @@ impl Images {
         let (code, length) = (bias + layout.code_address, layout.code_length);
         // SAFETY: mapped by the kernel as code, which can be read, and the caller runs alone.
         let now = || unsafe { core::slice::from_raw_parts(code as *const u8, length as usize) };
-        if stubs.is_copy() || layout::sums(now()) != stubs.sums() {
+        if stubs.is_copy() || !stubs.is_untouched(now()) {
             // A debugger's breakpoints stay: only the sites change.
             stubs.write(code..code + length)?;
             return Ok(Kind::Image);

@@ -1,7 +1,7 @@
 //! The stubs of an object: the chunk of its image, behind it.
 
 use super::calls::{MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_PRIVATE, PROT_EXEC, PROT_READ, map, unmap};
-use super::layout::{Header, Key, Layout, Sums};
+use super::layout::{Header, Key, Layout};
 use super::store::Opened;
 use super::{Images, is_refusal};
 use crate::chunk::{Change, Chunk};
@@ -16,8 +16,6 @@ use culvert_sys::{Errno, fs};
 pub struct Stubs {
     start: u64,
     length: u64,
-    /// Of the object's own code.
-    sums: Sums,
     chunk: Option<Chunk>,
     stands_for: StandsFor,
     is_copy: bool,
@@ -60,7 +58,6 @@ impl Stubs {
         let mut stubs = Self {
             start,
             length,
-            sums: Default::default(),
             chunk: None,
             stands_for: StandsFor::new(key, layout, image, 0),
             is_copy,
@@ -75,7 +72,6 @@ impl Stubs {
         }
         // Last: whoever is of another store has other slots, and they can be mapped once.
         images.map_slots(layout.slots)?;
-        stubs.sums = header.sums();
         stubs.chunk = Some(chunk);
         Ok(stubs)
     }
@@ -86,10 +82,11 @@ impl Stubs {
         self.is_copy
     }
 
-    /// Two sums of the object's own code.
-    #[inline]
-    pub fn sums(&self) -> Sums {
-        self.sums
+    /// Whether nobody has a breakpoint in `code`, the object's own, whole pages.
+    pub fn is_untouched(&self, code: &[u8]) -> bool {
+        // SAFETY: found there when it was mapped; nobody writes it.
+        let header = unsafe { &*(self.start as *const Header) };
+        header.is_untouched(code)
     }
 
     /// Changes the object's own code, at `code`, so that it leads to them.
