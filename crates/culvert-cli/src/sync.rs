@@ -1,10 +1,13 @@
 //! The synchronisation service: `culvert sync`, and the one that mounts with `sync=auto` have; the
 //! relay of mounts with `tls=yes`.
 
-use crate::base::base;
+use crate::base::{base, open_base};
 use crate::failure::{Failure, reason, shown};
 use crate::own_path::own_path;
 use culvert::mount::Mount;
+use culvert_launch::directory::entries;
+use culvert_launch::run_directory::{is_held, lock_of, runs};
+use culvert_server::mounting::table::{self, Line};
 use culvert_sync::lease::{self, Lease};
 use culvert_sync::{Identity, Kind, Listener, Secret, Service, Settings};
 use std::fs::File;
@@ -24,7 +27,8 @@ const SOCKET: &str = "sync";
 const RELAY: &str = "sync-relay";
 /// Most connections of a relay.
 const MOST_RELAYED: usize = 4096;
-/// One that was started for a mount ends when it has had no client for so long.
+/// One that was started for a mount ends when it has had no client for so long, and there is no
+/// mount.
 const LEAVE: Duration = Duration::from_secs(600);
 /// How often a service looks whether it still has its lease.
 const LOOK: Duration = Duration::from_millis(10);
@@ -190,7 +194,7 @@ pub fn serve_in_background(socket: &Path, kind: Kind) -> Result<u8, Failure> {
         let _ = rustix::stdio::dup2_stderr(&nothing);
     }
     if kind == Kind::Relay {
-        culvert_sync::relay(&listener, MOST_RELAYED, LEAVE).map_err(failed)?;
+        culvert_sync::relay(&listener, MOST_RELAYED, LEAVE, mounts_live).map_err(failed)?;
         return Ok(0);
     }
     let settings = Settings {
@@ -198,8 +202,19 @@ pub fn serve_in_background(socket: &Path, kind: Kind) -> Result<u8, Failure> {
         ..Settings::default()
     };
     let service = Service::new(listener, settings).map_err(failed)?;
-    service.run(|| false).map_err(failed)?;
+    service.run(mounts_live).map_err(failed)?;
     Ok(0)
+}
+
+/// Whether a run of this user goes on, or a kernel mount, whose processes may ask again.
+fn mounts_live() -> bool {
+    let Ok((_, gate)) = open_base() else {
+        return false;
+    };
+    let runs = runs(&entries(&gate).unwrap_or_default());
+    let mut mounts = table::lines().into_iter().filter(Line::is_ours);
+    let own = rustix::process::geteuid().as_raw();
+    runs.iter().any(|name| is_held(&gate, &lock_of(name))) || mounts.any(|one| one.uid == own)
 }
 
 /// Where `mount` says `sync=auto` or `tls=yes`, sees to it that there is a service or a relay, and

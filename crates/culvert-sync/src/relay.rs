@@ -34,14 +34,20 @@ const STACK: usize = 256 << 10;
 const BUFFER: usize = 17 << 10;
 
 /// Relays for this user's processes that connect to `listener`. Returns when it has had none for
-/// `leave`.
-pub fn relay(listener: &Listener, most: usize, leave: Duration) -> io::Result<()> {
+/// `leave`. `is_needed`: whether somebody may come yet, who is not there now.
+pub fn relay(
+    listener: &Listener,
+    most: usize,
+    leave: Duration,
+    is_needed: impl Fn() -> bool,
+) -> io::Result<()> {
     let connected = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let mut last_had = Instant::now();
+        let round = Timespec::try_from(leave).map_or(ROUND, |leave| leave.min(ROUND));
         loop {
             let mut wanted = [PollFd::new(&listener.socket, PollFlags::IN)];
-            match poll(&mut wanted, Some(&ROUND)) {
+            match poll(&mut wanted, Some(&round)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -49,7 +55,10 @@ pub fn relay(listener: &Listener, most: usize, leave: Duration) -> io::Result<()
                 last_had = Instant::now();
             }
             if last_had.elapsed() >= leave {
-                return Ok(());
+                if !is_needed() {
+                    return Ok(());
+                }
+                last_had = Instant::now();
             }
             let writer = match accept_with(&listener.socket, SocketFlags::CLOEXEC) {
                 Ok(writer) => writer,
@@ -174,5 +183,24 @@ fn pass(
         while cover.wants_write() {
             cover.write_tls(&mut service)?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn it_stays_while_somebody_may_come() {
+        let path = std::env::temp_dir().join(format!("culvert-relay-{}", std::process::id()));
+        let listener = Listener::new(&path).unwrap();
+        let asked = Cell::new(0);
+        let is_needed = || {
+            asked.set(asked.get() + 1);
+            asked.get() < 3
+        };
+        relay(&listener, 1, Duration::from_millis(1), is_needed).unwrap();
+        assert_eq!(asked.get(), 3);
     }
 }

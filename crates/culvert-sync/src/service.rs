@@ -191,12 +191,15 @@ impl Service {
                 continue;
             }
             looked = now;
-            if shared.clients.close_idle(now, self.settings.idle) > 0 || is_needed() {
+            if shared.clients.close_idle(now, self.settings.idle) > 0 {
                 last_had = now;
             }
             let alone = now.saturating_duration_since(last_had);
             if self.settings.leave.is_some_and(|leave| alone >= leave) {
-                return Ok(());
+                if !is_needed() {
+                    return Ok(());
+                }
+                last_had = now;
             }
         }
     }

@@ -53,7 +53,7 @@ fn relays(scratch: &Scratch) -> PathBuf {
     let socket = scratch.root.join("relay");
     let listener = Listener::reserve(&socket).unwrap();
     let listener = listener.listen(Kind::Relay).unwrap();
-    thread::spawn(move || relay(&listener, 16, Duration::from_secs(60)));
+    thread::spawn(move || relay(&listener, 16, Duration::from_secs(60), || false));
     socket
 }
 
