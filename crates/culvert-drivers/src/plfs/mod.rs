@@ -30,6 +30,7 @@ mod rename;
 mod service;
 mod setup;
 mod shared;
+mod small;
 mod table;
 mod writer;
 mod xattrs;
@@ -45,7 +46,7 @@ use core::sync::atomic::AtomicUsize;
 use culvert::path::PathAdapter;
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
 use culvert_sys::clock::Clock;
-use options::{CHECKSUM, COUNTERS, Options, Role, SYNCS};
+use options::{CHECKSUM, COUNTERS, Options, Role, SYNCS, Workload};
 use plfsrc::Plfsrc;
 use setup::{Backend, Setup};
 use shared::Shared;
@@ -68,7 +69,7 @@ pub fn prepare(
         let read = read_plfsrc(&file)?;
         options.take(mount, &read, &mut warnings)?;
     }
-    let appends = options.lock_appends && !options.flat && !options.read_only;
+    let appends = options.lock_appends && !options.is_flat() && !options.read_only;
     for (path, role) in &mut options.backends {
         if !path.starts_with(b"/") {
             let here = files::current_directory()?;
@@ -117,14 +118,7 @@ pub fn prepare(
     let mut put = |name: &str, value: Vec<u8>| travelling.options.push((name.into(), value));
     put("host", options.host.clone().unwrap_or_else(host::host_name));
     put("num_hostdirs", host::decimal(options.hostdirs));
-    put(
-        "workload",
-        if options.flat {
-            b"file_per_proc".to_vec()
-        } else {
-            b"shared_file".to_vec()
-        },
-    );
+    put("workload", options.workload.name().to_vec());
     put(CHECKSUM, host::decimal(options.sum().into()));
     if options.syncs {
         put(SYNCS, Vec::new());
@@ -140,8 +134,7 @@ pub fn prepare(
         put(COUNTERS, path);
     }
     // What was still open when its last process was killed.
-    let fs = new(&travelling, environment)?;
-    fs.clean();
+    filesystem::PlfsFs::new(Arc::new(setup(&travelling, environment)?.0)).clean();
     Ok(Prepared {
         mount: travelling,
         warnings,
@@ -185,9 +178,14 @@ fn file_text(path: &[u8]) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| Error::because(Errno::EINVAL, "it is not UTF-8"))
 }
 
-fn new(mount: &Mount, environment: &Environment<'_>) -> Result<filesystem::PlfsFs> {
+fn setup(mount: &Mount, environment: &Environment<'_>) -> Result<(Setup, Workload)> {
     let options = Options::travelled(mount)?;
-    let (canonical, shadow) = options.roles()?;
+    let workload = options.workload;
+    let (canonical, shadow) = match workload {
+        // Directories are on all back ends, links on the first.
+        Workload::SmallFile => (Vec::from([0]), Vec::from([0])),
+        _ => options.roles()?,
+    };
     let keeper = environment.keeper;
     let backends = options.backends.iter().map(|(path, _)| {
         let root = kernel::open_root(path);
@@ -221,15 +219,18 @@ fn new(mount: &Mount, environment: &Environment<'_>) -> Result<filesystem::PlfsF
         lock_appends: options.lock_appends,
         syncs: options.syncs,
         extents: usize::try_from(options.memory * (1 << 20) / EXTENT).unwrap_or(usize::MAX),
-        flat: options.flat,
+        flat: workload != Workload::SharedFile,
         read_only: options.read_only,
         clock: Clock::new(),
         home: AtomicUsize::new(keeper.table()),
     };
-    Ok(filesystem::PlfsFs::new(Arc::new(setup)))
+    Ok((setup, workload))
 }
 
 /// The file system of a mount that [`prepare`] made ready.
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
-    Ok(Box::new(PathAdapter::new(new(mount, environment)?)))
+    Ok(match setup(mount, environment)? {
+        (setup, Workload::SmallFile) => Box::new(PathAdapter::new(small::SmallFs::new(setup))),
+        (setup, _) => Box::new(PathAdapter::new(filesystem::PlfsFs::new(Arc::new(setup)))),
+    })
 }

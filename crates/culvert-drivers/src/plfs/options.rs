@@ -42,8 +42,9 @@ pub const OPTIONS: &[OptionInfo] = &[
     },
     OptionInfo {
         name: "workload",
-        value: "shared_file|file_per_proc",
-        summary: "a container for each file (default), or plain files spread over the back ends",
+        value: "shared_file|file_per_proc|small_file",
+        summary: "a container for each file (default), plain files spread over the back ends, or \
+            all files of a directory in a few",
     },
     OptionInfo {
         name: "num_hostdirs",
@@ -111,6 +112,28 @@ pub enum Role {
     Shadow,
 }
 
+/// How files lie on the back ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// A container for each.
+    SharedFile,
+    /// As plain files.
+    FilePerProc,
+    /// All of a directory in a few files.
+    SmallFile,
+}
+
+impl Workload {
+    /// The value of the option.
+    pub const fn name(self) -> &'static [u8] {
+        match self {
+            Self::SharedFile => b"shared_file",
+            Self::FilePerProc => b"file_per_proc",
+            Self::SmallFile => b"small_file",
+        }
+    }
+}
+
 /// The options of one mount, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -118,8 +141,8 @@ pub struct Options {
     pub backends: Vec<(Vec<u8>, Role)>,
     /// `plfsrc`.
     pub plfsrc: Option<Vec<u8>>,
-    /// `workload=file_per_proc`.
-    pub flat: bool,
+    /// `workload`.
+    pub workload: Workload,
     /// `num_hostdirs`.
     pub hostdirs: u64,
     /// `index=lazy`.
@@ -158,7 +181,7 @@ impl Options {
         let mut options = Self {
             backends: backends(&mount.source)?,
             plfsrc: None,
-            flat: false,
+            workload: Workload::SharedFile,
             hostdirs: layout::HOSTDIRS,
             lazy: false,
             memory: 64,
@@ -208,12 +231,10 @@ impl Options {
             },
             ("plfsrc", b"") => return wrong("a file is needed"),
             ("plfsrc", file) => self.plfsrc = Some(file.to_vec()),
-            ("workload", b"shared_file" | b"n-1") => self.flat = false,
-            ("workload", b"file_per_proc" | b"n-n") => self.flat = true,
-            ("workload", b"small_file" | b"1-n") => {
-                return wrong("not supported; there are shared_file and file_per_proc");
-            }
-            ("workload", _) => return wrong("shared_file or file_per_proc is needed"),
+            ("workload", b"shared_file" | b"n-1") => self.workload = Workload::SharedFile,
+            ("workload", b"file_per_proc" | b"n-n") => self.workload = Workload::FilePerProc,
+            ("workload", b"small_file" | b"1-n") => self.workload = Workload::SmallFile,
+            ("workload", _) => return wrong("shared_file, file_per_proc or small_file is needed"),
             ("num_hostdirs", text) => match layout::number(text) {
                 Some(number) if (1..=layout::MOST_HOSTDIRS).contains(&number) => {
                     self.hostdirs = number;
@@ -277,6 +298,11 @@ impl Options {
             }
         }
         Ok(())
+    }
+
+    /// Whether files are the kernel's own, which appends by itself.
+    pub fn is_flat(&self) -> bool {
+        self.workload == Workload::FilePerProc
     }
 
     /// The check sum that version files hold: of the back ends for both.
@@ -402,7 +428,7 @@ mod tests {
             (("tls", "yes"), "only the command"),
             (("tls", "never"), "absolute path"),
             (("tls", "/socket"), "sync=hosts"),
-            (("workload", "small_file"), "not supported"),
+            (("workload", "big_file"), "small_file is needed"),
             (("num_hostdirs", "0"), "1 to 1024"),
             (("index", "never"), "each or lazy"),
             (("append", ""), "lock or own"),

@@ -5,6 +5,7 @@ mod fixtures;
 mod groups;
 mod hostile;
 mod service;
+mod small;
 mod tables;
 mod tls;
 mod tools;

@@ -2,7 +2,7 @@
 //! `crates/culvert-drivers/tests/plfs`.
 
 use crate::kernel_mount::{Mounted, possible, shell};
-use culvert_e2e::world;
+use culvert_e2e::{not_tested, world};
 
 /// A place with directories `back` and `mnt`.
 fn place(name: &str) -> String {
@@ -13,15 +13,39 @@ fn place(name: &str) -> String {
     place.display().to_string()
 }
 
+/// On back ends of all kinds, and where all files are in a few.
 #[test]
 fn killed_writers_lose_nothing_that_was_answered() {
     let place = place("killed");
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/plfs_killed.py");
     let culvert = world().culvert.display();
-    let done = shell(&format!(
-        "python3 {program} {culvert} {place}/back {place}/mnt 15 7"
-    ));
-    assert_eq!(done.text(), "nothing lost\n", "{}", done.report());
+    for directory in ["canonical", "shadow", "both", "small", "more"] {
+        std::fs::create_dir(format!("{place}/{directory}")).unwrap();
+    }
+    for source in [
+        format!("{place}/back"),
+        format!("{place}/canonical=canonical;{place}/shadow=shadow;{place}/both"),
+        format!("{place}/small;{place}/more,workload=small_file"),
+    ] {
+        let done = shell(&format!(
+            "python3 {program} {culvert} '{source}' {place}/mnt 15 7"
+        ));
+        assert_eq!(done.text(), "nothing lost\n", "{source}: {}", done.report());
+    }
+}
+
+/// `CULVERT_PLFS` names a checkout of plfs-core 2.5, built as `tests/plfs-referee/run` says.
+#[test]
+fn plfs_itself_reads_the_same() {
+    let Ok(core) = std::env::var("CULVERT_PLFS") else {
+        return not_tested("PLFS 2.5 as the referee: CULVERT_PLFS names no checkout of plfs-core");
+    };
+    let referee = concat!(env!("CARGO_MANIFEST_DIR"), "/../plfs-referee/run");
+    let culvert = world().culvert.display();
+    let done = shell(&format!("CULVERT_BIN={culvert} {referee} {core}"));
+    let want = "1 back ends: the same for PLFS and Culvert\n\
+        3 back ends: the same for PLFS and Culvert\n";
+    assert_eq!(done.text(), want, "{}", done.report());
 }
 
 #[test]
