@@ -111,4 +111,22 @@ status=$?
 check "requests by hand: $(cat /tmp/said)" $status 0
 passed=$((passed + $(sed -n 's/ passed.*//p' /tmp/said)))
 kill $service
+wait $service 2>/dev/null
+
+# Started by a service manager when it is asked for, with that one's socket.
+if [ -x /usr/bin/systemd-socket-activate ]; then
+  rm -f /run/culvert/extend
+  systemd-socket-activate --seqpacket --listen=/run/culvert/extend /usr/bin/culvert extend \
+    2>/tmp/service &
+  service=$!
+  for i in $(seq 100); do
+    [ ! -S /run/culvert/extend ] || break
+    usleep 20000
+  done
+  chmod 666 /run/culvert/extend
+  user_mounts /tmp/second $all
+  check "by the socket of a service manager" "$(cat /tmp/second/said)" ""
+  user_unmounts /tmp/second
+  kill $service
+fi
 ended
