@@ -125,6 +125,7 @@ impl Container {
                 name,
                 seen: 0,
                 changed: 0,
+                synced: None,
                 chunks: Vec::new(),
                 fd: None,
             });

@@ -2,7 +2,7 @@
 //! `crates/culvert-drivers/tests/plfs`.
 
 use crate::kernel_mount::{Mounted, possible, shell};
-use culvert_e2e::{not_tested, world};
+use culvert_e2e::{installed, not_tested, world};
 
 /// A place with directories `back` and `mnt`.
 fn place(name: &str) -> String {
@@ -32,6 +32,32 @@ fn killed_writers_lose_nothing_that_was_answered() {
         ));
         assert_eq!(done.text(), "nothing lost\n", "{source}: {}", done.report());
     }
+}
+
+/// Of six writers: all that they wrote at first, two files each; then what has changed since.
+#[test]
+fn fsync_brings_what_is_new() {
+    if !installed("strace") {
+        return;
+    }
+    let place = place("fsync");
+    let culvert = world().culvert.display();
+    let script = format!(
+        "run() {{ {culvert} run --mount type=plfs,source={place}/back,target={place}/mnt -- \"$@\"; }}
+         run sh -c 'for i in 1 2 3 4 5; do
+             dd if=/dev/zero of={place}/mnt/f bs=4096 count=1 seek=$i conv=notrunc status=none
+         done'
+         run strace -f -qq -e trace=fdatasync -o {place}/trace python3 -c '
+import os
+fd = os.open(\"{place}/mnt/f\", os.O_WRONLY)
+for i in range(3):
+    os.pwrite(fd, b\"x\", i)
+    os.fsync(fd)
+'
+         grep -c fdatasync {place}/trace"
+    );
+    let done = shell(&script);
+    assert_eq!(done.text(), "16\n", "{}", done.report());
 }
 
 /// `CULVERT_PLFS` names a checkout of plfs-core 2.5, built as `tests/plfs-referee/run` says.

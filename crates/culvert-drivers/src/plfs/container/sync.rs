@@ -15,18 +15,26 @@ impl Container {
         // MPI_File_sync has it.
         state.checked = 0;
         self.refresh(state)?;
-        for chunk in 0..state.chunks.len() {
-            self.open_chunk(state, chunk)?;
-            if let Some(fd) = &state.chunks[chunk].fd {
-                culvert_sys::fs::waiting::fdatasync(fd.fd())?;
-            }
-        }
+        let mut made = false;
         for at in 0..state.droppings.len() {
+            let dropping = &state.droppings[at];
+            // Nothing was written there since this process has synced it: data have records.
+            if dropping.synced == Some(dropping.seen) {
+                continue;
+            }
+            for (_, chunk) in dropping.chunks.clone() {
+                self.open_chunk(state, chunk as usize)?;
+                if let Some(fd) = &state.chunks[chunk as usize].fd {
+                    culvert_sys::fs::waiting::fdatasync(fd.fd())?;
+                }
+            }
             let index = self.open_index(state, at)?;
             culvert_sys::fs::waiting::fdatasync(&index)?;
+            let dropping = &mut state.droppings[at];
+            made |= dropping.synced.replace(dropping.seen).is_none();
         }
         // The names of new droppings.
-        for subdir in &state.subdirs {
+        for subdir in state.subdirs.iter().filter(|_| made) {
             let opened = kernel::open_directory(subdir.fd.fd(), 0, 0)?;
             culvert_sys::fs::waiting::fsync(&opened)?;
         }
