@@ -69,6 +69,7 @@ fn main() {
         cache_directories: &[],
         images: None,
         known_images: &[],
+        said_of_program: None,
         may_make_images: || true,
         log: |line| eprintln!("{}", String::from_utf8_lossy(line)),
     };

@@ -81,6 +81,8 @@ pub(crate) fn begin(block: &'static ThreadBlock, call: &Call) -> Verdict {
     }
     progress.flags.set(flags.0 as usize);
     progress.exclusive.set(exclusive.into());
+    // The child finds it in its copy: to read the record is a page fault to a process that is new.
+    frame.resume.set(frame.record().resume());
     Verdict::Clone
 }
 
@@ -218,5 +220,7 @@ pub(crate) extern "C" fn child(block: &'static ThreadBlock) {
     if flags.is_told() {
         (config().fork.child)(flags);
     }
-    block.frame.resume.set(block.frame.record().resume());
+    if flags.vm() {
+        block.frame.resume.set(block.frame.record().resume());
+    }
 }

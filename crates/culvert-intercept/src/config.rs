@@ -43,6 +43,8 @@ pub struct Config {
     pub images: Option<&'static [u8]>,
     /// What is known of them ([`crate::images::Excerpt`]), or nothing.
     pub known_images: &'static [u8],
+    /// What who has executed the program says of it ([`crate::images::StartedBefore::said`]).
+    pub said_of_program: Option<u64>,
     /// Whether images may be made now: no seccomp filter is in force that could end the program for
     /// a call that this takes.
     pub may_make_images: fn() -> bool,
@@ -72,6 +74,7 @@ static CONFIG: Installed = Installed(UnsafeCell::new(Config {
     cache_directories: &[],
     images: None,
     known_images: &[],
+    said_of_program: None,
     may_make_images: || false,
     log: |_| (),
 }));

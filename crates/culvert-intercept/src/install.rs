@@ -120,7 +120,7 @@ fn start(images: &Images, started: &Started) -> Patched {
     let first = images::first_page(from).unwrap_or_default();
     let known = |path: &CStr| {
         let key = Key::of(&fs::stat(path).ok()?);
-        images.kind_of(&key, first)
+        images.kind_of(&key, first, config().said_of_program)
     };
     // By its name first: what lies in proc(5) is made for each process anew.
     let known = known(started.name).or_else(|| known(OWN_FILE));

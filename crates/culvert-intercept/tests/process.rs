@@ -89,6 +89,7 @@ fn start() {
         cache_directories: &[],
         images: None,
         known_images: &[],
+        said_of_program: None,
         may_make_images: || true,
         log: |_| (),
     };
@@ -383,6 +384,7 @@ fn a_fork_goes_on_while_a_thread_waits_inside_a_hook() {
         cache_directories: &[],
         images: None,
         known_images: &[],
+        said_of_program: None,
         may_make_images: || true,
         log: |_| (),
     };

@@ -29,26 +29,29 @@ struct Carried<'a> {
     handed: Vec<(u16, i32)>,
     /// What open files have saved ([`saved`]).
     saved: Option<i32>,
+    /// Of the program ([`Config::said_of_program`]).
+    said: Option<u64>,
     flags: u8,
     log: Option<&'a [u8]>,
 }
 
 /// Reads `<directory>:<lock descriptor>[,<descriptor of a node>.<its
-/// mount>]...[,s<descriptor>]:<flags>[:<log file>]`.
+/// mount>]...[,s<descriptor>][,p<number>]:<flags>[:<log file>]`.
 fn carried(value: &[u8]) -> Option<Carried<'_>> {
     let mut parts = value.splitn(4, |&b| b == b':');
     let directory = parts.next()?;
     let mut numbers = core::str::from_utf8(parts.next()?).ok()?.split(',');
     let flags = core::str::from_utf8(parts.next()?).ok()?;
     let lock_descriptor = numbers.next()?.parse().ok()?;
-    let (mut handed, mut saved) = (Vec::new(), None);
+    let (mut handed, mut saved, mut said) = (Vec::new(), None, None);
     for one in numbers {
-        match one.strip_prefix('s') {
-            Some(number) => saved = Some(number.parse().ok()?),
-            None => {
-                let (number, mount) = one.split_once('.')?;
-                handed.push((mount.parse().ok()?, number.parse().ok()?));
-            }
+        if let Some(number) = one.strip_prefix('s') {
+            saved = Some(number.parse().ok()?);
+        } else if let Some(number) = one.strip_prefix('p') {
+            said = Some(u64::from_str_radix(number, 16).ok()?);
+        } else {
+            let (number, mount) = one.split_once('.')?;
+            handed.push((mount.parse().ok()?, number.parse().ok()?));
         }
     }
     Some(Carried {
@@ -56,6 +59,7 @@ fn carried(value: &[u8]) -> Option<Carried<'_>> {
         lock_descriptor,
         handed,
         saved,
+        said,
         flags: flags.parse().ok()?,
         log: parts.next(),
     })
@@ -474,6 +478,7 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>, fresh: bool) -> Result<(
         cache_directories: Box::leak(Box::new([&*process::get().run.site_tables().leak()])),
         images: Some(process::get().run.images().leak()),
         known_images: process::get().run.images_known,
+        said_of_program: carried.said,
         may_make_images: || process::get().run.may_make_images(),
         log: |line| culvert_sys::log!("{}", String::from_utf8_lossy(line)),
     };
@@ -595,6 +600,7 @@ mod tests {
             carried(b"/run/x:1020,7.2,s9:0")
                 .is_some_and(|c| c.handed == [(2, 7)] && c.saved == Some(9))
         );
+        assert!(carried(b"/run/x:1020,pfe:0").is_some_and(|c| c.said == Some(0xfe)));
         for bad in [
             &b""[..],
             b"/run/x:1,:0",

@@ -285,8 +285,11 @@ impl PosixLocks {
 
     /// This is a forked child, which has no locks; its table of descriptors may be its parent's.
     pub fn forget_all(&self, shares_table: bool) {
-        self.inherited.store(false, Relaxed);
-        if self.any.swap(false, Relaxed) {
+        // What is written in a child of fork is copied, with the page around it.
+        if self.inherited.load(Relaxed) {
+            self.inherited.store(false, Relaxed);
+        }
+        if self.any.load(Relaxed) && self.any.swap(false, Relaxed) {
             for locked in core::mem::take(&mut *self.list.lock()) {
                 if !shares_table {
                     locked.release();

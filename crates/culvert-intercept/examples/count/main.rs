@@ -241,6 +241,7 @@ fn main() {
         cache_directories: &[],
         images: None,
         known_images: &[],
+        said_of_program: None,
         may_make_images: || true,
         log: |line| {
             if std::env::var_os("COUNT_LOG").is_some() {

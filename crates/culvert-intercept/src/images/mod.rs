@@ -63,6 +63,14 @@ pub struct Images {
     reserved: Mutex<Reserved>,
 }
 
+/// What is known of a program before it is executed.
+pub struct StartedBefore {
+    /// Its interpreter's path.
+    pub interpreter: CString,
+    /// For the process that it becomes, if nothing is wanted of it.
+    pub said: Option<u64>,
+}
+
 static IMAGES: OnceCell<Images> = OnceCell::new();
 
 /// Begins to use the images of `store`, of which `excerpt` is known.
@@ -209,18 +217,34 @@ impl Images {
         Ok(Kind::Image)
     }
 
-    /// The interpreter of the program whose file is `key`, if the engine was started in it before,
+    /// What is known of the program whose file is `key`, if the engine was started in it before,
     /// and it is not marked ([`Store::mark`]).
-    pub fn started_before(&self, key: &Key) -> Option<CString> {
+    pub fn started_before(&self, key: &Key) -> Option<StartedBefore> {
         let known = self.find(key).filter(|known| known.first != 0)?;
         // Such a program may have other rights than its caller's.
         let name = Some(known.name()).filter(|name| !name.is_empty())?;
         let is_marked = self.index().is_none_or(|index| index.is_marked(key));
-        (!is_marked).then(|| CString::new(name).ok())?
+        let interpreter = CString::new(name).ok().filter(|_| !is_marked)?;
+        let is_left = known.kind == Kind::Nothing;
+        let said = is_left.then(|| self.nothing_of(key, known.first));
+        Some(StartedBefore { interpreter, said })
     }
 
-    /// What is known of a program's file, if it has this first page.
-    pub fn kind_of(&self, key: &Key, first: u64) -> Option<Kind> {
+    /// A number that says: nothing is wanted of the program whose file is `key`, with this first
+    /// page, by this engine.
+    fn nothing_of(&self, key: &Key, first: u64) -> u64 {
+        let words = key.bytes().iter().chain(self.store.directory);
+        words.fold(first, |sum: u64, byte| {
+            (sum.rotate_left(23) ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        })
+    }
+
+    /// What is known of a program's file, if it has this first page. What was `said` of it is
+    /// believed if it is of this file and this page: then the index is not looked at.
+    pub fn kind_of(&self, key: &Key, first: u64, said: Option<u64>) -> Option<Kind> {
+        if first != 0 && said == Some(self.nothing_of(key, first)) {
+            return Some(Kind::Nothing);
+        }
         let known = self.find(key)?;
         (known.first == first).then_some(known.kind)
     }

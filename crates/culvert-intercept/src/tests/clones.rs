@@ -97,6 +97,7 @@ fn who_is_told_of_a_clone_can_be_alone_while_the_childs_block_is_not_in_use() {
             cache_directories: &[],
             images: None,
             known_images: &[],
+            said_of_program: None,
             may_make_images: || true,
             // That it waits no longer for a thread inside a hook.
             log: |_| {

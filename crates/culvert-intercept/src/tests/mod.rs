@@ -97,6 +97,7 @@ fn start_as(fresh: bool, patch: bool) {
         cache_directories: &[],
         images: None,
         known_images: &[],
+        said_of_program: None,
         may_make_images: || true,
         log: |_| (),
     };

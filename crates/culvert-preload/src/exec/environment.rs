@@ -21,6 +21,7 @@ fn carriers(
     nested: Option<Vec<u8>>,
     handed: &[(u16, OwnedFd)],
     saved: Option<&OwnedFd>,
+    said: Option<u64>,
 ) -> Vec<Vec<u8>> {
     let mut entries = Vec::new();
     let list = |name: &[u8], old: &[u8]| {
@@ -40,14 +41,19 @@ fn carriers(
         Loader::Preload => entries.push(list(b"LD_PRELOAD", &others[1])),
         _ => entries.push(list(b"LD_AUDIT", &others[0])),
     }
-    entries.push(nested.unwrap_or_else(|| carrier(process, handed, saved)));
+    entries.push(nested.unwrap_or_else(|| carrier(process, handed, saved, said)));
     entries
 }
 
 /// `CULVERT_RUN=<directory>:<lock descriptor>[,<descriptor of a node>.<its
-/// mount>]...[,s<descriptor>]:<flags>[:<log file>]`, where the last descriptor is what open files
-/// have saved ([`saved`]).
-pub fn carrier(process: &Process, handed: &[(u16, OwnedFd)], saved: Option<&OwnedFd>) -> Vec<u8> {
+/// mount>]...[,s<descriptor>][,p<number>]:<flags>[:<log file>]`, where the last descriptor is what
+/// open files have saved ([`saved`]), and the number what is said of the program.
+fn carrier(
+    process: &Process,
+    handed: &[(u16, OwnedFd)],
+    saved: Option<&OwnedFd>,
+    said: Option<u64>,
+) -> Vec<u8> {
     let mut entry = culvert_run::VARIABLE.to_vec();
     entry.push(b'=');
     entry.extend_from_slice(&process.run.path);
@@ -65,6 +71,9 @@ pub fn carrier(process: &Process, handed: &[(u16, OwnedFd)], saved: Option<&Owne
     }
     if let Some(descriptor) = saved {
         entry.extend_from_slice(alloc::format!(",s{}", descriptor.raw()).as_bytes());
+    }
+    if let Some(number) = said {
+        entry.extend_from_slice(alloc::format!(",p{number:x}").as_bytes());
     }
     entry.extend_from_slice(alloc::format!(":{flags}").as_bytes());
     if let Some(path) = culvert_sys::log::path() {
@@ -135,6 +144,7 @@ pub fn extend(
             nested,
             &image.handed,
             image.saved.as_ref(),
+            extras.said,
         ),
     };
     entries.extend(

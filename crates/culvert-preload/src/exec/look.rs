@@ -4,10 +4,10 @@ use super::format::{Elf, PT_INTERP};
 use super::{Format, HEAD, Why, format};
 use crate::process::Process;
 use crate::vfs::busy::may_execute;
-use alloc::{ffi::CString, vec, vec::Vec};
+use alloc::{vec, vec::Vec};
 use core::{cell::OnceCell, ffi::CStr};
 use culvert::{Errno, FileKind};
-use culvert_intercept::images::{self, Key};
+use culvert_intercept::images::{self, Key, StartedBefore};
 use culvert_run::{ShadowName, files::c_string, stat_descriptor, stat_path};
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::AtFlags;
@@ -36,10 +36,10 @@ pub fn library_is_there(process: &Process) -> bool {
     !matches!(found, Err(Errno::ENOENT | Errno::EACCES | Errno::ENOTDIR))
 }
 
-/// The interpreter of the program whose file is `key`, where it was started with the library
-/// before, and nothing else needs to be known of it: such a program is not opened. Each change of
-/// the file, of its mode or its capabilities makes another key.
-pub fn started_before(process: &Process, key: &Key) -> Option<CString> {
+/// What is known of the program whose file is `key`, where it was started with the library before,
+/// and nothing else needs to be known of it: such a program is not opened. Each change of the file,
+/// of its mode or its capabilities makes another key.
+pub fn started_before(process: &Process, key: &Key) -> Option<StartedBefore> {
     // Another user than the run's may not read it, or has other rights with it.
     let images = images::get().filter(|_| trust::user() == process.run.owner)?;
     images.started_before(key)

@@ -66,6 +66,8 @@ struct Image {
 struct Extras {
     /// Bytes of static TLS more than ld.so provides by itself.
     room: Option<u64>,
+    /// What it need not look up about its code ([`culvert_intercept::images::StartedBefore`]).
+    said: Option<u64>,
     /// What it is told about its own file.
     own: OwnFile,
 }
@@ -167,7 +169,7 @@ fn assemble(
     let mut arguments = image.arguments.clone();
     // The kernel reads `#!` lines itself, unless the script or an interpreter lies on a mount.
     let mut ourselves = false;
-    let mut room = None;
+    let (mut room, mut said) = (None, None);
     let loader = loop {
         let program = match locate(&name) {
             Err(_) if *depth > 0 && !ourselves => break Loader::None(Why::NoInterpreter),
@@ -207,9 +209,10 @@ fn assemble(
         }
         // The limits depend on more than the file.
         if let (Some(key), None, None) = (file, bad, &limits)
-            && let Some(interpreter) = look::started_before(process, &key)
-            && for_kernel(process, interpreter.to_bytes(), locate).is_none()
+            && let Some(before) = look::started_before(process, &key)
+            && for_kernel(process, before.interpreter.to_bytes(), locate).is_none()
         {
+            said = before.said;
             break Loader::Glibc;
         }
         let mut look = match Look::open(&host) {
@@ -311,6 +314,7 @@ fn assemble(
     }
     let mut extras = Extras {
         room,
+        said,
         own: OwnFile::default(),
     };
     // A program that is not intercepted would hand it on.

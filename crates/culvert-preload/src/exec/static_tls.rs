@@ -254,6 +254,7 @@ fn image(process: &Process, room: u64) -> Result<Box<Image>, Errno> {
     let environment = COUNT.environment.load(Relaxed);
     let extras = Extras {
         room: Some(room),
+        said: None,
         own,
     };
     environment::extend(process, &mut image, environment, Loader::Glibc, &extras)?;

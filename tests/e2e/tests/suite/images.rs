@@ -75,6 +75,10 @@ as_each_user! {
         script!("images/a_program_that_was_started_before_may_be_another.sh"),
         "file\nfile\nfile\na script\nfile\nfile\nfile\nfile\n126\n127\n");
 
+    what_is_said_of_a_program_is_of_that_one_alone |case| says(case,
+        script!("images/what_is_said_of_a_program_is_of_that_one_alone.sh"),
+        "file\nfile\n1\nfile\nfile\nfile\n");
+
     a_removed_store_harms_nobody |case| says(case,
         script!("images/a_removed_store_harms_nobody.sh"),
         "1000\nready\n1000\nfile\n1000\n1000\n1000\nready\n1000\nfile\n1000\n1000\n");
