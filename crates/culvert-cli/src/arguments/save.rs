@@ -9,11 +9,11 @@ use lexopt::Arg::{Long, Short, Value};
 pub const HELP: &str = "\
 Usage: culvert save DIRECTORY ARCHIVE
 
-Makes a tar archive of what is in DIRECTORY, a mount of the run or of the
-kernel's or any other, by tar(1). An archive that is there is replaced by one of
-its kind when the new one is complete; else the name says which: .tar, .tar.gz,
-.tar.zst, .tar.xz, .tar.bz2, .tar.lz, .tar.lzma, .tar.Z. Whoever is killed
-leaves the old or the new one.
+Makes an archive of what is in DIRECTORY, a mount of the run or of the kernel's
+or any other: a tar, by tar(1), or a zip. An archive that is there is replaced
+by one of its kind when the new one is complete; else the name says which: .tar,
+.tar.gz, .tar.zst, .tar.xz, .tar.bz2, .tar.lz, .tar.lzma, .tar.Z, .zip. Whoever
+is killed leaves the old or the new one.
 
 An archive with the option save is saved when the command has ended:
 

@@ -45,7 +45,7 @@ fn an_archive_is_saved_by_another_name_and_another_kind() {
             {culvert} save {at}/mnt {at}/asked.tar.xz; tar tJf {at}/asked.tar.xz | wc -l'
          cmp x.tar.gz before && zstd -qdc y.tar.zst | tar xO ./d/n
          {culvert} run -v y.tar.zst:{at}/mnt -- cat {at}/mnt/d/n
-         {culvert} run -v x.tar.gz:{at}/mnt:save=z.zip -- true; echo $?
+         {culvert} run -v x.tar.gz:{at}/mnt:save=z.7z -- true; echo $?
          {culvert} run -v x.tar.gz:{at}/mnt:save -- no-such-program; echo $?
          echo text > text; {culvert} save mnt text; echo $?; cat text; ls -A"
     ));
@@ -116,4 +116,65 @@ END
          tar xzOf x.tar.gz ./n; find . -name '.x*' -size +0"
     ));
     assert_eq!(done.text(), "125\n125\nnew\n", "{}", done.report());
+}
+
+/// To Info-ZIP, to Python and to ourselves a zip is what was saved; what it cannot hold is told, or
+/// refused.
+#[test]
+fn a_zip_is_saved_as_one() {
+    let at = place("zip");
+    let (culvert, at) = (world().culvert.display(), at.display());
+    let done = shell(&format!(
+        r#"cd {at}; mkdir t; seq 1 9000 > t/n; : > t/empty; touch -d '2001-02-03 04:05:07' t/n
+         touch -d 2040-01-01 t/empty; chmod 4750 t/n; mkdir -m 700 t/d; ln -s ../n t/d/l
+         echo u > t/ü; printf raw > "t/$(printf 'r\377')"; seq 1 100 > t/d/old
+         (cd t; zip -qry ../x.zip n d); chmod 600 x.zip
+         {culvert} run -v x.zip:{at}/mnt:save -- sh -c 'cd {at}/mnt; echo new > d/new; rm d/old
+            {culvert} save {at}/t {at}/y.zip; exit 3'
+         echo $?; stat -c %a x.zip; unzip -tqq x.zip && unzip -Z1 x.zip; unzip -p x.zip d/new
+         unzip -tqq y.zip && zipinfo y.zip | grep -c defN; zipinfo y.zip | cut -c1-10 | sort -u
+         mkdir out; cd out; unzip -qq ../y.zip; cmp n ../t/n && readlink d/l
+         stat -c '%a %Y' n; cd ..
+         python3 -c "import zipfile; z = zipfile.ZipFile('y.zip'); print(ascii(z.namelist()), z.testzip())"
+         {culvert} run -v y.zip:{at}/mnt -- sh -c 'cd {at}/mnt; cmp n {at}/t/n; wc -l < d/l
+            stat -c %Y,%s,%a empty n; ls -A | wc -l; cat r*'"#
+    ));
+    let modes =
+        "-rw-r--r--\n-rwsr-x---\n7 files, 4\nArchive:  \nZip file s\ndrwx------\nlrwxrwxrwx\n";
+    let want = format!(
+        "3\n600\nd/\nd/l\nd/new\nn\nnew\n4\n{modes}../n\n750 981173107\n\
+         ['d/', 'd/l', 'd/old', 'empty', 'n', 'r\\xa0', '\\xfc'] None\n\
+         9000\n2208988800,0,644\n981173107,43893,4750\n5\nraw"
+    );
+    assert_eq!(done.text(), want, "{}", done.report());
+    let done = shell(&format!(
+        "cd {at}; ln t/n t/again; setfattr -n user.a -v b t/empty
+         {culvert} save t y.zip 2>&1 | grep -o 'as of .*'; unzip -tqq y.zip && cp y.zip was
+         mkfifo t/fifo; {culvert} save t y.zip 2>&1 | grep -o 'stays.*'; cmp y.zip was && ls -A
+         cat /bin/true y.zip > y2.zip; {culvert} save t y2.zip 2>&1 | grep -o 'are not made'
+         mkdir none; {culvert} save none none.zip; {culvert} run -v none.zip:{at}/mnt -- ls -A mnt
+         {culvert} save none none.zip; echo $?"
+    ));
+    let want = "as of again (3 files)\nstays as it was: fifo: a zip archive holds no devices and \
+        FIFOs\nmnt\nout\nt\nwas\nx.tar.gz\nx.zip\ny.zip\nare not made\n0\n";
+    assert_eq!(done.text(), want, "{}", done.report());
+}
+
+/// At each step of saving a zip.
+#[test]
+fn who_is_killed_while_saving_a_zip_leaves_the_old_or_the_new_one() {
+    let at = place("zipped");
+    let (culvert, at) = (world().culvert.display(), at.display());
+    let done = shell(&format!(
+        "cd {at}; mkdir old new; echo old > old/n; echo new > new/n; seq 1 300000 > new/many
+         {culvert} save old x.zip
+         for step in write:1 write:2 lseek:1 write:7 fchmod:1 fsync:1 rename:1 fsync:2; do
+            strace -f -o log -e trace=write,lseek,fchmod,fsync,rename \
+                -e inject=${{step%:*}}:signal=KILL:when=${{step#*:}} {culvert} save new x.zip
+            echo $?; unzip -tqq x.zip; unzip -p x.zip n
+         done 2>/dev/null
+         {culvert} save new x.zip && unzip -p x.zip n; find . -name '.x*' -size +0"
+    ));
+    let want = ["137\nold\n".repeat(7).as_str(), "137\nnew\nnew\n"].concat();
+    assert_eq!(done.text(), want, "{}", done.report());
 }

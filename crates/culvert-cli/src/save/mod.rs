@@ -5,6 +5,8 @@
 //! The archive below is a second name of the file, which stays when the first one is replaced:
 //! programs that are started later read it by that.
 
+mod zip;
+
 use crate::{
     failure::{Failure, path, reason, shown},
     own_path::own_path,
@@ -16,7 +18,7 @@ use rustix::fs::{Gid, OFlags, Uid};
 use std::{
     ffi::{OsStr, OsString},
     fs::{self, File, OpenOptions},
-    io,
+    io::{self, Read},
     os::unix::ffi::{OsStrExt, OsStringExt},
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     os::unix::process::ExitStatusExt,
@@ -34,20 +36,38 @@ pub struct Save {
     pub archive: PathBuf,
 }
 
-/// What tar(1) is told for each format, by what the driver calls it and by the endings of names.
-const FORMATS: &[(&str, Option<&str>, &[&str])] = &[
-    ("tar", None, &[".tar"]),
-    ("tar, gzip", Some("--gzip"), &[".tar.gz", ".tgz"]),
-    ("tar, zstd", Some("--zstd"), &[".tar.zst", ".tzst"]),
-    ("tar, xz", Some("--xz"), &[".tar.xz", ".txz"]),
+/// How an archive is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// By tar(1) with this option.
+    Tar(Option<&'static str>),
+    /// By [`zip`].
+    Zip,
+}
+
+/// How each format is made, by what the driver calls it and by the endings of names.
+const FORMATS: &[(&str, How, &[&str])] = &[
+    ("tar", How::Tar(None), &[".tar"]),
+    ("tar, gzip", How::Tar(Some("--gzip")), &[".tar.gz", ".tgz"]),
+    (
+        "tar, zstd",
+        How::Tar(Some("--zstd")),
+        &[".tar.zst", ".tzst"],
+    ),
+    ("tar, xz", How::Tar(Some("--xz")), &[".tar.xz", ".txz"]),
     (
         "tar, bzip2",
-        Some("--bzip2"),
+        How::Tar(Some("--bzip2")),
         &[".tar.bz2", ".tbz2", ".tbz"],
     ),
-    ("tar, lzip", Some("--lzip"), &[".tar.lz", ".tlz"]),
-    ("tar, lzma", Some("--lzma"), &[".tar.lzma"]),
-    ("tar, compress", Some("--compress"), &[".tar.Z", ".taz"]),
+    ("tar, lzip", How::Tar(Some("--lzip")), &[".tar.lz", ".tlz"]),
+    ("tar, lzma", How::Tar(Some("--lzma")), &[".tar.lzma"]),
+    (
+        "tar, compress",
+        How::Tar(Some("--compress")),
+        &[".tar.Z", ".taz"],
+    ),
+    ("zip", How::Zip, &[".zip"]),
 ];
 
 /// The word before what [`after`] gets.
@@ -73,7 +93,10 @@ fn failed(what: &str, file: &Path, error: &io::Error) -> Failure {
 }
 
 /// Refuses where tar(1), or what it compresses with, is missing.
-fn expect_programs(compression: Option<&str>) -> Result<(), Failure> {
+fn expect_programs(how: How) -> Result<(), Failure> {
+    let How::Tar(compression) = how else {
+        return Ok(());
+    };
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = |name: &str| std::env::split_paths(&path).any(|at| at.join(name).is_file());
     let names = [
@@ -89,8 +112,8 @@ fn expect_programs(compression: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-/// How tar(1) makes an archive like the one that is there, or of that name.
-fn compression(archive: &Path) -> Result<Option<&'static str>, Failure> {
+/// How an archive is made like the one that is there, or of that name.
+fn how(archive: &Path) -> Result<How, Failure> {
     let there = archive.metadata().is_ok_and(|found| found.len() > 0);
     let found = match there {
         true => {
@@ -102,7 +125,9 @@ fn compression(archive: &Path) -> Result<Option<&'static str>, Failure> {
                 ))
                 .advice("it is left alone; give another name")
             })?;
-            FORMATS.iter().find(|(known, ..)| *known == kind)
+            // A program in front of a zip would be lost.
+            let is_whole = kind != "zip" || starts_as_zip(archive);
+            (FORMATS.iter()).find(|(known, ..)| *known == kind && is_whole)
         }
         false => {
             let name = archive.as_os_str().as_bytes();
@@ -112,13 +137,20 @@ fn compression(archive: &Path) -> Result<Option<&'static str>, Failure> {
                 .find(|(.., endings)| endings.iter().any(fits))
         }
     };
-    found.map(|(_, option, _)| *option).ok_or_else(|| {
+    found.map(|(_, how, _)| *how).ok_or_else(|| {
         Failure::new(format!(
             "{}: archives of this kind are not made",
             shown(archive)
         ))
-        .advice("there are tar and, by its name, tar.gz, .zst, .xz, .bz2, .lz, .lzma and .Z")
+        .advice("there are zip, tar and, by its name, tar.gz, .zst, .xz, .bz2, .lz, .lzma and .Z")
     })
+}
+
+/// Whether the file has nothing in front of its first member, or of the end of an empty archive.
+fn starts_as_zip(archive: &Path) -> bool {
+    let mut start = [0; 4];
+    let read = File::open(archive).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && matches!(&start, b"PK\x03\x04" | b"PK\x05\x06")
 }
 
 /// Where the archive lies really, its directory and its name there.
@@ -151,11 +183,11 @@ fn part(name: &OsStr, ending: &str) -> OsString {
 /// or the new one.
 pub fn save(wanted: &Save) -> Result<u8, Failure> {
     let (directory, archive, name) = place(&wanted.archive)?;
-    let compression = compression(&archive)?;
+    let how = how(&archive)?;
     remove_left(&directory, &name);
     let new = directory.join(part(&name, ".new"));
     let made = make(&new)?;
-    let outcome = write(&wanted.directory, &archive, compression, &made, true).and_then(|()| {
+    let outcome = write(&wanted.directory, &archive, how, &made, true).and_then(|()| {
         let renamed = fs::rename(&new, &archive);
         renamed.map_err(|error| failed("replacing", &archive, &error))
     });
@@ -244,7 +276,7 @@ fn rescue(wanted: &After, failure: Failure) -> Failure {
     named = OsString::from_vec(named.into_vec().split_off(1));
     let file = std::env::temp_dir().join(named);
     let directory = &wanted.save.directory;
-    let kept = make(&file).and_then(|made| write(directory, &real, None, &made, false));
+    let kept = make(&file).and_then(|made| write(directory, &real, How::Tar(None), &made, false));
     match kept {
         Ok(()) => failure.advice(format!("what was changed is in {}", shown(&file))),
         Err(second) => {
@@ -260,7 +292,7 @@ fn rescue(wanted: &After, failure: Failure) -> Failure {
 fn write(
     directory: &Path,
     archive: &Path,
-    compression: Option<&str>,
+    how: How,
     made: &File,
     replaces: bool,
 ) -> Result<(), Failure> {
@@ -268,22 +300,23 @@ fn write(
     // Who writes it holds it: what nobody holds was left.
     rustix::fs::flock(made, rustix::fs::FlockOperation::LockShared)
         .map_err(|errno| error(errno.into()))?;
-    let mut tar = Command::new("tar");
-    tar.args(["--create", "--file=-", "--format=pax", "--numeric-owner"]);
-    tar.args(["--sort=name", "--sparse", "--xattrs", "--xattrs-include=*"]);
-    tar.args(compression);
-    tar.arg("--directory").arg(directory).arg(".");
-    let output = made.try_clone().map_err(error)?;
-    let status = tar.stdin(Stdio::null()).stdout(output).status();
-    let status = status.map_err(|error| {
-        Failure::new(format!("tar cannot be run: {}", reason(&error))).advice("install GNU tar")
-    })?;
-    // 1: a file has changed while it was read, which tar says; the archive is whole.
-    if !matches!(status.code(), Some(0 | 1)) {
-        return Err(Failure::new(format!(
-            "{} stays as it was: tar has failed ({status})",
-            shown(archive)
-        )));
+    match how {
+        How::Tar(compression) => write_tar(directory, archive, compression, made)?,
+        How::Zip => {
+            let lost = zip::write(directory, made).map_err(|error| {
+                let stays = format!("{} stays as it was", shown(archive));
+                Failure::new(format!("{stays}: {}", reason(&error)))
+            })?;
+            if lost.files > 0 {
+                eprintln!(
+                    "culvert: {}: a zip archive has no place for sockets, extended attributes and \
+                     hard links, as of {} ({} files)",
+                    shown(archive),
+                    lost.first,
+                    lost.files
+                );
+            }
+        }
     }
     if !replaces {
         return made.sync_all().map_err(error);
@@ -303,6 +336,34 @@ fn write(
     made.set_permissions(fs::Permissions::from_mode(mode))
         .map_err(error)?;
     made.sync_all().map_err(error)
+}
+
+/// Has tar(1) write what is in `directory` into `made`.
+fn write_tar(
+    directory: &Path,
+    archive: &Path,
+    compression: Option<&str>,
+    made: &File,
+) -> Result<(), Failure> {
+    let error = |error: io::Error| failed("writing", archive, &error);
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--file=-", "--format=pax", "--numeric-owner"]);
+    tar.args(["--sort=name", "--sparse", "--xattrs", "--xattrs-include=*"]);
+    tar.args(compression);
+    tar.arg("--directory").arg(directory).arg(".");
+    let output = made.try_clone().map_err(error)?;
+    let status = tar.stdin(Stdio::null()).stdout(output).status();
+    let status = status.map_err(|error| {
+        Failure::new(format!("tar cannot be run: {}", reason(&error))).advice("install GNU tar")
+    })?;
+    // 1: a file has changed while it was read, which tar says; the archive is whole.
+    if !matches!(status.code(), Some(0 | 1)) {
+        return Err(Failure::new(format!(
+            "{} stays as it was: tar has failed ({status})",
+            shown(archive)
+        )));
+    }
+    Ok(())
 }
 
 fn umask() -> u32 {
@@ -372,7 +433,7 @@ pub fn take(mounts: &mut [Request], command: &mut Vec<OsString>) -> Result<Kept,
             value => path(value),
         };
         let archive = std::path::absolute(archive).map_err(|e| failed("finding", archive, &e))?;
-        expect_programs(compression(&archive)?)?;
+        expect_programs(how(&archive)?)?;
         let (directory, real, name) = place(source)?;
         let link = directory.join(part(&name, ".kept"));
         fs::hard_link(&real, &link).map_err(|error| {
@@ -423,16 +484,17 @@ mod tests {
     fn formats_are_found_by_name_and_by_content() {
         let place = std::env::temp_dir().join(format!("culvert-save-{}", std::process::id()));
         fs::create_dir_all(&place).unwrap();
-        let option = |name: &str| compression(&place.join(name)).ok();
-        assert_eq!(option("new.tar"), Some(None));
-        assert_eq!(option("new.tgz"), Some(Some("--gzip")));
-        assert_eq!(option("new.tar.zst"), Some(Some("--zstd")));
-        assert_eq!(option("new.tar.Z"), Some(Some("--compress")));
-        assert_eq!(option("new.zip"), None);
+        let option = |name: &str| how(&place.join(name)).ok();
+        assert_eq!(option("new.tar"), Some(How::Tar(None)));
+        assert_eq!(option("new.tgz"), Some(How::Tar(Some("--gzip"))));
+        assert_eq!(option("new.tar.zst"), Some(How::Tar(Some("--zstd"))));
+        assert_eq!(option("new.tar.Z"), Some(How::Tar(Some("--compress"))));
+        assert_eq!(option("new.zip"), Some(How::Zip));
+        assert_eq!(option("new.7z"), None);
         fs::write(place.join("text.tar"), "no archive").unwrap();
         assert_eq!(option("text.tar"), None);
         fs::write(place.join("other.zip"), [0; 10240]).unwrap();
-        assert_eq!(option("other.zip"), Some(None));
+        assert_eq!(option("other.zip"), Some(How::Tar(None)));
         fs::remove_dir_all(&place).unwrap();
     }
 }
