@@ -385,7 +385,7 @@ fn dos_time(seconds: i64) -> (u16, u16) {
     };
     let year = year + day.div_euclid(146_097) * 400 + i64::from(month <= 2);
     let date = (year - 1980) << 9 | month << 5 | day_of_month;
-    let time = (second / 3600) << 11 | (second / 60 % 60) << 5 | second % 60 / 2;
+    let time = (second / 3600) << 11 | (second / 60 % 60) << 5 | (second % 60 / 2);
     (date as u16, time as u16)
 }
 

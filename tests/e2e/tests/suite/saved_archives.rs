@@ -132,7 +132,7 @@ fn a_zip_is_saved_as_one() {
          {culvert} run -v x.zip:{at}/mnt:save -- sh -c 'cd {at}/mnt; echo new > d/new; rm d/old
             {culvert} save {at}/t {at}/y.zip; exit 3'
          echo $?; stat -c %a x.zip; unzip -tqq x.zip && unzip -Z1 x.zip; unzip -p x.zip d/new
-         unzip -tqq y.zip && zipinfo y.zip | grep -c defN; zipinfo y.zip | cut -c1-10 | sort -u
+         unzip -tqq y.zip && zipinfo y.zip | grep -c defN; zipinfo y.zip | cut -c1-10 | LC_ALL=C sort -u
          mkdir out; cd out; unzip -qq ../y.zip; cmp n ../t/n && readlink d/l
          stat -c '%a %Y' n; cd ..
          python3 -c "import zipfile; z = zipfile.ZipFile('y.zip'); print(ascii(z.namelist()), z.testzip())"
