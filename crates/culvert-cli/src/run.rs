@@ -2,7 +2,7 @@
 
 use crate::{
     cover,
-    failure::{Failure, NOT_EXECUTABLE, path, shown},
+    failure::{Failure, NOT_EXECUTABLE, path, reason, shown},
     file_size_signal, fuse,
     inherited::{self, Inherited},
     logs, mounts, prepare,
@@ -15,6 +15,7 @@ use crate::{
 use culvert::mount::{Mount, Request};
 use culvert_drivers::Source;
 use culvert_preload::{exec::limits, notice};
+use culvert_run::{NO_PATCH, OUTSIDE, ROOT, STRICT};
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
@@ -30,6 +31,8 @@ pub struct Run {
     pub strict: bool,
     /// How many bytes of mapped files the run may hold in memory.
     pub page_memory: Option<u64>,
+    /// The mount's target that is to be the root directory.
+    pub root: Option<PathBuf>,
     /// Load the library but rewrite no instruction: for debuggers.
     pub no_patch: bool,
     /// Whether targets are covered in a private mount namespace; None: where it costs no privilege.
@@ -64,7 +67,11 @@ fn start(mut run: Run) -> Result<std::convert::Infallible, Failure> {
     let mut carrier = (!inherited.intercepted).then_some(Carrier::Audit);
     let mut joins = true;
     let mut file = None;
-    let (program, arguments) = match find(name, mounts)? {
+    let found = match run.root {
+        Some(_) => None,
+        None => find(name, mounts)?,
+    };
+    let (program, arguments) = match found {
         Some((found, verdict)) => {
             if matches!(verdict, Ok((_, Kind::Preloaded))) && carrier.is_some() {
                 carrier = Some(Carrier::Preload);
@@ -77,7 +84,7 @@ fn start(mut run: Run) -> Result<std::convert::Infallible, Failure> {
         }
         // Only an intercepted process sees what is on the mount: culvert itself, started again,
         // looks there.
-        None => inside(run.command, run.strict)?,
+        None => inside(run.command, run.strict, run.root.as_deref())?,
     };
     // What is not intercepted itself stands in no mount.
     let outside = !inherited.intercepted;
@@ -90,7 +97,11 @@ fn start(mut run: Run) -> Result<std::convert::Infallible, Failure> {
             "{name} is not started, for it would not see its mounts: {why}"
         )));
     }
-    let flags = u8::from(run.strict) | u8::from(run.no_patch) << 1 | u8::from(outside) << 2;
+    let flag = |flag, is_set| if is_set { flag } else { 0 };
+    let flags = flag(STRICT, run.strict)
+        | flag(NO_PATCH, run.no_patch)
+        | flag(OUTSIDE, outside)
+        | flag(ROOT, run.root.is_some());
     let matters = !added.is_empty() || !inherited.mounts.is_empty();
     let ignored = (file_size_signal::Ignored::new(), OwnerRights::new());
     let directory = run_directory::create()?;
@@ -242,11 +253,18 @@ fn refused(refusal: Option<Refusal>, strict: bool) -> Result<Option<Refusal>, Fa
 }
 
 /// The command that looks for `command` from inside the run.
-fn inside(command: Vec<OsString>, strict: bool) -> Result<(PathBuf, Vec<OsString>), Failure> {
+fn inside(
+    command: Vec<OsString>,
+    strict: bool,
+    root: Option<&Path>,
+) -> Result<(PathBuf, Vec<OsString>), Failure> {
     let own = own_path()?;
     let mut arguments: Vec<OsString> = vec![own.clone().into(), crate::INSIDE.into()];
     if strict {
         arguments.push("--strict".into());
+    }
+    if let Some(root) = root {
+        arguments.extend(["--root".into(), root.into()]);
     }
     arguments.push("--".into());
     arguments.extend(command);
@@ -256,7 +274,9 @@ fn inside(command: Vec<OsString>, strict: bool) -> Result<(PathBuf, Vec<OsString
 /// The second half of [`start`] for programs on a mount: this process is part of the run and sees
 /// the mounts.
 pub fn continue_inside(run: Run) -> Failure {
-    let found = program::find(&run.command[0]).and_then(|found| {
+    let entered = run.root.as_deref().map_or(Ok(()), enter_root);
+    let found = entered.and_then(|()| program::find(&run.command[0]));
+    let found = found.and_then(|found| {
         // Where it is not refused, exec tells the user.
         refused(verdict::of_program(&found).err(), run.strict)?;
         Ok(found)
@@ -265,6 +285,16 @@ pub fn continue_inside(run: Run) -> Failure {
         Ok(found) => program::execute(&found, &run.command, &std::env::vars_os().collect()),
         Err(failure) => failure,
     }
+}
+
+/// Makes the mount at `target` the root directory, and goes there.
+fn enter_root(target: &Path) -> Result<(), Failure> {
+    let entered = rustix::process::chroot(target).and_then(|()| rustix::process::chdir("/"));
+    entered.map_err(|errno| {
+        let why = reason(&errno.into());
+        Failure::new(format!("--root {}: {why}", shown(target)))
+            .advice("name the target of a mount that is no directory passed through")
+    })
 }
 
 /// How libculvert.so comes into the program.

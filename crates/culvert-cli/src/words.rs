@@ -111,6 +111,7 @@ pub const WORDS: &[Word] = &[
             VOLUME,
             FIELDS,
             flag("page-memory", Value::Text, "memory for mapped files"),
+            flag("root", Value::File, "make a target the root directory"),
             flag("strict", Value::None, "refuse what cannot be intercepted"),
             flag("private", Value::None, "cover the targets in a namespace"),
             flag("no-private", Value::None, "never do so"),

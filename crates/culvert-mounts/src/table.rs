@@ -12,14 +12,15 @@ pub struct MountId(pub u16);
 /// Makes the driver of a mount, on first use. After an error it is called again at the next use.
 pub type OpenDriver = Box<dyn Fn() -> Result<Box<dyn FileSystem>> + Send + Sync>;
 
-/// Whether `path` is `prefix` or lies below it. Both canonical; `prefix` has no trailing slash.
+/// Whether `path` is `prefix` or lies below it. Both canonical; `prefix` has no trailing slash, and
+/// is empty for the root.
 #[inline]
 pub(crate) fn is_below(path: &[u8], prefix: &[u8]) -> bool {
     let length = prefix.len();
     // The last bytes are compared first: targets often share their beginning with the paths around
     // them.
     (path.len() == length || (path.len() > length && path[length] == b'/'))
-        && path[length - 1] == prefix[length - 1]
+        && (length == 0 || path[length - 1] == prefix[length - 1])
         && path[..length] == *prefix
 }
 
@@ -54,6 +55,7 @@ struct Driver {
 }
 
 struct Mounted {
+    /// Empty where it is the root ([`MountTable::enter_root`]).
     target: Vec<u8>,
     driver: Arc<Driver>,
     identity: Option<(u64, u64)>,
@@ -63,6 +65,8 @@ struct Mounted {
     has_children: bool,
     /// Its target has nothing to do with those of other mounts: below it text needs no second look.
     alone: bool,
+    /// The kernel has its tree at this very target, in its own view of the root.
+    is_kernels: bool,
     covered: OnceCell<Option<Covered>>,
 }
 
@@ -76,13 +80,14 @@ impl Mounted {
             parent: None,
             has_children: false,
             alone: false,
+            is_kernels: false,
             covered: OnceCell::new(),
         }
     }
 
     /// The last component of the target.
     fn name(&self) -> &[u8] {
-        &self.target[split(&self.target) + 1..]
+        self.target.get(split(&self.target) + 1..).unwrap_or(b"")
     }
 }
 
@@ -111,7 +116,10 @@ fn deepest(mounts: &[Mounted], path: &[u8]) -> Option<(usize, usize)> {
 fn relate(mounts: &mut [Mounted]) {
     for index in 0..mounts.len() {
         let target = &mounts[index].target;
-        let parent = deepest(mounts, &target[..split(target)]);
+        let parent = match target.is_empty() {
+            true => None,
+            false => deepest(mounts, &target[..split(target)]),
+        };
         let parent = parent.map(|(index, _)| MountId(index as u16));
         let mount = &mut mounts[index];
         if mount.parent != parent {
@@ -136,6 +144,18 @@ fn split(path: &[u8]) -> usize {
     path.iter().rposition(|&b| b == b'/').unwrap_or(0)
 }
 
+/// What stands before the targets of mounts that the root does not lead to (`prepend_path`,
+/// fs/d_path.c).
+const UNREACHABLE: &[u8] = b"(unreachable)";
+
+/// `target` as it is seen from `root`.
+fn seen_from(target: &[u8], root: &[u8]) -> Vec<u8> {
+    match is_below(target, root) {
+        true => target[root.len()..].to_vec(),
+        false => [UNREACHABLE, target].concat(),
+    }
+}
+
 /// All mounts. Built at start, then only read, but for drivers at their first use; a server that
 /// was started again has a further mount at its target ([`MountTable::extend`]).
 #[derive(Default)]
@@ -146,6 +166,8 @@ pub struct MountTable {
     all: AtomicRef<Vec<Mounted>>,
     /// Who adds some.
     extending: Mutex<()>,
+    /// The mount whose root is the process's root directory, and its target before it was.
+    root: OnceCell<(MountId, Vec<u8>)>,
     /// How many paths are still to be walked ([`MountTable::walk_next`]).
     walks: AtomicU32,
 }
@@ -157,6 +179,7 @@ impl MountTable {
             first: Vec::new(),
             all: AtomicRef::new(),
             extending: Mutex::new(()),
+            root: OnceCell::new(),
             walks: AtomicU32::new(0),
         }
     }
@@ -213,11 +236,16 @@ impl MountTable {
         if before.len() != known || u16::try_from(all).is_err() {
             return;
         }
-        let again = |mount: &Mounted| {
-            Mounted::new(mount.target.clone(), mount.driver.clone(), mount.identity)
+        let again = |mount: &Mounted| Mounted {
+            is_kernels: mount.is_kernels,
+            ..Mounted::new(mount.target.clone(), mount.driver.clone(), mount.identity)
         };
         let mut mounts: Vec<_> = before.iter().map(again).collect();
         for (target, open) in further {
+            let target = match self.root.get() {
+                Some((_, root)) => seen_from(&target, root),
+                None => target,
+            };
             let Some(hidden) = self.at_target(&target).and_then(|id| self.get(id)) else {
                 return;
             };
@@ -228,6 +256,50 @@ impl MountTable {
         relate(&mut mounts);
         // Leaked: who reads the table now goes on with it, and there are few.
         self.all.set(Some(Box::leak(Box::new(mounts))));
+    }
+
+    /// The root of `mount`, a driver's, is the root directory from now on, for good (chroot(2)):
+    /// targets below its own lose that beginning, and no path leads to the others any more. Of a
+    /// mount and its target from then on `is_kernels` says whether it is what the kernel has there:
+    /// its paths are the kernel's. `EBUSY` where another root is, `ESTALE` where there is no such
+    /// mount.
+    pub fn enter_root(
+        &self,
+        mount: MountId,
+        is_kernels: impl Fn(MountId, &[u8]) -> bool,
+    ) -> core::result::Result<(), Errno> {
+        let _alone = self.extending.lock();
+        match self.root() {
+            Some(entered) if entered == mount => return Ok(()),
+            Some(_) => return Err(Errno::EBUSY),
+            None => {}
+        }
+        let root = self.get(mount).ok_or(Errno::ESTALE)?.target.clone();
+        self.root
+            .get_or_try_init(|| Ok::<_, Errno>((mount, root.clone())))?;
+        let again = |(id, mount): (MountId, &Mounted)| {
+            let target = seen_from(&mount.target, &root);
+            let is_kernels = is_kernels(id, &target);
+            Mounted {
+                is_kernels,
+                ..Mounted::new(target, mount.driver.clone(), mount.identity)
+            }
+        };
+        let mut mounts: Vec<_> = self.ids().zip(self.mounts()).map(again).collect();
+        relate(&mut mounts);
+        // Leaked: who reads the table now goes on with it.
+        self.all.set(Some(Box::leak(Box::new(mounts))));
+        Ok(())
+    }
+
+    /// The mount whose root is the root directory.
+    pub fn root(&self) -> Option<MountId> {
+        self.root.get().map(|(mount, _)| *mount)
+    }
+
+    /// Whether paths of `mount` are the kernel's own ([`MountTable::enter_root`]).
+    pub fn is_kernels(&self, mount: MountId) -> bool {
+        self.get(mount).is_some_and(|mount| mount.is_kernels)
     }
 
     /// How many there are.
@@ -296,6 +368,9 @@ impl MountTable {
     /// gets into such a mount.
     pub fn backed<'p>(&self, path: &'p [u8]) -> Option<(MountId, Backing, &'p [u8])> {
         let (mount, rest) = self.deepest(path)?;
+        if self.is_kernels(mount) {
+            return None;
+        }
         let backing = self.driver_if_open(mount)?.backing()?;
         Some((mount, backing, rest))
     }
@@ -383,6 +458,9 @@ impl MountTable {
             path.push(b'/');
             path.extend_from_slice(&below);
         }
+        if path.is_empty() {
+            path.push(b'/');
+        }
         Ok(path)
     }
 
@@ -410,7 +488,8 @@ impl MountTable {
 
     /// The mounts in directories of the kernel's, outside of all mounts and in backing trees.
     pub fn in_kernel_directories(&self) -> impl Iterator<Item = MountId> {
-        self.shown().filter(|&id| match self.parent(id) {
+        let seen = self.shown().filter(|&id| self.root() != Some(id));
+        seen.filter(|&id| match self.parent(id) {
             Some(parent) => self.backing(parent).is_ok_and(|backing| backing.is_some()),
             None => true,
         })
@@ -431,6 +510,7 @@ impl MountTable {
 
     /// The mount whose target is exactly the canonical `path`.
     pub(crate) fn at_target(&self, path: &[u8]) -> Option<MountId> {
+        let path = if path == b"/" { b"" } else { path };
         self.find(|mount| mount.target == path)
     }
 
@@ -460,7 +540,12 @@ impl MountTable {
     /// The directory that `..` of a mount's root is (`ENOENT` when the mount around it lost that
     /// directory).
     pub(crate) fn above(&self, mount: MountId) -> Result<Place> {
-        let mount = self.get(mount).ok_or(Errno::ESTALE)?;
+        let id = mount;
+        let mount = self.get(id).ok_or(Errno::ESTALE)?;
+        if mount.target.is_empty() {
+            let node = self.driver(id)?.root();
+            return Ok(Place::Mount { mount: id, node });
+        }
         match mount.parent {
             None => Ok(Place::Host(
                 mount.target[..split(&mount.target).max(1)].to_vec(),

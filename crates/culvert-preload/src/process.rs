@@ -150,6 +150,21 @@ impl Process {
         self.kernel_sees_all.store(false, Relaxed);
     }
 
+    /// The root of `mount` is the root directory from now on ([`MountTable::enter_root`]).
+    ///
+    /// [`MountTable::enter_root`]: culvert_mounts::MountTable::enter_root
+    pub fn enter_root(&self, mount: MountId) -> Result<(), culvert::Errno> {
+        // A directory that is passed through, as it is, to the path that it has.
+        let is_kernels = |mount: MountId, target: &[u8]| {
+            let asked = self.specifications.get(usize::from(mount.0));
+            asked.is_some_and(|asked| asked.source == target && !asked.read_only())
+                && crate::backing::of(mount).is_some()
+        };
+        self.mounts.enter_root(mount, is_kernels)?;
+        self.forget_what_kernel_sees();
+        Ok(())
+    }
+
     /// The state of a fresh program.
     pub fn new(run: &'static Run, library: Vec<u8>, flags: u8, targets: Targets) -> Self {
         Self {

@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 use culvert::{Errno, mount::Mount};
 use culvert_cache::State;
 use culvert_intercept::{Config, images::Excerpt};
+use culvert_mounts::MountId;
 use culvert_run::{LOCKS, NO_PATCH, Refusal, Run, VARIABLE, files::c_string, stat_path};
 use culvert_sys::BorrowedFd;
 use culvert_sys::log;
@@ -31,27 +32,30 @@ struct Carried<'a> {
     saved: Option<i32>,
     /// Of the program ([`Config::said_of_program`]).
     said: Option<u64>,
+    /// The mount that the root directory is on.
+    root: Option<MountId>,
     flags: u8,
     log: Option<&'a [u8]>,
 }
 
 /// Reads `<directory>:<lock descriptor>[,<descriptor of a node>.<its
-/// mount>]...[,s<descriptor>][,p<number>]:<flags>[:<log file>]`.
+/// mount>]...[,s<descriptor>][,p<number>][,r<mount>]:<flags>[:<log file>]`.
 fn carried(value: &[u8]) -> Option<Carried<'_>> {
     let mut parts = value.splitn(4, |&b| b == b':');
     let directory = parts.next()?;
     let mut numbers = core::str::from_utf8(parts.next()?).ok()?.split(',');
     let flags = core::str::from_utf8(parts.next()?).ok()?;
     let lock_descriptor = numbers.next()?.parse().ok()?;
-    let (mut handed, mut saved, mut said) = (Vec::new(), None, None);
+    let (mut handed, mut saved, mut said, mut root) = (Vec::new(), None, None, None);
     for one in numbers {
-        if let Some(number) = one.strip_prefix('s') {
-            saved = Some(number.parse().ok()?);
-        } else if let Some(number) = one.strip_prefix('p') {
-            said = Some(u64::from_str_radix(number, 16).ok()?);
-        } else {
-            let (number, mount) = one.split_once('.')?;
-            handed.push((mount.parse().ok()?, number.parse().ok()?));
+        match one.split_at_checked(1)? {
+            ("s", number) => saved = Some(number.parse().ok()?),
+            ("p", number) => said = Some(u64::from_str_radix(number, 16).ok()?),
+            ("r", mount) => root = Some(MountId(mount.parse().ok()?)),
+            _ => {
+                let (number, mount) = one.split_once('.')?;
+                handed.push((mount.parse().ok()?, number.parse().ok()?));
+            }
         }
     }
     Some(Carried {
@@ -60,6 +64,7 @@ fn carried(value: &[u8]) -> Option<Carried<'_>> {
         handed,
         saved,
         said,
+        root,
         flags: flags.parse().ok()?,
         log: parts.next(),
     })
@@ -386,7 +391,8 @@ impl Lost {
     /// here, in a sandbox or below another root. The descriptor of its lock, which was inherited,
     /// tells.
     fn is_promised(&self, carried: &Carried<'_>) -> bool {
-        let Some(why) = self.distrust else {
+        // It would take the machine's files for those below its root.
+        let Some(why) = self.distrust.filter(|_| carried.root.is_none()) else {
             return true;
         };
         let lock = match culvert_run::stat_descriptor(carried.lock_descriptor) {
@@ -462,6 +468,10 @@ fn refuse_to_read_nothing(run: &[u8], reason: &str) {
 unsafe fn join(carried: &Carried<'_>, library: Vec<u8>, fresh: bool) -> Result<(), Lost> {
     process::set(enter(carried, library)?);
     process::get().run.hide_internal();
+    if let Some(root) = carried.root {
+        let entered = process::get().enter_root(root);
+        entered.map_err(|errno| Lost::because("its root directory is not there", errno))?;
+    }
     if carried.flags & LOCKS != 0 {
         process::get().run.posix_locks.expect_inherited();
     }

@@ -109,6 +109,10 @@ pub const OUTSIDE: u8 = 4;
 /// directory.
 pub const FUSE_SERVER: u8 = 8;
 
+/// Flag of `CULVERT_RUN`: `culvert run` is about to make a mount the root directory (`--root`),
+/// whoever it is: nothing but its own paths changes with that.
+pub const ROOT: u8 = 32;
+
 /// Flag of `CULVERT_RUN`: this process had record locks on files of mounts before its exec.
 pub const LOCKS: u8 = 16;
 

@@ -42,6 +42,8 @@ impl Rights {
     pub const FOWNER: Self = Self(1 << 3);
     /// `CAP_FSETID`: leave set-user-ID and set-group-ID where others' changes take them.
     pub const FSETID: Self = Self(1 << 4);
+    /// `CAP_SYS_CHROOT`: have another root directory.
+    pub const SYS_CHROOT: Self = Self(1 << 18);
     /// `CAP_SYS_ADMIN`: extended attributes `trusted.` and `security.`.
     pub const SYS_ADMIN: Self = Self(1 << 21);
     /// `CAP_MKNOD`: make devices.

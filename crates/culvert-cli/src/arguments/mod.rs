@@ -165,6 +165,9 @@ Runs COMMAND; in it and all its children SOURCE appears at TARGET. No root, no
       --page-memory SIZE
                    how much memory the bytes of mapped files may take (K, M,
                    G, T); usually three quarters of /dev/shm
+      --root TARGET
+                   COMMAND finds the files of the mount at TARGET, and of
+                   those within it, and no others: its root directory
       --strict     refuse programs that cannot be intercepted (exit 126)
                    instead of warning
       --private    cover the targets in a private mount namespace, so that
@@ -455,6 +458,7 @@ fn run(parser: &mut lexopt::Parser) -> Result<Option<Run>, Failure> {
                 })?;
                 run.page_memory = Some(bytes);
             }
+            Long("root") => run.root = Some(parser.value().map_err(wrong)?.into()),
             Long("strict") => run.strict = true,
             Long("no-patch") => run.no_patch = true,
             Long("private") => run.private = Some(true),

@@ -85,7 +85,8 @@ impl MountTable {
     /// Whether there is a directory from which `path` enters a mount.
     fn suffix_enters(&self, path: &[u8]) -> bool {
         let care = needs_care(path);
-        (care && climbs(path))
+        self.root().is_some()
+            || (care && climbs(path))
             || self.targets().any(|target| {
                 let mut starts = (0..target.len()).filter(|&i| target[i] == b'/');
                 starts.any(|start| match care {

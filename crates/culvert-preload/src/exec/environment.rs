@@ -7,7 +7,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_intercept::user::{self, StringError};
-use culvert_run::{LOCKS, OUTSIDE, files::c_string, memory};
+use culvert_mounts::MountId;
+use culvert_run::{LOCKS, OUTSIDE, ROOT, files::c_string, memory};
 use culvert_sys::OwnedFd;
 
 const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
@@ -46,8 +47,9 @@ fn carriers(
 }
 
 /// `CULVERT_RUN=<directory>:<lock descriptor>[,<descriptor of a node>.<its
-/// mount>]...[,s<descriptor>][,p<number>]:<flags>[:<log file>]`, where the last descriptor is what
-/// open files have saved ([`saved`]), and the number what is said of the program.
+/// mount>]...[,s<descriptor>][,p<number>][,r<mount>]:<flags>[:<log file>]`, where the last
+/// descriptor is what open files have saved ([`saved`]), the number what is said of the program, and
+/// the last mount the one that the root directory is on.
 fn carrier(
     process: &Process,
     handed: &[(u16, OwnedFd)],
@@ -62,7 +64,8 @@ fn carrier(
         .lock_descriptor
         .load(core::sync::atomic::Ordering::Relaxed);
     let now = |flag, is_set| if is_set { flag } else { 0 };
-    let flags = process.flags & !(OUTSIDE | LOCKS)
+    let entered = now(ROOT, process.mounts.root().is_some());
+    let flags = process.flags & !(OUTSIDE | LOCKS | entered)
         | now(OUTSIDE, process.is_outside())
         | now(LOCKS, process.run.posix_locks.go_over_exec());
     entry.extend_from_slice(alloc::format!(":{lock}").as_bytes());
@@ -74,6 +77,9 @@ fn carrier(
     }
     if let Some(number) = said {
         entry.extend_from_slice(alloc::format!(",p{number:x}").as_bytes());
+    }
+    if let Some(MountId(mount)) = process.mounts.root() {
+        entry.extend_from_slice(alloc::format!(",r{mount}").as_bytes());
     }
     entry.extend_from_slice(alloc::format!(":{flags}").as_bytes());
     if let Some(path) = culvert_sys::log::path() {

@@ -307,9 +307,15 @@ fn assemble(
         _ => Loader::None(Why::NoLibrary),
     };
     if let Loader::None(why) = loader
-        && process.flags & STRICT != 0
+        && let Some(because) = if process.flags & STRICT != 0 {
+            Some("so --strict does not let it start")
+        } else {
+            // It would take the machine's files for those below its root.
+            let root = process.mounts.root();
+            root.map(|_| "so it is not started below a root directory on a mount")
+        }
     {
-        notice::mounts_are_lost(path, why.reason(), "so --strict does not let it start");
+        notice::mounts_are_lost(path, why.reason(), because);
         return Err(Errno::EACCES);
     }
     let mut extras = Extras {

@@ -8,19 +8,20 @@ use super::arguments::{At, descriptor};
 use super::path::{on_path, refuse_inside};
 use crate::answer::{Answer, FORWARD};
 use crate::process::{Here, Keeper, Process};
-use crate::vfs::path::existing;
+use crate::vfs::path::{Found, existing, find};
 use crate::vfs::working_directory::{INSIDE, backed_path, enter};
 use alloc::vec;
 use alloc::vec::Vec;
-use culvert::Errno;
+use culvert::{Errno, FileKind, Rights};
 use culvert_intercept::{Call, user};
 use culvert_mounts::Place;
-use culvert_mounts::resolver::{Last, LastStep};
-use culvert_run::stat_path;
+use culvert_mounts::resolver::{Last, LastStep, Restrictions};
+use culvert_run::memory::PathBuffer;
+use culvert_run::{ROOT, stat_path, task};
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::AtFlags;
 use culvert_sys::fs;
-use culvert_sys::raw::general::{O_DIRECTORY, O_PATH, STATX_INO, STATX_MNT_ID};
+use culvert_sys::raw::general::{AT_FDCWD, O_DIRECTORY, O_PATH, STATX_INO, STATX_MNT_ID};
 
 /// The identity of the working directory that the kernel has gone to.
 fn identity_of_here(process: &Process, _: &Call) -> Option<(u64, u64)> {
@@ -80,7 +81,7 @@ pub fn fchdir(process: &Process, call: &mut Call) -> Answer {
     }
     let driver = culvert_cache::looked_at::file_system(mount)?;
     let attributes = driver
-        .attributes(&culvert_run::task::caller(), driver.root())
+        .attributes(&task::caller(), driver.root())
         .map_err(|error| error.errno())?;
     enter(process, mount, &attributes, Keeper::nothing())
 }
@@ -116,16 +117,20 @@ pub fn getcwd(process: &Process, call: &mut Call) -> Answer {
 /// PATH_MAX: what the kernel can say of a directory, its NUL counted.
 const LONGEST_WITH_NUL: usize = 4096;
 
-/// chroot(2): a root in a mount cannot be had; after one outside, mounts are out of reach. The root
-/// that the process has already changes nothing.
+/// chroot(2): the root of a driver's mount can be had, once; another directory of a mount cannot;
+/// after one outside, mounts are out of reach. The root that the process has already changes
+/// nothing.
 pub fn chroot(process: &Process, call: &mut Call) -> Answer {
+    if let Some(answer) = enter_root(process, call) {
+        return answer;
+    }
     let root = root_to_be(call.args[0]);
     crate::strangers::before_leaving();
     let before = root_now();
     let at = At::new(0, LastStep::Follow);
     let answer = refuse_inside(process, call, at, Errno::EOPNOTSUPP);
     if answer == Ok(0) && (before.is_none() || before != root_now()) {
-        culvert_run::task::leave();
+        task::leave();
         let reason = "it has changed its root directory, and is out of their reach from here on";
         // Elsewhere it would not see mounts of the kernel's either.
         let below = |path: &[u8]| {
@@ -156,6 +161,34 @@ pub fn chroot(process: &Process, call: &mut Call) -> Answer {
     answer
 }
 
+/// chroot(2) of the root of a driver's mount, or within one. None: it is neither.
+fn enter_root(process: &Process, call: &mut Call) -> Option<Answer> {
+    let mut room = PathBuffer::new();
+    let path = room.read(call.args[0]).ok()?;
+    let none = Restrictions(0);
+    let found = match find(process, AT_FDCWD, path, LastStep::Follow, none) {
+        Ok(Found::Inside(found)) => found,
+        found if process.mounts.root().is_some() || process.flags & ROOT != 0 => {
+            return Some(Err(found.err().unwrap_or(Errno::EOPNOTSUPP)));
+        }
+        _ => return None,
+    };
+    let attributes = *existing(&found).ok()?;
+    let driver = culvert_cache::looked_at::file_system(found.mount).ok()?;
+    if attributes.kind != FileKind::Directory {
+        return Some(Err(Errno::ENOTDIR));
+    }
+    if process.flags & ROOT == 0 && !task::caller().has(Rights::SYS_CHROOT) {
+        return Some(Err(Errno::EPERM));
+    }
+    // A child of vfork has its parent's table of mounts.
+    if attributes.node != driver.root() || task::vfork_child().is_some() {
+        return Some(Err(Errno::EOPNOTSUPP));
+    }
+    let entered = process.enter_root(found.mount);
+    Some(entered.map(|()| 0).map_err(|_| Errno::EOPNOTSUPP))
+}
+
 /// pivot_root(2): likewise, but that the mounts stay where they were.
 pub fn pivot_root(process: &Process, call: &mut Call) -> Answer {
     crate::strangers::before_leaving();
@@ -166,7 +199,7 @@ pub fn pivot_root(process: &Process, call: &mut Call) -> Answer {
 /// Which directory is the root, on which mount; none where the kernel does not say.
 fn root_now() -> Option<[u64; 3]> {
     const WANTED: u32 = STATX_INO | STATX_MNT_ID;
-    if culvert_run::task::is_confined() {
+    if task::is_confined() {
         return None;
     }
     let found = fs::statx(CWD, c"/", AtFlags::from_bits(0), WANTED).ok()?;
@@ -177,7 +210,7 @@ fn root_now() -> Option<[u64; 3]> {
 
 /// The path of the directory that the program's `address` names, where the kernel sees one.
 fn root_to_be(address: usize) -> Option<Vec<u8>> {
-    if culvert_run::task::is_confined() {
+    if task::is_confined() {
         return None;
     }
     let mut path = vec![0u8; 4096];

@@ -192,20 +192,35 @@ pub fn content(process: &Process, path: &[u8]) -> Option<Vec<u8>> {
                 .iter()
                 .any(|mount| !is_bound(mount) && name == Some(&escaped(&mount.target)))
     };
+    // Below a root on a mount, that of the kernel's mounts which is seen there.
+    let mounts = &process.mounts;
+    let is_seen = |line: &&[u8]| {
+        let name = line.split(|&b| b == b' ').nth(point);
+        mounts.root().is_none()
+            || name.is_some_and(|name| {
+                mounts
+                    .deepest(name)
+                    .is_some_and(|(it, _)| mounts.is_kernels(it))
+            })
+    };
     content = content
         .split_inclusive(|&b| b == b'\n')
-        .filter(|line| !covered(line))
+        .filter(|line| !covered(line) && is_seen(line))
         .collect::<Vec<_>>()
         .concat();
     for (mount, specification) in process.mounts.ids().zip(process.specifications) {
         // The kernel lists that one itself.
-        if is_bound(specification) {
+        if is_bound(specification) || mounts.is_kernels(mount) {
             continue;
         }
-        let (source, target) = (
-            escaped(&specification.source),
-            escaped(&specification.target),
-        );
+        let target = match mounts.target(mount) {
+            [] => b"/",
+            target => target,
+        };
+        if target[0] != b'/' {
+            continue; // the root does not lead there
+        }
+        let (source, target) = (escaped(&specification.source), escaped(target));
         let driver = &specification.driver;
         let file_system = culvert_cache::looked_at::file_system(mount);
         let mode = if file_system.is_ok_and(|fs| !fs.capabilities().read_only) {

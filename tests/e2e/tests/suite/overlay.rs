@@ -70,6 +70,71 @@ fn an_image_layout_is_read_where_it_is() {
     assert_eq!(done.text(), expected, "{}", done.report());
 }
 
+/// What scripts/overlay/root.sh says, but for who may call chroot(2).
+const ROOT: &str = "/
+absolute
+bin
+dev
+dir
+etc
+lib
+lib64
+proc
+tmp
+app
+app
+app
+app
+/dir/sub
+/bin/readlink
+/dir/sub
+/
+script /bin/script one
+script /bin/script two
+2
+new
+/made
+same 0
+/etc
+app
+4
+outside: 1
+mounts: 0 1
+static: 126
+no mount: 1
+inherited: outside outside
+";
+
+/// The root of an overlay as the root directory, by `--root` and by chroot(2), for `who`, a
+/// command's beginning; `chroot` is what the latter comes to.
+fn root_directory(name: &str, who: &str, chroot: &str) {
+    if world().only_native {
+        return;
+    }
+    let place = Mounted::place(&format!("overlay-root-{name}"));
+    let (place, culvert) = (place.text(""), world().culvert.display());
+    let done = shell(&script!("overlay/root.sh", place, culvert, who));
+    assert_eq!(done.text(), format!("{ROOT}{chroot}"), "{}", done.report());
+}
+
+#[test]
+fn an_image_of_a_container_is_the_root_directory() {
+    if !world().is_root() {
+        return not_tested("only root may call chroot(2)");
+    }
+    root_directory("root", "", "again: app 1\nchroot: app\n");
+}
+
+#[test]
+fn an_image_of_a_container_is_the_root_directory_of_an_ordinary_user() {
+    if !world().is_root() {
+        return not_tested("it is run by one already");
+    }
+    let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp";
+    let refused = "again: 0\nchroot: Operation not permitted\n";
+    root_directory("nobody", nobody, refused);
+}
+
 /// The same changes on the kernel's overlayfs and on ours, `way` being a run or a kernel mount: the
 /// same lies on disk, and the kernel shows the same of it.
 fn directories(way: &str) {

@@ -492,3 +492,53 @@ fn a_further_mount_hides_the_first_and_leaves_it_as_it_is() {
     let driver = table.driver(new).unwrap();
     assert!(driver.lookup(&ROOT, driver.root(), b"new").is_ok());
 }
+
+/// The root of a mount as the root directory (chroot(2)).
+#[test]
+fn a_root_on_a_mount_is_where_absolute_paths_begin() {
+    let world = world();
+    world.table.enter_root(MountId(0), |_, _| false).unwrap();
+    check(
+        &world,
+        &[
+            ("/", "/", Follow, 0, "0:[mount]"),
+            ("/", "/f", Follow, 0, "0:f"),
+            ("/", "f", Follow, 0, "0:f"),
+            ("/", "//d/./e/g", Follow, 0, "0:d/e/g"),
+            ("/", "/..", Follow, 0, "0:[..]"),
+            ("/", "/../../f", Follow, 0, "0:f"),
+            ("/d", "../../../f", Follow, 0, "0:f"),
+            ("/d", "..", Follow, Restrictions::NO_XDEV, "0:[..]"),
+            ("/", "/d/up", Follow, 0, "0:f"),
+            ("/", "/d/out2", Follow, 0, "ENOENT"),
+            // A link's target begins there, too.
+            ("/", "/d/root", Follow, 0, "0:[mount]"),
+            ("/", "/d/abs", Follow, 0, "ENOENT"),
+            ("/", "/d/out", Follow, 0, "ENOENT"),
+            // The mount within it is there, and nothing of the others.
+            ("/", "/sub/c/x", Follow, 0, "1:c/x"),
+            ("/", "/sub/..", Follow, 0, "0:[..]"),
+            ("/sub", "../f", Follow, 0, "0:f"),
+            ("/", "/data/q", Follow, 0, "ENOENT"),
+            ("/", "/mnt/fs/f", Follow, 0, "ENOENT"),
+            ("/", "/new", Parent, 0, "0:+new"),
+        ],
+    );
+    let again = |mount| world.table.enter_root(MountId(mount), |_, _| false);
+    assert_eq!(again(0), Ok(()));
+    assert_eq!(again(2), Err(culvert::Errno::EBUSY));
+    let place = world.table.place(b"/").unwrap();
+    assert_eq!(world.table.path_of(&place).unwrap(), b"/");
+    assert_eq!(world.table.target(MountId(2)), b"(unreachable)/data");
+}
+
+/// What the kernel has below that root at the very path is the kernel's.
+#[test]
+fn what_the_kernel_has_at_its_place_below_a_root_is_the_kernels() {
+    let world = world();
+    let kernels = |mount: MountId, target: &[u8]| mount == MountId(1) && target == b"/sub";
+    world.table.enter_root(MountId(0), kernels).unwrap();
+    assert!(world.table.is_kernels(MountId(1)));
+    assert!(!world.table.is_kernels(MountId(0)));
+    assert!(world.table.backed(b"/sub/c").is_none());
+}

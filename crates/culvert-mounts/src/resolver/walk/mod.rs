@@ -263,8 +263,7 @@ impl<'p> Walker<'_, 'p> {
             self.at = self.text.len() - rest.len();
             return self.enter(mount);
         }
-        self.position = Position::Host(Vec::new());
-        Ok(())
+        self.start_at(&Place::Host(Vec::new()))
     }
 
     /// Steps onto a target.
@@ -342,6 +341,9 @@ impl<'p> Walker<'_, 'p> {
             Position::Mount(mount, node) => {
                 let (mount, node) = (*mount, *node);
                 let driver = self.table.driver(mount)?;
+                if node == driver.root() && self.table.root() == Some(mount) {
+                    return Ok(());
+                }
                 if node == driver.root() {
                     self.check_crossing()?;
                     let above = self.table.above(mount)?;
