@@ -193,8 +193,9 @@ mod tests {
 
     #[test]
     fn it_stays_while_somebody_may_come() {
-        let path = std::env::temp_dir().join(format!("culvert-relay-{}", std::process::id()));
-        let listener = Listener::new(&path).unwrap();
+        let place = std::env::temp_dir().join(format!("culvert-relay-{}", std::process::id()));
+        std::fs::create_dir(&place).unwrap();
+        let listener = Listener::new(&place.join("socket")).unwrap();
         let asked = Cell::new(0);
         let is_needed = || {
             asked.set(asked.get() + 1);
@@ -202,5 +203,6 @@ mod tests {
         };
         relay(&listener, 1, Duration::from_millis(1), is_needed).unwrap();
         assert_eq!(asked.get(), 3);
+        std::fs::remove_dir_all(&place).unwrap();
     }
 }
