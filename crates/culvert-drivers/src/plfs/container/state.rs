@@ -26,8 +26,9 @@ pub struct Dropping {
     pub seen: u64,
     /// When it had changed last by then; 0: not known.
     pub changed: u64,
-    /// Bytes of it that were there when this process brought it, and its data, to the disk.
-    pub synced: Option<u64>,
+    /// Bytes of it, and how many data droppings, that were there when this process brought them to
+    /// the disk.
+    pub synced: Option<(u64, usize)>,
     /// The numbers of its data droppings, by writer.
     pub chunks: Vec<(u32, u32)>,
     pub fd: Option<KeptFd>,

@@ -3,6 +3,7 @@
 use super::Container;
 use crate::passthrough::kernel;
 use crate::plfs::forks::forks;
+use alloc::vec::Vec;
 use culvert::Result;
 
 impl Container {
@@ -15,11 +16,12 @@ impl Container {
         // MPI_File_sync has it.
         state.checked = 0;
         self.refresh(state)?;
-        let mut made = false;
+        let (mut grown, mut made) = (Vec::new(), false);
         for at in 0..state.droppings.len() {
             let dropping = &state.droppings[at];
             // Nothing was written there since this process has synced it: data have records.
-            if dropping.synced == Some(dropping.seen) {
+            let synced = dropping.synced;
+            if synced.is_some_and(|(bytes, _)| bytes == dropping.seen) {
                 continue;
             }
             for (_, chunk) in dropping.chunks.clone() {
@@ -30,13 +32,18 @@ impl Container {
             }
             let index = self.open_index(state, at)?;
             culvert_sys::fs::waiting::fdatasync(&index)?;
-            let dropping = &mut state.droppings[at];
-            made |= dropping.synced.replace(dropping.seen).is_none();
+            made |= synced.is_none_or(|(_, chunks)| chunks != state.droppings[at].chunks.len());
+            grown.push(at);
         }
         // The names of new droppings.
         for subdir in state.subdirs.iter().filter(|_| made) {
             let opened = kernel::open_directory(subdir.fd.fd(), 0, 0)?;
             culvert_sys::fs::waiting::fsync(&opened)?;
+        }
+        // Only now: whoever asks again after an error has all of it done.
+        for at in grown {
+            let dropping = &mut state.droppings[at];
+            dropping.synced = Some((dropping.seen, dropping.chunks.len()));
         }
         match data_only {
             true => Ok(()),
