@@ -19,7 +19,7 @@ use std::{
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Component, Path, PathBuf},
     process::{Command, Stdio},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 /// The option.
@@ -43,6 +43,11 @@ const MOST: u64 = 64 << 30;
 const SHOWN: usize = 10;
 
 const BLOCK: u64 = 512;
+
+/// What is in the cache and was not used for longer is removed when something else is unpacked.
+const UNUSED: Duration = Duration::from_hours(24 * 30);
+/// What is being written for longer was left.
+const LEFT: Duration = Duration::from_hours(24 * 7);
 
 /// Unpacks what in `mount` has a script: into `cache`, or for this run into `run`.
 pub fn unpack(mount: &mut Mount, cache: Option<&Path>, run: &Path) -> Result<(), Failure> {
@@ -145,8 +150,10 @@ fn place(archive: &Path, script: &Path, directory: &Path) -> Result<PathBuf, Fai
     (archive, before, script, state(&look(script)?)).hash(&mut hash);
     let place = directory.join(format!("{:016x}.extfs.tar", hash.finish()));
     if is_own(&place) {
+        used_now(&place);
         return Ok(place);
     }
+    remove_unused(directory, SystemTime::now());
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -169,6 +176,43 @@ fn place(archive: &Path, script: &Path, directory: &Path) -> Result<PathBuf, Fai
     }
     fs::rename(&part.0, &place).map_err(|error| failed("making", &place, &error))?;
     Ok(place)
+}
+
+/// What is in the cache was used now: its time of access says so, for that of its last change is
+/// what its index goes by.
+fn used_now(place: &Path) {
+    let time = |nanoseconds| rustix::fs::Timespec {
+        tv_sec: 0,
+        tv_nsec: nanoseconds,
+    };
+    let times = rustix::fs::Timestamps {
+        last_access: time(rustix::fs::UTIME_NOW),
+        last_modification: time(rustix::fs::UTIME_OMIT),
+    };
+    let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+    let _ = rustix::fs::utimensat(rustix::fs::CWD, place, &times, flags);
+}
+
+/// Removes from `directory` what was unpacked and then not used for [`UNUSED`], and what those have
+/// left there who were killed.
+fn remove_unused(directory: &Path, now: SystemTime) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let (place, name) = (entry.path(), entry.file_name());
+        let name = name.as_bytes();
+        let most = match () {
+            () if name.ends_with(b".extfs.tar") => UNUSED,
+            () if name.starts_with(b"culvert-extfs-") && name.ends_with(b".tar.part") => LEFT,
+            () => continue,
+        };
+        let used = fs::symlink_metadata(&place).and_then(|found| {
+            let (read, written) = (found.accessed()?, found.modified()?);
+            Ok(read.max(written))
+        });
+        let age = used.map(|used| now.duration_since(used).unwrap_or_default());
+        if is_own(&place) && age.is_ok_and(|age| age > most) {
+            let _ = fs::remove_file(&place);
+        }
+    }
 }
 
 /// Whether `place` is a file of this user's that nobody else may write.
@@ -521,6 +565,32 @@ mod tests {
         assert_eq!(&field(0o77777777777), b"77777777777\0");
         assert_eq!(field(1 << 33), [0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0]);
         assert_eq!(field(-2)[..11], [0xff; 11]);
+    }
+
+    #[test]
+    fn what_is_not_used_for_long_is_removed() {
+        let place = std::env::temp_dir().join(name(""));
+        DirBuilder::new().mode(0o700).create(&place).unwrap();
+        let files = [
+            "a.extfs.tar",
+            "b.extfs.tar",
+            "culvert-extfs-1.tar.part",
+            "1.v4",
+        ];
+        let long_ago = SystemTime::now() - UNUSED - UNUSED;
+        for file in files {
+            let file = new(&place.join(file)).unwrap();
+            let times = fs::FileTimes::new();
+            let times = times.set_accessed(long_ago).set_modified(long_ago);
+            file.set_times(times).unwrap();
+        }
+        used_now(&place.join(files[1]));
+        remove_unused(&place, SystemTime::now() + UNUSED / 2);
+        let there = files.map(|file| place.join(file).exists());
+        assert_eq!(there, [false, true, false, true]);
+        let changed = fs::metadata(place.join(files[1])).unwrap().modified();
+        assert_eq!(changed.unwrap(), long_ago);
+        fs::remove_dir_all(&place).unwrap();
     }
 
     #[test]
