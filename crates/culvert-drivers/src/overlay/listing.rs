@@ -131,10 +131,7 @@ impl Core {
     /// All names in `dir`, in the order in which they are listed: that of their hashes, so that a
     /// position means the same in every process, whatever came and went.
     pub fn listing(&self, dir: Node) -> Result<Vec<Name>> {
-        let parts = match self.directory(dir) {
-            Err(error) if error.errno() == Errno::ENOENT => return Ok(Vec::new()),
-            parts => parts?,
-        };
+        let parts = self.directory(dir)?;
         let mut names = BTreeMap::new();
         self.names_of(&parts, &mut names)?;
         let copies = match parts.upper {
@@ -209,6 +206,10 @@ impl Drop for OpenDirectory {
 
 impl Directory for OpenDirectory {
     fn read(&self, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+        // As of every removed directory (`iterate_dir`, fs/readdir.c).
+        if self.core.nodes.with(self.dir, |known| known.gone)? {
+            return Err(Errno::ENOENT.into());
+        }
         let known = self.names.lock().clone().filter(|_| from != 0);
         let names = match known {
             Some(names) => names,

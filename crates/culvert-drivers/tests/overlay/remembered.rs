@@ -3,7 +3,7 @@
 use crate::ours::Ours;
 use crate::steps::Step;
 use crate::tools::{Scratch, root};
-use culvert::{Errno, FileSystem, Node, testing::caller};
+use culvert::{Errno, FileSystem, Node, OpenFlags, OpenedDirectory, testing::caller};
 
 /// The size of the file `path`, whose nodes are forgotten as soon as the next name is found: one
 /// process after the other asks so.
@@ -99,4 +99,32 @@ fn many_directories_are_found() {
     }
     let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
     assert!(descriptors < 200, "{descriptors}");
+}
+
+/// As by the kernel's overlayfs: not even itself and what is above, and also behind what was read.
+#[test]
+fn an_open_directory_that_was_removed_has_no_listing() {
+    let scratch = Scratch::new();
+    scratch.write("l1/d/f", "1");
+    let overlay = scratch.open("memory", &["l1"], &[]);
+    let me = caller();
+    let found = overlay.lookup(&me, overlay.root(), b"d").unwrap();
+    let dir = found.attributes.node;
+    let opened = overlay.open_directory(&me, dir, OpenFlags::READ);
+    let Ok(OpenedDirectory::Driven(opened)) = opened else {
+        panic!("it is the driver's to list");
+    };
+    let list = |from: u64| {
+        let mut names = Vec::new();
+        let read = opened.read(from, &mut |entry| {
+            names.push(String::from_utf8_lossy(entry.name).into_owned());
+            true
+        });
+        read.map(|()| names).map_err(|error| error.errno())
+    };
+    assert_eq!(list(0), Ok(vec!["f".to_owned()]));
+    overlay.unlink(&me, dir, b"f").unwrap();
+    assert_eq!(list(0), Ok(vec![]));
+    overlay.rmdir(&me, overlay.root(), b"d").unwrap();
+    assert_eq!([list(0), list(1)], [Err(Errno::ENOENT), Err(Errno::ENOENT)]);
 }
