@@ -79,9 +79,10 @@ pub fn random(place: &Place) -> Vec<Figure> {
                 eprintln!("not measured, does not work here: {mount}");
                 return None;
             }
-            let read = format!("{reader} '{file}' 100 30");
+            // avfsd may wait for itself for ever, where an archive lies in another.
+            let read = format!("timeout 60 {reader} '{file}' 100 30");
             let found = succeeds(&read).then(|| numbers(&read)[1]);
-            sh(&format!("umount {fuse} || umount -l {fuse}"));
+            sh(&format!("umount {fuse} 2> /dev/null || umount -l {fuse}"));
             found.map(|found| (name.to_owned(), found))
         });
         let beside = beside.collect();
