@@ -1,6 +1,6 @@
 //! A directory as a zip archive (APPNOTE.TXT 6.3): deflated, with modes, owners and times as
-//! Info-ZIP has them (`proginfo/extrafld.txt`), names in UTF-8 where they are, and zip64 where numbers
-//! do not fit.
+//! Info-ZIP has them (`proginfo/extrafld.txt`), names in UTF-8 where they are, and zip64 where
+//! numbers do not fit.
 
 use culvert_drivers::archive::codec::crc32;
 use miniz_oxide::{

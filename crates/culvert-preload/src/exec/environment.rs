@@ -48,8 +48,8 @@ fn carriers(
 
 /// `CULVERT_RUN=<directory>:<lock descriptor>[,<descriptor of a node>.<its
 /// mount>]...[,s<descriptor>][,p<number>][,r<mount>]:<flags>[:<log file>]`, where the last
-/// descriptor is what open files have saved ([`saved`]), the number what is said of the program, and
-/// the last mount the one that the root directory is on.
+/// descriptor is what open files have saved ([`saved`]), the number what is said of the program,
+/// and the last mount the one that the root directory is on.
 fn carrier(
     process: &Process,
     handed: &[(u16, OwnedFd)],

@@ -1,6 +1,6 @@
-//! LZMA with 13 bytes in front, as `lzma` and `xz --format=lzma` write it ("lzma-file-format.txt" of
-//! XZ Utils): properties, dictionary, length. It has no checksum; the build pass decodes all of it,
-//! and spools it, as it can be decoded only from its start.
+//! LZMA with 13 bytes in front, as `lzma` and `xz --format=lzma` write it ("lzma-file-format.txt"
+//! of XZ Utils): properties, dictionary, length. It has no checksum; the build pass decodes all of
+//! it, and spools it, as it can be decoded only from its start.
 
 use super::{
     Format, Options, checkpoints::Checkpoints, damaged, decoder::Decoder, lzma::Lzma,

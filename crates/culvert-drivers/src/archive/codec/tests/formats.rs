@@ -145,8 +145,8 @@ fn what_compress_makes() {
     }
 }
 
-/// As old programs wrote it (compress -C): code 256 is one like the others, and the first groups are
-/// not whole.
+/// As old programs wrote it (compress -C): code 256 is one like the others, and the first groups
+/// are not whole.
 #[test]
 fn compress_without_blocks() {
     /// Codes for each byte alone, as long as they must be: nothing is compressed.
