@@ -5,9 +5,11 @@
 //! by later runs.
 
 use crate::failure::{Failure, shown};
+use culvert_launch::kept::{self, KEPT};
+use culvert_run::files::c_string;
 use culvert_sys::{
     BorrowedFd,
-    fd::{self, LockCommand},
+    fd::{self, CWD, LockCommand},
     plain::Plain,
     raw::general::{F_UNLCK, F_WRLCK, flock},
 };
@@ -21,16 +23,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long what cannot be written back is kept: a disk may come back.
-const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// A file of the run directory: there since the first attempt that failed, and not empty once that
-/// has been told.
-const KEPT: &str = "kept";
-
 /// Whether anything is left in `directory` that must still be written back.
 pub fn is_needed(directory: &Path) -> bool {
-    is_pending(directory) && !is_given_up(directory)
+    let run = c_string(directory.as_os_str().as_bytes());
+    is_pending(directory) && !kept::is_given_up(CWD, &run)
 }
 
 fn is_pending(directory: &Path) -> bool {
@@ -41,19 +37,6 @@ fn is_pending(directory: &Path) -> bool {
 fn owners(directory: &Path) -> Vec<u32> {
     let table = fs::read(directory.join("mappings")).unwrap_or_default();
     culvert_run::records::owners_in(&table).collect()
-}
-
-/// Whether the run in `directory` keeps what could not be written back, and nothing has changed
-/// since: none of its sources is there. It is not looked at any further, for each start would read
-/// all its records again.
-pub fn rests(directory: &Path) -> bool {
-    let Ok(kept) = fs::metadata(directory.join(KEPT)) else {
-        return false;
-    };
-    // Who only sees the output of a program is not told of another one; the log says it in any
-    // case.
-    let is_told = kept.len() != 0 || !io::stderr().is_terminal();
-    is_told && !is_old(&kept) && sources(directory).iter().all(|&there| !there)
 }
 
 /// Waits, not for long, while the pager of the run in `directory` is writing back what a process
@@ -109,31 +92,6 @@ fn holder(slots: &fs::File, owner: u32) -> Option<u32> {
             process => Some(process as u32),
         },
     }
-}
-
-/// Whether it could not be written back for so long that nobody will see to it.
-fn is_given_up(directory: &Path) -> bool {
-    fs::metadata(directory.join(KEPT)).is_ok_and(|kept| is_old(&kept))
-}
-
-fn is_old(kept: &fs::Metadata) -> bool {
-    let age = kept.modified().ok().and_then(|since| since.elapsed().ok());
-    age.is_some_and(|age| age > PATIENCE)
-}
-
-/// Whether each source of the run is there. That of a FUSE server is where it was asked: another
-/// server is asked elsewhere.
-fn sources(directory: &Path) -> Vec<bool> {
-    let content = fs::read(directory.join("mounts")).unwrap_or_default();
-    let mounts = culvert::mount::decode(&content).unwrap_or_default();
-    let there = |source: &[u8]| match fs::metadata(crate::failure::path(source)) {
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
-        Ok(_) => true,
-    };
-    let sources = mounts.iter().flat_map(culvert::mount::Mount::leaves);
-    sources
-        .map(|one| there(one.option("slots").unwrap_or(&one.source)))
-        .collect()
 }
 
 /// Writes back what programs of the run in `directory`, which nobody holds, have stored. Another
@@ -205,65 +163,5 @@ pub fn recover(directory: &Path) -> Result<u8, Failure> {
     match culvert_cache::recover_all() {
         Ok(()) => Ok(0),
         Err(error) => Err(kept(error.to_string())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use culvert::mount::{Mount, encode};
-
-    fn place(name: &str) -> std::path::PathBuf {
-        let place = std::env::temp_dir().join(format!("culvert-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&place);
-        fs::create_dir_all(&place).unwrap();
-        place
-    }
-
-    fn mount(source: &[u8], branches: &[Mount]) -> Mount {
-        Mount {
-            driver: "last".into(),
-            source: source.to_vec(),
-            target: b"/mnt".to_vec(),
-            options: Vec::new(),
-            branches: branches.to_vec(),
-        }
-    }
-
-    #[test]
-    fn what_is_kept_rests_until_a_source_is_there_again_or_time_is_over() {
-        let directory = place("rests");
-        let source = directory.join("disk");
-        let mounts = [mount(source.as_os_str().as_bytes(), &[])];
-        fs::write(directory.join("mounts"), encode(&mounts)).unwrap();
-        // Nobody has tried yet.
-        assert!(!rests(&directory));
-        fs::write(directory.join(KEPT), "x").unwrap();
-        assert!(rests(&directory));
-        fs::create_dir(&source).unwrap();
-        assert!(!rests(&directory));
-        fs::remove_dir(&source).unwrap();
-        let kept = fs::File::options()
-            .write(true)
-            .open(directory.join(KEPT))
-            .unwrap();
-        kept.set_modified(std::time::SystemTime::now() - PATIENCE * 2)
-            .unwrap();
-        assert!(!rests(&directory));
-        fs::remove_dir_all(&directory).unwrap();
-    }
-
-    #[test]
-    fn each_source_of_a_mount_of_several_is_looked_for() {
-        let directory = place("sources");
-        let there = mount(b"/", &[]);
-        let both = mount(b"/:/nowhere", &[there.clone(), mount(b"/nowhere", &[])]);
-        fs::write(directory.join("mounts"), encode(&[both, there])).unwrap();
-        assert_eq!(sources(&directory), [true, false, true]);
-        let mut server = mount(b"/", &[]);
-        server.options = vec![("slots".into(), b"/nowhere".to_vec())];
-        fs::write(directory.join("mounts"), encode(&[server])).unwrap();
-        assert_eq!(sources(&directory), [false]);
-        fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -12,7 +12,7 @@ pub use culvert_launch::run_directory::variable;
 use culvert_launch::run_directory::{
     self, is_held, keep_from_sweeping, lock_of, remove, runs, sweep,
 };
-use culvert_launch::{directory::entries, stores};
+use culvert_launch::{directory::entries, kept, stores};
 use culvert_run::files::c_string;
 use culvert_sys::{Errno, fd::CWD, flags::OFlags, fs, trust};
 use std::{
@@ -90,7 +90,7 @@ pub fn create() -> Result<RunDirectory, Failure> {
     runs.retain(|name| {
         let directory = below(name);
         let mapped = directory.join("mappings").exists();
-        if mapped && recovery::rests(&directory) {
+        if mapped && kept::rests(&gate, name) {
             return false;
         }
         if mapped {

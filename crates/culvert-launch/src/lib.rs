@@ -11,6 +11,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod directory;
+pub mod kept;
 mod mounts;
 mod path;
 pub mod plain;

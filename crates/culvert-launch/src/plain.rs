@@ -2,7 +2,7 @@
 //! changes nothing that lasts, and is for the whole command.
 
 use crate::run_directory::{self, RunDirectory};
-use crate::{directory, mounts, path, program, stores, words};
+use crate::{directory, kept, mounts, path, program, stores, words};
 use alloc::{ffi::CString, format, vec::Vec};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -130,7 +130,7 @@ fn clean(base: &[u8], opened: &Opened) -> Option<CString> {
     for run in &runs {
         let mappings = c_string([run.to_bytes(), b"/mappings"].concat());
         let found = fs::fstatat(opened, &mappings, AtFlags::SYMLINK_NOFOLLOW);
-        if !matches!(found, Err(Errno::ENOENT)) {
+        if !matches!(found, Err(Errno::ENOENT)) && !kept::rests(opened, run) {
             return None;
         }
     }

@@ -319,6 +319,10 @@ pub unsafe fn start(mut environment: Environment) {
         library = first;
     }
     let Some(carried) = carried(&value) else {
+        // Of another version, perhaps: one that was installed while the run goes on.
+        let reason = "what CULVERT_RUN says cannot be read";
+        let remedy = "start it again with `culvert run` of the version that is installed";
+        lose_mounts(None, reason, remedy);
         return;
     };
     environment.open_log(&carried);

@@ -4,6 +4,15 @@ tar -C $W -cf $W/a.tar evil
 ln -s evil $W/link
 mkdir -m 755 $W/covered $W/home
 chmod 777 $W
+cat > $W/stores.py <<'END'
+import mmap, os, sys
+gone, target = sys.argv[1:]
+file = open(target + "/m", "r+b")
+memory = mmap.mmap(file.fileno(), 4096)
+memory[0] = 65
+os.rename(gone, gone + "-away")
+os.kill(os.getpid(), 9)
+END
 show() {
     local uid=$1 status
     shift
@@ -21,6 +30,7 @@ show() {
 run() {
     words=${words:-$*} show $uid env -C $W HOME=$W/home $culvert run "$@"
 }
+rule=fault.rule=read+after=1000000000+errno=EIO
 for uid in 0 65533; do
     echo "as $uid"
     as $uid $culvert run -- true
@@ -59,6 +69,21 @@ for uid in 0 65533; do
     mv /dev/shm/culvert-$uid $W/moved-$uid
     words='no base' show $uid $culvert run true
     words='base' show $uid $culvert run true
+    # What a killed program has stored is kept while its source is gone.
+    gone=$W/home/$uid
+    mkdir $gone
+    truncate -s 4096 $gone/m
+    chown -R $uid $W/home
+    (as $uid $culvert run --mount type=passthrough,source=$gone,target=$W/new,layer=fault,$rule \
+        -- python3 $W/stores.py $gone $W/new > /dev/null 2>&1)
+    for _ in $(seq 100); do
+        ls /dev/shm/culvert-$uid/*/kept > /dev/null 2>&1 && break
+        as $uid $culvert run true < /dev/null > /dev/null 2>&1
+        sleep 0.1
+    done
+    words='source gone' show $uid $culvert run true
+    mkdir $gone
+    words='source back' show $uid $culvert run true
     chmod 755 /dev/shm/culvert-$uid
     words='open base' show $uid env XDG_RUNTIME_DIR=/ $culvert run true
     rm -rf /dev/shm/culvert-$uid

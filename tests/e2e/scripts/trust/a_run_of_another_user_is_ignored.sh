@@ -26,4 +26,7 @@ for uid in 0 65533; do
         done
     done
 done
+# What no version here has written.
+[ $(env LD_AUDIT=$lib CULVERT_RUN=/dev/shm/open:-1,z1:0 $look 2>&1 | grep -c 'CULVERT_RUN says cannot be read') = 1 ] \
+    || echo unreadable is not told
 echo done
