@@ -14,7 +14,7 @@ use std::{
 /// A program that the kernel has taken, with its maps.
 #[derive(Debug)]
 pub struct Program {
-    maps: Vec<(String, Arc<Map>)>,
+    maps: Maps,
     program: OwnedFd,
 }
 
@@ -26,13 +26,53 @@ pub struct Map {
     kind: bpf::MapKind,
 }
 
+/// The maps of a program, by their names.
+pub type Maps = Vec<(String, Arc<Map>)>;
+
 /// Loads an object and has the kernel ask it for the connection that `fuse` is one of; who has no
-/// privilege has the loader service do both.
+/// privilege has the loader service do both. `sizes` as of [`Program::load`].
 ///
 /// # Errors
 /// With what keeps it from that, for people.
-pub fn attach(object: &[u8], fuse: BorrowedFd<'_>) -> Result<Attached, String> {
-    loader::load(object, &[], fuse).map(|loaded| loaded.attached)
+pub fn attach(
+    object: &[u8],
+    sizes: &[(&str, u32)],
+    fuse: BorrowedFd<'_>,
+) -> Result<(Attached, Maps), String> {
+    let read = Object::read(object).ok_or(NONE)?;
+    let entries = entries(&read, sizes)?;
+    let loaded = loader::load(object, &entries, fuse)?;
+    let made = loaded::kinds(&read, &entries)?.into_iter().zip(loaded.maps);
+    Ok((loaded.attached, named(&read, made)))
+}
+
+const NONE: &str = "it is no object of an extension";
+
+/// Entries of each map, in their order; 0: as the object says.
+///
+/// # Errors
+/// There is no such map, for people.
+pub fn entries(object: &Object<'_>, sizes: &[(&str, u32)]) -> Result<Vec<u32>, String> {
+    let names = || object.maps.iter().map(|(name, _)| *name);
+    if let Some((name, _)) = sizes
+        .iter()
+        .find(|(name, _)| !names().any(|map| map == *name))
+    {
+        let all: Vec<_> = names().collect();
+        return Err(match all.is_empty() {
+            true => format!("there is no map {name}, and no other"),
+            false => format!("there is no map {name}, but {}", all.join(", ")),
+        });
+    }
+    let size = |name| sizes.iter().rfind(|(map, _)| *map == name);
+    let entries = names().map(|name| size(name).map_or(0, |(_, size)| *size));
+    Ok(entries.collect())
+}
+
+fn named(object: &Object<'_>, made: impl Iterator<Item = (bpf::MapKind, OwnedFd)>) -> Maps {
+    let names = object.maps.iter().map(|(name, _)| (*name).to_owned());
+    let made = made.map(|(kind, map)| Arc::new(Map { map, kind }));
+    names.zip(made).collect()
 }
 
 impl Program {
@@ -43,22 +83,9 @@ impl Program {
     /// With the reason, for people: it is none, a map is of another kind than a hash, array, LRU
     /// hash or ring, there is no privilege, the verifier refuses it.
     pub fn load(object: &[u8], sizes: &[(&str, u32)]) -> Result<Self, String> {
-        let object = Object::read(object).ok_or("it is no object of an extension")?;
-        let named = |name: &str| object.maps.iter().any(|(map, _)| *map == name);
-        if let Some((name, _)) = sizes.iter().find(|(name, _)| !named(name)) {
-            return Err(format!("there is no map {name}"));
-        }
-        let entries = object.maps.iter().map(|(name, _)| {
-            let size = sizes.iter().find(|(map, _)| map == name);
-            size.map_or(0, |(_, size)| *size)
-        });
-        let entries: Vec<u32> = entries.collect();
-        let made = loaded::maps(&object, &entries, loaded::NAME)?;
-        let names = object.maps.iter().map(|(name, _)| (*name).to_owned());
-        let made = made
-            .into_iter()
-            .map(|(kind, map)| Arc::new(Map { map, kind }));
-        let maps: Vec<_> = names.zip(made).collect();
+        let object = Object::read(object).ok_or(NONE)?;
+        let made = loaded::maps(&object, &entries(&object, sizes)?, loaded::NAME)?;
+        let maps = named(&object, made.into_iter());
         let descriptors: Vec<_> = maps.iter().map(|(_, map)| map.map.as_raw_fd()).collect();
         let program = bpf::program(&object.code(&descriptors), loaded::NAME)?;
         Ok(Self { maps, program })
@@ -68,6 +95,11 @@ impl Program {
     pub fn map(&self, name: &str) -> Option<Arc<Map>> {
         let found = self.maps.iter().find(|(map, _)| map == name);
         found.map(|(_, map)| Arc::clone(map))
+    }
+
+    /// All maps.
+    pub const fn maps(&self) -> &Maps {
+        &self.maps
     }
 
     /// Has the kernel ask it for the connection that `fuse` is one of.
@@ -82,14 +114,37 @@ impl Program {
 }
 
 impl Map {
+    /// The lengths of a key and of a value, bytes.
+    pub const fn sizes(&self) -> [usize; 2] {
+        [self.kind.key_size as usize, self.kind.value_size as usize]
+    }
+
+    /// The key behind `key`, or the first one; behind one that is gone the first one.
+    ///
+    /// # Errors
+    /// As of [`Map::get`].
+    pub fn next(&self, key: Option<&[u8]>, next: &mut [u8]) -> io::Result<bool> {
+        let size = self.kind.key_size as usize;
+        self.check(next.len() == size && key.is_none_or(|key| key.len() == size))?;
+        bpf::next_key(&self.map, key, next)
+    }
+
     /// The value of `key`, if there is one.
     ///
     /// # Errors
     /// `EINVAL`: the key has another length than the map's; what bpf(2) says.
     pub fn get(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
-        self.check(key.len() == self.kind.key_size as usize)?;
         let mut value = vec![0; self.kind.value_size as usize];
-        Ok(bpf::lookup(&self.map, key, &mut value)?.then_some(value))
+        Ok(self.read(key, &mut value)?.then_some(value))
+    }
+
+    /// The same into `value`; whether there is one.
+    ///
+    /// # Errors
+    /// As above; `value` has another length than the map's.
+    pub fn read(&self, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
+        self.check([key.len(), value.len()] == self.sizes())?;
+        bpf::lookup(&self.map, key, value)
     }
 
     /// Makes it, or changes it, as one.
@@ -97,8 +152,7 @@ impl Map {
     /// # Errors
     /// `E2BIG`: the map is full, and no LRU; else as above.
     pub fn put(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        let kind = &self.kind;
-        self.check(key.len() == kind.key_size as usize && value.len() == kind.value_size as usize)?;
+        self.check([key.len(), value.len()] == self.sizes())?;
         bpf::update(&self.map, key, value)
     }
 

@@ -21,6 +21,6 @@ pub mod object;
 mod parts;
 mod tables;
 
-pub use author::{Map, Program, attach};
+pub use author::{Map, Maps, Program, attach};
 pub use extension::{Before, Extension, Touched};
 pub use parts::Parts;

@@ -1,6 +1,6 @@
 //! Which ready parts a mount has.
 
-use crate::tables::USERS;
+use crate::{author::entries, object::Object, tables::USERS};
 use culvert_sys::PAGE;
 use std::{fmt, path::PathBuf};
 
@@ -22,6 +22,8 @@ pub struct Parts {
     pub object: Option<PathBuf>,
     /// Records of a table, a power of two; 0: 64 Ki, as the paper has it.
     pub entries: usize,
+    /// Entries of the object's maps, by name; of a ring bytes.
+    pub sizes: Vec<(String, u32)>,
 }
 
 /// Bytes of the ring that records of the log wait in: some 3,000.
@@ -36,6 +38,31 @@ impl Parts {
     pub const USERS: usize = USERS;
     /// A table has so many records at least, and at most.
     pub const ENTRIES: [usize; 2] = [1 << 10, 1 << 20];
+
+    /// A map of an author's has so many entries at most.
+    pub const MAP_ENTRIES: u32 = 1 << 24;
+
+    /// Entries of the object's maps.
+    pub fn maps(&self) -> Vec<(&str, u32)> {
+        let sizes = self.sizes.iter();
+        sizes.map(|(name, size)| (&**name, *size)).collect()
+    }
+
+    /// Whether the object has the maps whose sizes are said; where it cannot be read, the server
+    /// says so.
+    ///
+    /// # Errors
+    /// With the first that it has not, for people.
+    pub fn check_maps(&self) -> Result<(), String> {
+        let object = self
+            .object
+            .as_ref()
+            .and_then(|path| std::fs::read(path).ok());
+        match object.as_deref().and_then(Object::read) {
+            Some(object) => entries(&object, &self.maps()).map(drop),
+            None => Ok(()),
+        }
+    }
 
     /// Whether there is none.
     pub const fn is_empty(&self) -> bool {

@@ -1,16 +1,20 @@
 //! The conformance kit on the examples, in each place: loaded with the libc of this process, as a
 //! host loads them, and without one, as programs do.
 
-use culvert::FileSystem;
 use culvert::mount::Mount;
 use culvert::testing::{Failure, Tree, reading, writing};
+use culvert::{Caller, Errno, FileSystem, OpenFlags};
 use culvert_drivers::Environment;
 use std::{
+    collections::BTreeMap,
     fs,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
     process::Command,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -67,7 +71,8 @@ fn opened(place: Place, library: &Path, source: &Path) -> Box<dyn FileSystem> {
 
 /// The same with an option, where `option` names one.
 fn opened_with(place: Place, library: &Path, source: &Path, option: &str) -> Box<dyn FileSystem> {
-    let options = Some((option.to_owned(), Vec::new()));
+    let (name, value) = option.split_once('=').unwrap_or((option, ""));
+    let options = Some((name.to_owned(), value.as_bytes().to_vec()));
     let mount = Mount {
         driver: library.to_str().expect("a name of ours").into(),
         source: source.as_os_str().as_bytes().to_vec(),
@@ -176,6 +181,115 @@ fn an_example_with_a_state_passes_the_kit_in_a_host() {
     };
     report.failures.retain(|failure| !is_known(failure));
     report.assert_ok();
+}
+
+/// The maps of an extension, as a driver in a mount has them from the kernel: `hidden`, of `MOST`
+/// entries.
+#[derive(Default)]
+struct Maps(Mutex<BTreeMap<Vec<u8>, Vec<u8>>>);
+
+/// Of keys and values, bytes.
+const SIZES: [usize; 2] = [64, 4];
+const MOST: usize = 2;
+
+fn fits(map: &str, key: &[u8], value: Option<&[u8]>) -> culvert::Result<()> {
+    match map {
+        "hidden" if key.len() != SIZES[0] || value.is_some_and(|value| value.len() != SIZES[1]) => {
+            Err(Errno::EINVAL.into())
+        }
+        "hidden" => Ok(()),
+        _ => Err(Errno::ENXIO.into()),
+    }
+}
+
+impl culvert::Maps for Maps {
+    fn sizes(&self, map: &str) -> culvert::Result<[usize; 2]> {
+        fits(map, &[0; 64], None).map(|()| SIZES)
+    }
+
+    fn get(&self, map: &str, key: &[u8], value: &mut [u8]) -> culvert::Result<()> {
+        fits(map, key, Some(value))?;
+        let kept = self.0.lock().expect("no panic");
+        value.copy_from_slice(kept.get(key).ok_or(Errno::ENOENT)?);
+        Ok(())
+    }
+
+    fn put(&self, map: &str, key: &[u8], value: &[u8]) -> culvert::Result<()> {
+        fits(map, key, Some(value))?;
+        let mut kept = self.0.lock().expect("no panic");
+        if kept.len() == MOST && !kept.contains_key(key) {
+            return Err(Errno::E2BIG.into());
+        }
+        kept.insert(key.to_vec(), value.to_vec());
+        Ok(())
+    }
+
+    fn remove(&self, map: &str, key: &[u8]) -> culvert::Result<()> {
+        fits(map, key, None)?;
+        let removed = self.0.lock().expect("no panic").remove(key);
+        removed.map(drop).ok_or_else(|| Errno::ENOENT.into())
+    }
+
+    fn next(&self, map: &str, key: Option<&[u8]>, next: &mut [u8]) -> culvert::Result<()> {
+        fits(map, next, None)?;
+        let kept = self.0.lock().expect("no panic");
+        let mut behind = kept
+            .keys()
+            .filter(|kept| key.is_none_or(|key| &kept[..] > key));
+        next.copy_from_slice(behind.next().ok_or(Errno::ENOENT)?);
+        Ok(())
+    }
+}
+
+/// `text` is written to the file that chooses what is hidden.
+fn write(filesystem: &dyn FileSystem, text: &[u8]) -> culvert::Result<usize> {
+    let file = curtain(filesystem)?;
+    file.write_at(0, &mut &text[..])
+}
+
+fn curtain(filesystem: &dyn FileSystem) -> culvert::Result<Box<dyn culvert::File>> {
+    let (caller, root) = (Caller::SYSTEM, filesystem.root());
+    let found = filesystem.lookup(&caller, root, b"curtain")?;
+    match filesystem.open(&caller, found.attributes.node, OpenFlags(O_RDWR))? {
+        culvert::Opened::Driven(file) => Ok(file),
+        _ => Err(Errno::EIO.into()),
+    }
+}
+
+const O_RDWR: u32 = 2;
+
+/// What is there with an extension, and without one, in C as in Rust; the rest is the kernel's:
+/// tests/kernel/parts.sh.
+#[test]
+fn a_driver_in_c_changes_the_maps_of_its_extension() {
+    let scratch = Scratch::new();
+    let library = scratch.compiled("curtain");
+    let open = || opened_with(Place::Host, &library, Path::new("none"), "hide=mars");
+    let errno = |done: culvert::Result<usize>| done.map_err(|error| error.errno());
+    assert_eq!(errno(write(&*open(), b"venus")), Err(Errno::EOPNOTSUPP));
+
+    let (filesystem, maps) = (open(), Arc::new(Maps::default()));
+    filesystem.extended(maps.clone()).expect("the maps fit");
+    let kept = || {
+        let kept = maps.0.lock().expect("no panic");
+        let names = kept.keys().map(|key| {
+            let end = key.iter().position(|byte| *byte == 0);
+            String::from_utf8_lossy(&key[..end.expect("not full")]).into_owned()
+        });
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(kept(), ["mars"]);
+    assert_eq!(errno(write(&*filesystem, b"venus\n")), Ok(6));
+    assert_eq!(kept(), ["mars", "venus"]);
+    assert_eq!(errno(write(&*filesystem, b"earth\n")), Err(Errno::E2BIG));
+    let mut read = vec![0; 64];
+    let got = curtain(&*filesystem)
+        .expect("there")
+        .read_at(0, &mut &mut read[..]);
+    assert_eq!(&read[..got.expect("readable")], b"mars\nvenus\n");
+    assert_eq!(errno(write(&*filesystem, b"-mars\n")), Ok(6));
+    assert_eq!(errno(write(&*filesystem, b"-mars\n")), Err(Errno::ENOENT));
+    assert_eq!(kept(), ["venus"]);
 }
 
 /// The example in Rust is a crate of its own, as an author's is.

@@ -1,10 +1,10 @@
 //! A session whose kernel answers for it (culvert-extend).
 
 use crate::{channel::RequestChannel, report::report, session::Session};
-use culvert::{Caller, Errno};
-use culvert_extend::{Extension, Program, module::Attached};
+use culvert::{Caller, Errno, Error, Result as Answered};
+use culvert_extend::{Extension, Map, Maps, Program, module::Attached};
 use culvert_wire::{Answer, InitFlags, Operation, structures::InHeader};
-use std::os::fd::AsFd;
+use std::{io, os::fd::AsFd, sync::Arc};
 
 /// `O_WRONLY | O_RDWR`.
 const WRITES: u32 = 3;
@@ -24,17 +24,19 @@ impl Session {
     fn load(&mut self, channel: &dyn RequestChannel) {
         let parts = &self.settings.extend;
         let (name, made) = if let Some(program) = &self.settings.program {
-            (
-                "the author's program".to_owned(),
-                attached(program, channel),
-            )
+            let told = self.told(program.maps());
+            let made = told.and_then(|()| attached(program, channel));
+            ("the author's program".to_owned(), made)
         } else if let Some(object) = &parts.object {
             let read = std::fs::read(object).map_err(|error| error.to_string());
-            let attached = read.and_then(|bytes| {
+            let made = read.and_then(|bytes| {
                 let device = channel.device().map_err(|error| error.to_string())?;
-                culvert_extend::attach(&bytes, device.as_fd())
+                let (attached, maps) =
+                    culvert_extend::attach(&bytes, &parts.maps(), device.as_fd())?;
+                // Nobody can ask yet: INIT is not answered.
+                self.told(&maps).map(|()| attached)
             });
-            (format!("extend={parts}"), attached)
+            (format!("extend={parts}"), made)
         } else if !parts.is_empty() {
             match self.extension_for(channel) {
                 Ok(extension) => self.extension = Some(extension),
@@ -48,6 +50,12 @@ impl Session {
             Ok(attached) => self.program = Some(attached),
             Err(why) => report(format_args!("{name} is not used: {why}")),
         }
+    }
+
+    /// The driver has put into the maps what is to be there at first.
+    fn told(&self, maps: &Maps) -> Result<(), String> {
+        let told = self.filesystem.extended(Arc::new(Named(maps.clone())));
+        told.map_err(|error| format!("the driver: {error}"))
     }
 
     fn extension_for(&self, channel: &dyn RequestChannel) -> Result<Extension, String> {
@@ -114,6 +122,52 @@ impl Session {
         for node in extension.over() {
             self.filesystem.forget(self.numbers.node(node), 1);
         }
+    }
+}
+
+/// Maps for a driver.
+struct Named(Maps);
+
+impl Named {
+    fn map(&self, name: &str) -> Answered<&Map> {
+        let found = self.0.iter().find(|(map, _)| map == name);
+        found
+            .map(|(_, map)| &**map)
+            .ok_or_else(|| Errno::ENXIO.into())
+    }
+}
+
+fn failed(error: io::Error) -> Error {
+    Errno::new(error.raw_os_error().unwrap_or(Errno::EINVAL.raw())).into()
+}
+
+fn is_there(there: io::Result<bool>) -> Answered<()> {
+    match there {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Errno::ENOENT.into()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+impl culvert::Maps for Named {
+    fn sizes(&self, map: &str) -> Answered<[usize; 2]> {
+        Ok(self.map(map)?.sizes())
+    }
+
+    fn get(&self, map: &str, key: &[u8], value: &mut [u8]) -> Answered<()> {
+        is_there(self.map(map)?.read(key, value))
+    }
+
+    fn put(&self, map: &str, key: &[u8], value: &[u8]) -> Answered<()> {
+        self.map(map)?.put(key, value).map_err(failed)
+    }
+
+    fn remove(&self, map: &str, key: &[u8]) -> Answered<()> {
+        is_there(self.map(map)?.remove(key))
+    }
+
+    fn next(&self, map: &str, key: Option<&[u8]>, next: &mut [u8]) -> Answered<()> {
+        is_there(self.map(map)?.next(key, next))
     }
 }
 

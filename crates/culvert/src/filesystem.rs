@@ -2,8 +2,9 @@
 
 use crate::{
     Access, Attributes, Backing, Caller, Capabilities, DirectoryEntry, DirectoryPlusSink,
-    DirectorySink, Entry, Errno, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory,
-    Reached, RenameFlags, Result, SetAttributes, StatFs, Timespec, Validity, Walked, derived,
+    DirectorySink, Entry, Errno, Maps, Node, Observed, Observer, OpenFlags, Opened,
+    OpenedDirectory, Reached, RenameFlags, Result, SetAttributes, StatFs, Timespec, Validity,
+    Walked, derived,
 };
 use alloc::{sync::Arc, vec::Vec};
 
@@ -375,6 +376,16 @@ pub trait FileSystem: Send + Sync {
     fn observe(&self, observer: Arc<dyn Observer>) -> Observed {
         let _ = observer;
         Observed::Never
+    }
+
+    /// The kernel mount has an extension of the driver's author (`extend=/PATH.o`, or the server's),
+    /// whose maps these are, as long as the driver lives. Called once, at most, before requests
+    /// come: what is put now is there when the kernel first asks. An error, of any kind: the
+    /// extension is not used, and the mount goes on, which is said. The default: whatever it does,
+    /// it does without the driver.
+    fn extended(&self, maps: Arc<dyn Maps>) -> Result<()> {
+        let _ = maps;
+        Ok(())
     }
 
     /// The descriptor of [`Observed::Descriptor`] is readable: tell what it says. Called by a

@@ -47,10 +47,10 @@
 
 use crate::{
     Access, Attributes, Backing, Caching, Call, Caller, Capabilities, DirectoryPlusSink,
-    DirectorySink, Entry, File, FileKind, FileSystem, Lock, LockKind, LockOwner, Node, Observed,
-    Observer, OpenFlags, Opened, OpenedDirectory, Operation, Reached, Readiness, RenameFlags,
-    Result, SetAttributes, Sink, Source, StatFs, Timespec, Validity, Wait, Waiter, Walked, Whence,
-    derived,
+    DirectorySink, Entry, File, FileKind, FileSystem, Lock, LockKind, LockOwner, Maps, Node,
+    Observed, Observer, OpenFlags, Opened, OpenedDirectory, Operation, Reached, Readiness,
+    RenameFlags, Result, SetAttributes, Sink, Source, StatFs, Timespec, Validity, Wait, Waiter,
+    Walked, Whence, derived,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::{any::Any, task::Waker};
@@ -270,6 +270,9 @@ layer_trait! {
     }
     fn observe(&self, observer: Arc<dyn Observer>) -> Observed {
         self.inner().observe(observer)
+    }
+    fn extended(&self, maps: Arc<dyn Maps>) -> Result<()> {
+        self.inner().extended(maps)
     }
     fn look(&self) {
         self.inner().look()

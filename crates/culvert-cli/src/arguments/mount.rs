@@ -38,7 +38,8 @@ root need fusermount3 (package fuse3).
                    not answered in time), extend=PART[+PART] (the kernel answers
                    for the server, by the module culvert-fuse-ext: metadata,
                    xattr; log, to extend_log=FILE, of users extend_uid=N[+N]);
-                   extend_entries=N (how much it remembers)
+                   extend_entries=N (how much it remembers), extend=/PATH.o (a
+                   program of your own), extend_entries=MAP:N[+MAP:N] (of it)
       --mount FIELDS
                    source, target and options spelled out, as `culvert run`
                    takes them
@@ -213,6 +214,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
             "extend=log and extend_log=FILE go together: what is logged, and where",
         ));
     }
+    check(&settings.extend)?;
     Ok(Command::Mount(Box::new(Mount {
         request,
         foreground,
@@ -247,6 +249,19 @@ fn extend(parts: &mut Parts, value: &[u8]) -> Result<bool, Failure> {
     Ok(logs)
 }
 
+/// Sizes are of the ready parts, or of an object's maps, which are there.
+fn check(parts: &Parts) -> Result<(), Failure> {
+    let of = match (&parts.object, parts.entries, parts.sizes.is_empty()) {
+        (Some(_), 1.., _) => "an object's maps have sizes by name: extend_entries=MAP:N",
+        (None, _, false) => "extend_entries=MAP:N is for extend=/PATH.o",
+        _ => {
+            let wrong = |why| Failure::new(format!("option extend_entries: {why}"));
+            return parts.check_maps().map_err(wrong);
+        }
+    };
+    Err(Failure::new(format!("option extend_entries: {of}")))
+}
+
 /// What belongs to `extend`.
 fn extend_by(parts: &mut Parts, name: &str, value: Vec<u8>) -> Result<(), Failure> {
     if name == "extend_log" {
@@ -265,6 +280,22 @@ fn extend_by(parts: &mut Parts, name: &str, value: Vec<u8>) -> Result<(), Failur
         parts.users = numbers.filter(|all| all.len() <= users).ok_or_else(|| {
             Failure::new(format!(
                 "option extend_uid wants numbers of users, {users} at most: extend_uid=0+1000"
+            ))
+        })?;
+        return Ok(());
+    }
+    if text.contains(':') {
+        let most = Parts::MAP_ENTRIES;
+        let sized = |word: &str| {
+            let (map, size) = word.split_once(':')?;
+            let size = size.parse().ok().filter(|size| (1..=most).contains(size))?;
+            (!map.is_empty()).then(|| (map.to_owned(), size))
+        };
+        let sizes: Option<Vec<_>> = text.split('+').map(sized).collect();
+        parts.sizes = sizes.ok_or_else(|| {
+            Failure::new(format!(
+                "option extend_entries wants maps of the object, with 1 to {most} entries: \
+                 extend_entries=MAP:N+MAP:N"
             ))
         })?;
         return Ok(());
@@ -447,6 +478,51 @@ mod tests {
         let all = used.chain(capabilities::ON_REQUEST).map(|one| one.name);
         for name in all.chain(capabilities::SWITCHES.iter().map(|(name, _)| *name)) {
             assert!(tells(name), "man/culvert-mount.1 lacks {name}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../extensions/example/example.o"
+    );
+
+    /// What is wrong with options, `extend=` first.
+    fn wrong(object: &str, entries: &str) -> String {
+        let mut parts = Parts::default();
+        extend(&mut parts, object.as_bytes()).expect("a part or an object");
+        let taken = extend_by(&mut parts, "extend_entries", entries.into());
+        let wrong = taken.and_then(|()| check(&parts)).err();
+        wrong.map_or_else(String::new, |wrong| wrong.to_string())
+    }
+
+    #[test]
+    fn maps_of_an_object_have_sizes_by_name() {
+        for (object, entries, why) in [
+            (EXAMPLE, "hidden:4", ""),
+            (EXAMPLE, "hidden:4+looks:16777216", ""),
+            (
+                EXAMPLE,
+                "seen:4",
+                "there is no map seen, but hidden, looks, closed",
+            ),
+            (EXAMPLE, "hidden:0", "with 1 to 16777216 entries"),
+            (EXAMPLE, "hidden:16777217", "with 1 to 16777216 entries"),
+            (EXAMPLE, "hidden:4+", "wants maps of the object"),
+            (EXAMPLE, ":4", "wants maps of the object"),
+            (EXAMPLE, "4096", "have sizes by name"),
+            ("metadata", "4096", ""),
+            ("metadata", "names:4096", "is for extend=/PATH.o"),
+            // Whoever serves says that it cannot be read.
+            ("/none.o", "seen:4", ""),
+        ] {
+            let said = wrong(object, entries);
+            let fits = said.is_empty() == why.is_empty() && said.contains(why);
+            assert!(fits, "{object} {entries}: {said}");
         }
     }
 }

@@ -7,7 +7,7 @@ use culvert::library::abi::{self, Stat, StatVfs};
 use culvert::path::{PathDirectory, PathEntry, PathFileSystem, PathObserver};
 use culvert::{
     Access, Attributes, Caching, Caller, Capabilities, Errno, Error, Lock, LockKind, LockOwner,
-    OpenFlags, Readiness, RenameFlags, Result, SetAttributes, StatFs, Wait, Whence,
+    Maps, OpenFlags, Readiness, RenameFlags, Result, SetAttributes, StatFs, Wait, Whence,
 };
 use culvert_sys::waits::Holding;
 
@@ -48,6 +48,7 @@ mod answers;
 mod changes;
 mod directory;
 mod library;
+mod maps;
 mod observer;
 mod waits;
 mod words;
@@ -304,6 +305,10 @@ impl PathFileSystem for Library {
 
     fn observe(&self, observer: Arc<dyn PathObserver>) -> bool {
         self.0.told(observer)
+    }
+
+    fn extended(&self, maps: Arc<dyn Maps>) -> Result<()> {
+        self.0.extended(maps)
     }
 
     fn sync_directory(&self, path: &[u8], data_only: bool) -> Result<()> {

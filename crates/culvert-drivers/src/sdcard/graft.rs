@@ -15,8 +15,8 @@ use crate::{Keeper, passthrough::mix};
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use culvert::{
     Access, Attributes, Caller, Change, DirectorySink, Entry, Errno, Error, FileKind, FileLayer,
-    FileSystem, Layer, LayeredFile, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory,
-    RenameFlags, Result, SetAttributes, StatFs, Timespec, Touches, sync::Mutex,
+    FileSystem, Layer, LayeredFile, Maps, Node, Observed, Observer, OpenFlags, Opened,
+    OpenedDirectory, RenameFlags, Result, SetAttributes, StatFs, Timespec, Touches, sync::Mutex,
 };
 
 /// What all users share.
@@ -448,6 +448,10 @@ impl Layer for GraftFs {
     fn observe(&self, observer: Arc<dyn Observer>) -> Observed {
         let core = Arc::clone(&self.0);
         self.inner().observe(Arc::new(Told { core, observer }))
+    }
+
+    fn extended(&self, maps: Arc<dyn Maps>) -> Result<()> {
+        self.inner().extended(maps)
     }
 
     fn is_unobserved(&self, node: Node) -> bool {

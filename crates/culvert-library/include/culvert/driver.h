@@ -132,6 +132,28 @@ struct culvert_observer {
     void (*tell)(const struct culvert_observer *observer, int change, const char *path);
 };
 
+/* The maps of the mount's extension, by the names that its object has for them (culvert/extend.h).
+ * Valid until finalize has returned; by any thread. What is made or changed is so as one, with the
+ * kernel's program at work too.
+ * Errors: ENXIO: there is no map of this name; ENOENT: no such key; EINVAL: keys or values of the map
+ * have another size; E2BIG: it is full; EPERM: it may not be read (CULVERT_INODE_MAP). */
+struct culvert_maps {
+    /* Of keys and values, bytes. */
+    int (*sizes)(const struct culvert_maps *maps, const char *map, size_t *key_size,
+                 size_t *value_size);
+    int (*get)(const struct culvert_maps *maps, const char *map, const void *key, size_t key_size,
+               void *value, size_t value_size);
+    /* Makes it, or changes it. */
+    int (*put)(const struct culvert_maps *maps, const char *map, const void *key, size_t key_size,
+               const void *value, size_t value_size);
+    int (*remove)(const struct culvert_maps *maps, const char *map, const void *key,
+                  size_t key_size);
+    /* The key behind `key`, or the first one where that is NULL, into `next`, which may be `key`.
+     * ENOENT: there are no more. Behind a key that is gone comes the first one. */
+    int (*next)(const struct culvert_maps *maps, const char *map, const void *key, void *next,
+                size_t key_size);
+};
+
 struct flock;
 
 struct culvert_driver {
@@ -277,6 +299,12 @@ struct culvert_driver {
      * writes are its own; no function but these is called: what else the library has is for hosts and
      * kernel mounts, which do not ask. ENOSYS: it is none, and the functions are called. */
     int (*tree)(void *state, int *fd);
+
+    /* Once, after init, in a kernel mount that has an extension of the author's (extend=/PATH.o),
+     * before anything is asked: what is put into its maps now is there when the kernel first asks. An
+     * error: the extension is not used, and the mount goes on, which it says. ENOSYS, or missing: it
+     * does without the driver. In runs there is none. */
+    int (*extended)(void *state, const struct culvert_maps *maps);
 };
 
 /* What the library defines. */

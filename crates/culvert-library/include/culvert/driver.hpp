@@ -119,6 +119,7 @@ public:
     /* None: readdir lists it. */
     virtual std::unique_ptr<Directory> opendir(const std::string &) { return nullptr; }
     virtual void observe(const culvert_observer *) { throw Errno(ENOSYS); }
+    virtual void extended(const culvert_maps *) { throw Errno(ENOSYS); }
     virtual ~FileSystem() = default;
     virtual void getattr(const std::string &path, struct stat &attributes) = 0;
     virtual std::vector<Entry> readdir(const std::string &) { throw Errno(ENOSYS); }
@@ -271,6 +272,9 @@ template <class Kind> struct Driver {
     static int observe(void *state, const culvert_observer *observer) {
         return answer([&] { of(state).observe(observer); });
     }
+    static int extended(void *state, const culvert_maps *maps) {
+        return answer([&] { of(state).extended(maps); });
+    }
     static int lseek(void *, void *file, off_t offset, int whence, off_t *found) {
         return answer([&] { *found = open_file(file).lseek(offset, whence); });
     }
@@ -403,6 +407,7 @@ template <class Kind> struct Driver {
         made.syncdir = syncdir;
         made.closedir = closedir;
         made.observe = observe;
+        made.extended = extended;
         made.lseek = lseek;
         made.descriptor = descriptor;
         made.copy = copy;

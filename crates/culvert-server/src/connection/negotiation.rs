@@ -43,7 +43,7 @@ impl Session {
         }
         let situation = Situation::of(&*filesystem, validity, &settings);
         let mut buffer = vec![0; culvert_wire::MINIMUM_BUFFER];
-        let protocol = loop {
+        loop {
             let length = channel.receive(&mut buffer).map_err(broken)?;
             if length == 0 {
                 return Err(Error::because(
@@ -96,13 +96,14 @@ impl Session {
                 let text = "the kernel does not offer it for this mount";
                 return Err(refused(format!("transport={word}: {text}")));
             }
-            answer(init_out(&init, &protocol, settings.request_timeout))?;
-            break protocol;
-        };
-        settings.handover.set_protocol(&protocol);
-        let mut session = Self::new(filesystem, settings, protocol, validity);
-        session.extend(channel);
-        Ok(session)
+            let agreed = init_out(&init, &protocol, settings.request_timeout);
+            let mut session = Self::new(filesystem, settings, protocol, validity);
+            // Before the kernel asks for anything else.
+            session.extend(channel);
+            answer(agreed)?;
+            session.settings.handover.set_protocol(&session.protocol);
+            return Ok(session);
+        }
     }
 
     /// Takes up what an earlier server has left, and asks the kernel for the requests that it had

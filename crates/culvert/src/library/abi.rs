@@ -53,6 +53,25 @@ pub struct Observer {
     pub tell: unsafe extern "C" fn(*const Observer, c_int, *const c_char),
 }
 
+/// `struct culvert_maps`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Maps {
+    pub sizes: unsafe extern "C" fn(*const Maps, *const c_char, *mut usize, *mut usize) -> c_int,
+    pub get:
+        unsafe extern "C" fn(*const Maps, *const c_char, *const u8, usize, *mut u8, usize) -> c_int,
+    pub put: unsafe extern "C" fn(
+        *const Maps,
+        *const c_char,
+        *const u8,
+        usize,
+        *const u8,
+        usize,
+    ) -> c_int,
+    pub remove: unsafe extern "C" fn(*const Maps, *const c_char, *const u8, usize) -> c_int,
+    pub next: unsafe extern "C" fn(*const Maps, *const c_char, *const u8, *mut u8, usize) -> c_int,
+}
+
 /// `CULVERT_EVERYTHING`.
 pub const EVERYTHING: c_int = 0;
 /// `CULVERT_NAME`.
@@ -235,4 +254,5 @@ functions! {
     closedir(File);
     observe(*const Observer);
     tree(*mut c_int);
+    extended(*const Maps);
 }

@@ -2,6 +2,7 @@
 
 use super::abi::{self, Dirent, Driver, Flock, Observer, Stat, StatVfs};
 use super::answers::{UNCHANGED, UTIME_OMIT, time_of};
+use super::maps::Given;
 use super::waits::{Observed, Waits, waker};
 use crate::path::{PathDirectory, PathEntry, PathFileSystem};
 use crate::{
@@ -110,6 +111,7 @@ impl<T: Mounted> Exported<T> {
         closedir: Some(closedir::<T>),
         observe: Some(observe::<T>),
         tree: Some(tree::<T>),
+        extended: Some(extended::<T>),
         ..Driver::NONE
     };
 }
@@ -550,6 +552,10 @@ functions! {
             true => 0,
             false => Errno::ENOSYS.raw(),
         }
+    }
+
+    extended<T>(who: Who, maps: *const abi::Maps) {
+        done(of::<T>(who).0.extended(Arc::new(Given::new(maps))))
     }
 }
 

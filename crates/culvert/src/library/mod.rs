@@ -11,6 +11,7 @@ mod answers;
 mod export;
 #[doc(hidden)]
 pub mod freestanding;
+mod maps;
 mod waits;
 
 pub use answers::{UNCHANGED, UTIME_OMIT, time_of, times};

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Access, Attributes, Caller, Capabilities, DirectoryEntry, DirectorySink, Entry, Errno,
-    FileKind, FileSystem, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory,
+    FileKind, FileSystem, Maps, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory,
     RenameFlags, Result, SetAttributes, StatFs, Validity, Walked, derived, sync::Mutex,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
@@ -196,6 +196,10 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
             true => Observed::Told,
             false => Observed::Never,
         }
+    }
+
+    fn extended(&self, maps: Arc<dyn Maps>) -> Result<()> {
+        self.0.driver.extended(maps)
     }
 
     fn get_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<Vec<u8>> {

@@ -63,8 +63,8 @@ pub use adapter::PathAdapter;
 
 use crate::{
     Access, Attributes, Caching, Caller, Capabilities, Errno, FileKind, Lock, LockKind, LockOwner,
-    OpenFlags, Readiness, RenameFlags, Result, SetAttributes, Sink, Source, StatFs, Validity, Wait,
-    Whence,
+    Maps, OpenFlags, Readiness, RenameFlags, Result, SetAttributes, Sink, Source, StatFs, Validity,
+    Wait, Whence,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::task::Waker;
@@ -401,6 +401,14 @@ pub trait PathFileSystem: Send + Sync {
     fn observe(&self, observer: Arc<dyn PathObserver>) -> bool {
         let _ = observer;
         false
+    }
+
+    /// The maps of the mount's extension ([`FileSystem::extended`]).
+    ///
+    /// [`FileSystem::extended`]: crate::FileSystem::extended
+    fn extended(&self, maps: Arc<dyn Maps>) -> Result<()> {
+        let _ = maps;
+        Ok(())
     }
 
     /// fsync(2) or fdatasync(2).

@@ -2,7 +2,7 @@
 //! through both ways.
 
 use super::*;
-use crate::object::driver::tests::mounted;
+use crate::object::driver::tests::{KEYS, Two, mounted};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use culvert::FileKind;
@@ -174,6 +174,22 @@ impl PathFileSystem for Echo {
         *self.observer.lock() = Some(observer);
         true
     }
+
+    fn extended(&self, maps: Arc<dyn Maps>) -> Result<()> {
+        assert_eq!(maps.sizes("two")?, [2, 1]);
+        let (mut key, mut value) = ([0; 2], [9]);
+        maps.next("two", None, &mut key)?;
+        maps.get("two", &key, &mut value)?;
+        assert_eq!((&key[..], value), (KEYS[0], [0]));
+        let before = key;
+        maps.next("two", Some(&before), &mut key)?;
+        assert_eq!(key, KEYS[1]);
+        let errno = |done: Result<()>| done.expect_err("refused").errno();
+        assert_eq!(errno(maps.get("two", b"no", &mut value)), Errno::ENOENT);
+        assert_eq!(errno(maps.remove("two", &key)), Errno::EPERM);
+        assert_eq!(errno(maps.sizes("none").map(drop)), Errno::ENXIO);
+        maps.put("two", &key, &value)
+    }
 }
 
 /// Counts how often it is woken, and goes with the last who holds it.
@@ -316,6 +332,8 @@ fn who_waits_locks_lists_and_observes_gets_through_the_table() {
         observer.tell(change);
     }
     assert_eq!(TOLD.lock()[..], all.map(|change| format!("{change:?}")));
+    let full = library.extended(Arc::new(Two)).expect_err("full");
+    assert_eq!(full.errno(), Errno::E2BIG);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A library and its open files: what is called, and on whose behalf.
 
 use super::answers::{checked, string, unless_missing};
+use super::maps::Given;
 use super::observer::Observer;
 use super::words::Words;
 use alloc::{format, sync::Arc, vec::Vec};
@@ -29,6 +30,8 @@ pub struct Inner {
     begun: bool,
     /// Whom the library may tell of changes for as long as it is there.
     pub(super) observers: Mutex<Vec<Arc<Observer>>>,
+    /// The maps that it was given, for as long.
+    pub(super) maps: Mutex<Vec<Arc<Given>>>,
 }
 
 // SAFETY: the library has promised to be called by several threads, or is called by one at a time.
@@ -131,6 +134,7 @@ impl Library {
             one_at_a_time: (driver.flags & abi::ONE_AT_A_TIME != 0).then(|| Mutex::new(())),
             begun: false,
             observers: Mutex::new(Vec::new()),
+            maps: Mutex::new(Vec::new()),
         };
         let mut words = Words::of(mount)?;
         let mounted = words.mounted(inner.read_only);

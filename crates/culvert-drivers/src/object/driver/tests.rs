@@ -316,3 +316,91 @@ fn locks_and_changes_go_both_ways() {
     assert_eq!(TOLD.lock()[..], [content]);
     assert!(!library.capabilities().polls);
 }
+
+/// Two keys of two bytes with values of one, which nobody changes.
+pub(super) struct Two;
+
+pub(super) const KEYS: [&[u8]; 2] = [b"ab", b"cd"];
+
+impl Maps for Two {
+    fn sizes(&self, map: &str) -> Result<[usize; 2]> {
+        match map {
+            "two" => Ok([2, 1]),
+            _ => Err(Errno::ENXIO.into()),
+        }
+    }
+
+    fn get(&self, map: &str, key: &[u8], value: &mut [u8]) -> Result<()> {
+        if [key.len(), value.len()] != self.sizes(map)? {
+            return Err(Errno::EINVAL.into());
+        }
+        let at = KEYS.iter().position(|kept| *kept == key);
+        value[0] = at.ok_or(Errno::ENOENT)? as u8;
+        Ok(())
+    }
+
+    fn put(&self, map: &str, key: &[u8], value: &[u8]) -> Result<()> {
+        if [key.len(), value.len()] != self.sizes(map)? {
+            return Err(Errno::EINVAL.into());
+        }
+        Err(Errno::E2BIG.into())
+    }
+
+    fn remove(&self, map: &str, _: &[u8]) -> Result<()> {
+        self.sizes(map).and(Err(Errno::EPERM.into()))
+    }
+
+    fn next(&self, map: &str, key: Option<&[u8]>, next: &mut [u8]) -> Result<()> {
+        if next.len() != self.sizes(map)?[0] {
+            return Err(Errno::EINVAL.into());
+        }
+        let at = key.map_or(0, |key| {
+            KEYS.iter()
+                .position(|kept| *kept == key)
+                .map_or(0, |at| at + 1)
+        });
+        next.copy_from_slice(KEYS.get(at).ok_or(Errno::ENOENT)?);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_library_has_the_maps_of_its_extension_by_functions() {
+    extern "C" fn extended(_: Pointer, maps: *const abi::Maps) -> c_int {
+        let two = c"two".as_ptr();
+        let (mut key, mut value, mut sizes) = (*b"zz", [9_u8], [0_usize; 2]);
+        // SAFETY: the maps, strings, and bytes with their lengths.
+        unsafe {
+            let of = &*maps;
+            let [key_size, value_size] = &mut sizes;
+            assert_eq!((of.sizes)(maps, two, key_size, value_size), 0);
+            assert_eq!(sizes, [2, 1]);
+            let none = c"none".as_ptr();
+            let null = core::ptr::null_mut();
+            assert_eq!((of.sizes)(maps, none, null, null), Errno::ENXIO.raw());
+            // The first one, and the others in the place of the one before.
+            let place = key.as_mut_ptr();
+            assert_eq!((of.next)(maps, two, core::ptr::null(), place, 2), 0);
+            assert_eq!((of.get)(maps, two, place, 2, value.as_mut_ptr(), 1), 0);
+            assert_eq!(value, [0]);
+            assert_eq!((of.next)(maps, two, place, place, 2), 0);
+            assert_eq!((of.get)(maps, two, place, 2, value.as_mut_ptr(), 1), 0);
+            assert_eq!(value, [1]);
+            let end = (of.next)(maps, two, place, place, 2);
+            assert_eq!(end, Errno::ENOENT.raw());
+            let short = (of.get)(maps, two, place, 1, value.as_mut_ptr(), 1);
+            assert_eq!(short, Errno::EINVAL.raw());
+            let full = (of.put)(maps, two, place, 2, value.as_ptr(), 1);
+            assert_eq!(full, Errno::E2BIG.raw());
+            (of.remove)(maps, two, place, 2)
+        }
+    }
+    let without = begun(Driver::NONE);
+    assert!(without.extended(Arc::new(Two)).is_ok());
+    let library = begun(Driver {
+        extended: Some(extended),
+        ..Driver::NONE
+    });
+    let refused = library.extended(Arc::new(Two)).expect_err("as it says");
+    assert_eq!(refused.errno(), Errno::EPERM);
+}
