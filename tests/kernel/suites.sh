@@ -54,8 +54,9 @@ fuzzer() {
 }
 
 # fuzzed ARGUMENTS...: what it finds on mounts with the extension it finds without it, too. On 6.1
-# and 6.12 these are writes from mapped memory of which a part is not there: FUSE says EFAULT, where
-# others write what is there.
+# and 6.12 these are write, writev and pwrite with EFAULT or another count. The signatures suggest
+# writes from mapped memory of which a part is not there, and FUSE as the cause; no program was
+# shrunk to prove either.
 fuzzed() {
   if ! fuzzer "$@" >/tmp/found; then
     fuzzer $(echo "$*" | sed 's/extend[^, ]*,//g') >/tmp/found.without
