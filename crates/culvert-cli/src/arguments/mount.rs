@@ -480,11 +480,6 @@ mod tests {
             assert!(tells(name), "man/culvert-mount.1 lacks {name}");
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     const EXAMPLE: &str = concat!(
         env!("CARGO_MANIFEST_DIR"),
