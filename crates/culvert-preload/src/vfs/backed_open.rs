@@ -1,6 +1,6 @@
 //! open(2) in a mount that is a tree of the kernel's own.
 
-use super::backed::Backed;
+use super::backed::{Backed, within};
 use crate::answer::RESTART;
 use crate::process::Process;
 use culvert::Errno;
@@ -45,20 +45,20 @@ pub fn open(
     let free = place.is_resolved() || place.is_left_to_kernel() || by_kernel;
     // A walk has obeyed what the program's own openat2 asked, up to the last component.
     const ABOUT_SCOPE: u64 = Restrictions::BENEATH | Restrictions::IN_ROOT;
-    let resolve = match free {
-        true => restrictions.0 & !ABOUT_SCOPE,
-        false => Restrictions::BENEATH,
-    };
-    let how = open_how {
-        flags: u64::from(flags),
-        mode: u64::from(mode),
-        resolve,
-    };
     // It may wait (a FIFO), and signals must end that.
-    let (base, path) = (BorrowedFd::number(place.base), path.c_str());
-    let opened = match resolve {
-        0 => wait::openat(base, path, OFlags::from_bits(flags), mode),
-        _ => wait::open_how(base, path, &how),
+    let (base, text) = (BorrowedFd::number(place.base), path.c_str());
+    let restricted = |resolve| {
+        let how = open_how {
+            flags: u64::from(flags),
+            mode: u64::from(mode),
+            resolve,
+        };
+        wait::open_how(base, text, &how)
+    };
+    let opened = match restrictions.0 & !ABOUT_SCOPE {
+        _ if !free => within(&path, restricted),
+        0 => wait::openat(base, text, OFlags::from_bits(flags), mode),
+        resolve => restricted(resolve),
     };
     match opened {
         Ok(fd) if by_kernel => Ok(record_outside(process, fd.into_raw(), flags)),
