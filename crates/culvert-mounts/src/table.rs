@@ -386,12 +386,14 @@ impl MountTable {
             .flatten()
     }
 
-    /// The mount with such a tree whose target `path` begins with.
+    /// The mount with such a tree whose target `path` begins with. The first path of all opens the
+    /// driver, as a walk would, which makes a dozen calls more to say who walks: shells begin with
+    /// their working directory by its path. None where that fails: a walk says why.
     #[inline]
     pub fn direct_above(&self, path: &[u8]) -> Option<(MountId, Backing)> {
         let fits = |mount: &Mounted| mount.alone && is_below(path, &mount.target);
         let mount = MountId(self.mounts().iter().position(fits)? as u16);
-        Some((mount, self.direct(mount)?))
+        Some((mount, self.driver(mount).ok()?.backing()?))
     }
 
     /// Where `mount` is: an absolute path, empty for a mount that this process does not have.

@@ -140,7 +140,8 @@ fn find_straight_now<'p>(
     let (mount, dir, names) = names_in_mount(process, directory, path.bytes(), restrictions)?;
     culvert_cache::looked_at::bring_all();
     let mounts = &process.mounts;
-    mounts.straight_in(&culvert_run::task::caller(), mount, dir, names, last)
+    // Who asks is found out by nine calls, once, and a tree of the kernel's need not know.
+    mounts.straight_in(culvert_run::task::caller, mount, dir, names, last)
 }
 
 /// What [`FileSystem::attributes_at`] and [`FileSystem::change_at`] are asked for `path`.

@@ -25,14 +25,14 @@ impl MountTable {
             Place::Mount { mount, node } => (*mount, Some(*node), path),
             Place::Host(_) => return None,
         };
-        self.straight_in(caller, mount, dir, names, step)
+        self.straight_in(|| *caller, mount, dir, names, step)
     }
 
     /// The same for `names` from directory `dir` of `mount`, or from its root.
     #[inline]
-    pub fn straight_in<'p>(
+    pub fn straight_in<'p, 'c>(
         &'p self,
-        caller: &Caller<'_>,
+        caller: impl FnOnce() -> Caller<'c>,
         mount: MountId,
         dir: Option<Node>,
         names: &'p [u8],
@@ -43,6 +43,7 @@ impl MountTable {
         if driver.backing().is_some() || self.walks_this() {
             return None;
         }
+        let caller = &caller();
         let dir = dir.unwrap_or_else(|| driver.root());
         // Looked at where it lies: it is large.
         let answer = match step {
