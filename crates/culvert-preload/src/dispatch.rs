@@ -1,10 +1,12 @@
 //! From a call's number to who answers it, by [`crate::table`].
 
 use crate::answer::Answer;
+use crate::descriptors::mount_tables;
 use crate::process::{self, Process};
 use crate::syscalls::arguments::{self, At};
 use crate::syscalls::{done, path};
 use crate::table::{Handler, Submitter, TABLE, Treatment};
+use crate::vfs::proc_files;
 use culvert::Errno;
 use culvert_intercept::{Call, Interest, Interests, Outcome};
 use culvert_mounts::resolver::LastStep;
@@ -142,6 +144,9 @@ const fn wished(targets_exist: bool) -> Interests {
 /// Answers a call.
 pub fn dispatch(call: &mut Call) -> Outcome {
     let process = process::get();
+    if mount_tables::are_due() {
+        proc_files::write_due(call);
+    }
     match ROWS.get(call.number) {
         Some(Row::Handled(interest, _)) if names_hidden(process, *interest, call) => {
             done(without_hidden(process, *interest, call))

@@ -115,18 +115,14 @@ pub fn read_sized(fd: i32, size: usize) -> Result<Vec<u8>, Errno> {
 
 /// What can be read of `fd` from where it stands.
 fn read_all(fd: i32) -> Result<Vec<u8>, Errno> {
-    let mut content = Vec::new();
+    // The kernel gives no more at once of the files that it makes.
+    const PAGE: usize = 4096;
+    let mut content = Vec::with_capacity(2 * PAGE);
     loop {
-        let start = content.len();
-        content.resize(start + 4096, 0);
-        match fs::read(BorrowedFd::number(fd), &mut content[start..]) {
-            Ok(count) => {
-                content.truncate(start + count);
-                if count == 0 {
-                    return Ok(content);
-                }
-            }
-            Err(Errno::EINTR) => content.truncate(start),
+        content.reserve(PAGE);
+        match fs::read_more(BorrowedFd::number(fd), &mut content) {
+            Ok(0) => return Ok(content),
+            Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error),
         }
     }

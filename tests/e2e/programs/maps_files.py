@@ -1,5 +1,5 @@
 """Files of mappings say what is mapped; where a descriptor stands is its description's, in every process."""
-import mmap, os, subprocess
+import mmap, os, socket, subprocess
 
 FILE = os.path.realpath("mapped")
 with open(FILE, "wb") as file:
@@ -69,3 +69,35 @@ for path in ["/proc/self/maps", "/proc/thread-self/maps", f"/proc/{os.getpid()}/
     os.dup2(file, other)
     print("something else since:", os.read(other, 3))
     os.close(other), os.close(file)
+
+    # What nobody has read yet is there for whoever gets it first.
+    def fresh(use):
+        maps = os.open(path, os.O_RDONLY)
+        try:
+            return use(maps)
+        finally:
+            os.close(maps)
+
+    def received(maps):
+        one, two = socket.socketpair()
+        socket.send_fds(one, [b"x"], [maps])
+        got = socket.recv_fds(two, 1, 1)[1][0]
+        try:
+            return os.read(got, 50)
+        finally:
+            os.close(got), one.close(), two.close()
+
+    def copied(maps):
+        other = os.dup(maps)
+        try:
+            return os.read(other, 50)
+        finally:
+            os.close(other)
+
+    run = lambda maps: subprocess.run(["head", "-c", "50"], stdin=maps, stdout=subprocess.PIPE).stdout
+    first = fresh(lambda maps: os.read(maps, 50))
+    print("first by a child:", fresh(lambda maps: child(lambda: os.read(maps, 50) == first)))
+    print("first by a program:", fresh(run) == first)
+    print("first by a receiver:", fresh(received) == first, "a copy:", fresh(copied) == first)
+    print("first in its middle:", fresh(lambda maps: os.pread(maps, 20, 30)) == first[30:])
+    print("its number:", fresh(lambda maps: maps) == fresh(lambda maps: maps))

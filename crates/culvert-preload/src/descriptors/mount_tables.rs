@@ -19,6 +19,8 @@ struct Open {
     opener: u32,
     /// Where somebody can wait for changes.
     kernel: Option<Kernel>,
+    /// What it says is to be written before anybody reads it.
+    is_due: bool,
 }
 
 /// The kernel's own file: where its number stands.
@@ -39,6 +41,9 @@ static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 /// There was one in this process.
 static ANY: AtomicBool = AtomicBool::new(false);
 
+/// What some table says is to be written.
+static DUE: AtomicBool = AtomicBool::new(false);
+
 /// The kernel's own file at `path`, from whose opening on changes are told.
 pub fn open_kernels(path: &[u8]) -> Option<Kernel> {
     let kernel = culvert_run::files::open(&c_string(path), 0, 0).ok()?;
@@ -57,6 +62,7 @@ pub fn note(fd: i32, path: &[u8], kernel: Option<Kernel>) {
         path,
         opener,
         kernel,
+        is_due: false,
     });
 }
 
@@ -94,6 +100,7 @@ pub fn duplicated(old: i32, new: i32) {
                 path,
                 opener,
                 kernel,
+                is_due: false,
             });
         }
     }
@@ -127,4 +134,40 @@ pub fn path_of(fd: i32) -> Option<(Vec<u8>, u32)> {
 /// Whether there was a table in this process.
 pub fn are_any() -> bool {
     ANY.load(Relaxed)
+}
+
+/// What the table `fd`, which this process has opened, says is to be written when it is needed;
+/// false: it is none that is known here.
+pub fn postpone(fd: i32) -> bool {
+    if vfork_child_with_table().is_some() {
+        return false;
+    }
+    let mut all = OPEN.lock();
+    let Some(open) = all.iter_mut().find(|open| open.fd == fd) else {
+        return false;
+    };
+    open.is_due = true;
+    DUE.store(true, Release);
+    true
+}
+
+/// Whether [`write_due`] has something to do.
+#[inline]
+pub fn are_due() -> bool {
+    DUE.load(Acquire)
+}
+
+/// Has `write` write what was postponed, of a descriptor and its path.
+pub fn write_due(write: impl Fn(i32, &[u8])) {
+    // Another thread of the parent has postponed it, at a number that means nothing here.
+    if vfork_child_with_table().is_some() {
+        return;
+    }
+    // Others wait until it is written.
+    let mut all = OPEN.lock();
+    for open in all.iter_mut().filter(|open| open.is_due) {
+        open.is_due = false;
+        write(open.fd, &open.path);
+    }
+    DUE.store(false, Release);
 }

@@ -1,6 +1,8 @@
 //! Processes that are made: what is done before, in the parent and in the child.
 
 use super::{credentials, exit};
+use crate::descriptors::mount_tables;
+use crate::vfs::proc_files;
 use crate::{fuse_server, process};
 use culvert::Errno;
 use culvert_intercept::{CloneFlags, ForkHooks, descriptors as classes, images};
@@ -24,6 +26,9 @@ pub fn trim_with(trim: fn()) {
 }
 
 fn before(flags: CloneFlags) {
+    if mount_tables::are_due() {
+        proc_files::write_all_due();
+    }
     fuse_server::processors::restore();
     let vfork = flags.vm() && flags.vfork();
     let process = process::get();

@@ -13,14 +13,15 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 use culvert::Errno;
 use culvert_drivers::binding::is_bound;
+use culvert_intercept::Call;
 use culvert_mounts::MountId;
 use culvert_run::files::on_exec;
 use culvert_run::task::process_number;
 use culvert_sys::BorrowedFd;
 use culvert_sys::fd::memfd_create;
-use culvert_sys::fs;
 use culvert_sys::raw::general::MFD_CLOEXEC;
 use culvert_sys::raw::general::O_CLOEXEC;
+use culvert_sys::{fs, nr};
 
 /// The mount's number, as in the first field of mountinfo and in statx.
 pub fn mount_number(mount: MountId) -> u64 {
@@ -152,10 +153,15 @@ pub fn open(process: &Process, path: &[u8], flags: u32) -> Option<Answer> {
                 .and_then(|it| memory_file(process, c"fdinfo", &it, flags)),
         );
     }
-    if let Some(content) = proc_maps::content(path) {
-        let made = memory_file(process, c"maps", &content, flags);
+    if proc_maps::is_told(path) {
+        // Where it cannot be opened the kernel says why. Its number is the program's next one.
+        drop(culvert_run::files::open(&culvert_run::files::c_string(path), 0, 0).ok()?);
+        let made = memory_file(process, c"maps", b"", flags);
         if let Ok(fd) = made {
             mount_tables::note(fd as i32, path, None);
+            if culvert_run::task::is_confined() || !mount_tables::postpone(fd as i32) {
+                tell_mappings(fd as i32, path);
+            }
         }
         return Some(made);
     }
@@ -325,12 +331,50 @@ pub fn renew(process: &Process, fd: i32) {
     }
     // What another process has opened says what that has mapped. Under a filter what was said
     // before is better than the program's end.
-    let is_own = !culvert_run::task::is_confined() && opener == process_number();
-    let mappings = is_own.then(|| proc_maps::content(&path)).flatten();
-    if let Some(found) = mappings.or_else(|| content(process, &path)) {
-        let _ = culvert_cache::bytes::set_length(fd, 0);
-        let _ = write(fd, &found);
+    if proc_maps::is_told(&path) {
+        if !culvert_run::task::is_confined() && opener == process_number() {
+            mount_tables::postpone(fd);
+        }
+    } else if let Some(found) = content(process, &path) {
+        replace(fd, &found);
     }
+}
+
+/// Writes what `fd` is to say of this process's mappings, as the kernel has it at `path`.
+fn tell_mappings(fd: i32, path: &[u8]) {
+    if let Some(content) = proc_maps::content(path) {
+        replace(fd, &content);
+    }
+}
+
+/// `fd` says `content` from here on.
+fn replace(fd: i32, content: &[u8]) {
+    // In this order the pages of what it has said serve again.
+    let _ = write(fd, content);
+    let _ = culvert_cache::bytes::set_length(fd, content.len() as u64);
+}
+
+/// Before `call`: what is said of mappings is written now, unless the call cannot tell whether it
+/// is. The kernel makes each such text when it is read, and takes long: some programs (grep) go to
+/// the beginning twice before they do.
+#[cold]
+pub fn write_due(call: &Call) {
+    const MAP_ANONYMOUS: usize = 0x20;
+    let [_, offset, whence, flags, ..] = call.args;
+    let waits = match call.number {
+        nr::LSEEK => (offset, whence as u32) == (0, 0),
+        nr::MMAP => flags & MAP_ANONYMOUS != 0,
+        nr::MUNMAP => true,
+        _ => false,
+    };
+    if !waits {
+        write_all_due();
+    }
+}
+
+/// The same before others get the descriptors.
+pub fn write_all_due() {
+    mount_tables::write_due(tell_mappings);
 }
 
 #[cfg(test)]

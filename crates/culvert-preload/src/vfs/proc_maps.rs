@@ -45,9 +45,14 @@ fn form(path: &[u8]) -> Option<Form> {
     }
 }
 
+/// Whether the file `path` may say something else than the kernel does.
+pub fn is_told(path: &[u8]) -> bool {
+    originals::are_any() && !culvert_run::task::has_left() && form(path).is_some()
+}
+
 /// What the file `path` says, where that is not what the kernel says.
 pub fn content(path: &[u8]) -> Option<Vec<u8>> {
-    if !originals::are_any() || culvert_run::task::has_left() {
+    if !is_told(path) {
         return None;
     }
     let form = form(path)?;
