@@ -22,8 +22,8 @@ pub struct Program {
 /// it, and it goes with both.
 #[derive(Debug)]
 pub struct Map {
-    map: OwnedFd,
-    kind: bpf::MapKind,
+    pub(crate) map: OwnedFd,
+    pub(crate) kind: bpf::MapKind,
 }
 
 /// The maps of a program, by their names.

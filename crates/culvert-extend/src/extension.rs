@@ -111,13 +111,13 @@ const DIRECTORIES: usize = 4096;
 /// How long a node may be held after its attributes went stale, nanoseconds.
 const LOOK_THROUGH: u64 = 10_000_000_000;
 
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// The moment until which an answer holds; none: not at all.
-fn until(seconds: u64, nanoseconds: u32) -> Option<u64> {
+pub(crate) fn until(seconds: u64, nanoseconds: u32) -> Option<u64> {
     let length = seconds.checked_mul(1_000_000_000);
     let length = length.and_then(|length| length.checked_add(u64::from(nanoseconds)));
     match length {

@@ -19,8 +19,10 @@ mod log;
 pub mod module;
 pub mod object;
 mod parts;
+mod paths;
 mod tables;
 
 pub use author::{Map, Maps, Program, attach};
 pub use extension::{Before, Extension, Touched};
 pub use parts::Parts;
+pub use paths::{Moving, Paths};

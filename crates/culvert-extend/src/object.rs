@@ -169,7 +169,8 @@ mod tests {
     fn the_objects_are_made_of_their_sources() {
         let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../extensions/build");
         let example = include_bytes!("../../../extensions/example/example.o");
-        for (name, object) in [("ready", OBJECT), ("example", example)] {
+        let paths = include_bytes!("../../../extensions/paths/paths.o");
+        for (name, object) in [("ready", OBJECT), ("example", example), ("paths", paths)] {
             let mut build = std::process::Command::new(place);
             let said = build.args(["sum", name]).output().expect("sh");
             let all = sections(object).expect("an object");

@@ -79,7 +79,7 @@ pub struct XattrRecord {
 const GENERATION: u64 = 1 << 32;
 
 /// As the program does it.
-const fn mixed(hash: u64, word: u64) -> u64 {
+pub const fn mixed(hash: u64, word: u64) -> u64 {
     let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     hash ^ hash >> 32
 }

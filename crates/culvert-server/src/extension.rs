@@ -2,7 +2,7 @@
 
 use crate::{channel::RequestChannel, report::report, session::Session};
 use culvert::{Caller, Errno, Error, Result as Answered};
-use culvert_extend::{Extension, Map, Maps, Program, module::Attached};
+use culvert_extend::{Extension, Map, Maps, Paths, Program, module::Attached};
 use culvert_wire::{Answer, InitFlags, Operation, structures::InHeader};
 use std::{io, os::fd::AsFd, sync::Arc};
 
@@ -25,7 +25,7 @@ impl Session {
         let parts = &self.settings.extend;
         let (name, made) = if let Some(program) = &self.settings.program {
             let told = self.told(program.maps());
-            let made = told.and_then(|()| attached(program, channel));
+            let made = told.and_then(|paths| Ok((attached(program, channel)?, paths)));
             ("the author's program".to_owned(), made)
         } else if let Some(object) = &parts.object {
             let read = std::fs::read(object).map_err(|error| error.to_string());
@@ -34,7 +34,7 @@ impl Session {
                 let (attached, maps) =
                     culvert_extend::attach(&bytes, &parts.maps(), device.as_fd())?;
                 // Nobody can ask yet: INIT is not answered.
-                self.told(&maps).map(|()| attached)
+                self.told(&maps).map(|paths| (attached, paths))
             });
             (format!("extend={parts}"), made)
         } else if !parts.is_empty() {
@@ -47,15 +47,22 @@ impl Session {
             return;
         };
         match made {
-            Ok(attached) => self.program = Some(attached),
+            Ok((attached, paths)) => (self.program, self.paths) = (Some(attached), paths),
             Err(why) => report(format_args!("{name} is not used: {why}")),
         }
     }
 
-    /// The driver has put into the maps what is to be there at first.
-    fn told(&self, maps: &Maps) -> Result<(), String> {
+    /// The driver has put into the maps what is to be there at first; the table of paths, if there
+    /// is one.
+    fn told(&self, maps: &Maps) -> Result<Option<Paths>, String> {
+        let paths = Paths::of(maps)?;
         let told = self.filesystem.extended(Arc::new(Named(maps.clone())));
-        told.map_err(|error| format!("the driver: {error}"))
+        told.map_err(|error| format!("the driver: {error}"))?;
+        match self.settings.handover.has_keeper() && paths.is_some() {
+            // Nobody would know which paths the table has.
+            true => Err("paths would be lost with the server (restart)".into()),
+            false => Ok(paths),
+        }
     }
 
     fn extension_for(&self, channel: &dyn RequestChannel) -> Result<Extension, String> {

@@ -33,6 +33,7 @@ pub mod mounting;
 mod notifications;
 mod opened;
 mod passthrough;
+mod paths;
 mod report;
 mod retry;
 mod serve;

@@ -5,10 +5,11 @@
 //! who answers requests must never tell. It sleeps until there is something.
 
 use crate::{
-    attributes::Numbers, buffer::io_error, channel::Channel, report::report, touched::changed,
+    attributes::Numbers, buffer::io_error, channel::Channel, paths, report::report,
+    touched::changed,
 };
 use culvert::{Change, FileSystem, Node, Observed, Observer};
-use culvert_extend::Extension;
+use culvert_extend::{Extension, Paths};
 use culvert_sys::{
     Errno, process,
     raw::general::{POLLIN, pollfd},
@@ -183,6 +184,7 @@ pub struct Notifier<'a> {
     /// as it was before, may be under way.
     unknown: BTreeMap<Node, Unknown>,
     extension: Option<&'a Extension>,
+    paths: Option<&'a Paths>,
 }
 
 /// A node that the kernel did not know.
@@ -205,12 +207,18 @@ impl<'a> Notifier<'a> {
             numbers,
             unknown: BTreeMap::new(),
             extension: None,
+            paths: None,
         }
     }
 
-    /// The extension hears of each change before the kernel does.
-    pub const fn with_extension(mut self, extension: Option<&'a Extension>) -> Self {
+    /// The extension hears of each change before the kernel does, and so does its table of paths.
+    pub const fn with_extension(
+        mut self,
+        extension: Option<&'a Extension>,
+        paths: Option<&'a Paths>,
+    ) -> Self {
         self.extension = extension;
+        self.paths = paths;
         self
     }
 
@@ -246,6 +254,9 @@ impl<'a> Notifier<'a> {
         for change in changes {
             if let Some(extension) = self.extension {
                 changed(extension, &change, self.numbers);
+            }
+            if let Some(paths) = self.paths {
+                paths::changed(paths, &change, self.numbers);
             }
             match change {
                 Change::Everything if self.protocol.minor >= EPOCH => {

@@ -19,7 +19,7 @@ use crate::{
     zero_open::ZeroOpen,
 };
 use culvert::{FileSystem, Layered, Observed, Observer, Validity};
-use culvert_extend::{Extension, module::Attached};
+use culvert_extend::{Extension, Paths, module::Attached};
 use culvert_wire::{Protocol, structures::InHeader};
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -50,6 +50,8 @@ pub struct Session {
     pub(crate) extension: Option<Extension>,
     /// The same of an author's.
     pub(crate) program: Option<Attached>,
+    /// The paths that this one is told.
+    pub(crate) paths: Option<Paths>,
     /// Which of the connection's it is, from 1; 0: there is one only.
     pub(crate) server: u32,
     /// It was said what was in hand when the connection ended.
@@ -121,6 +123,7 @@ impl Session {
             server,
             extension: None,
             program: None,
+            paths: None,
             backings: Backings::default(),
             mapped_writers: MappedWriters::default(),
             cache_retention: CacheRetention::default(),

@@ -5,6 +5,7 @@ use crate::{
     handover::{Past, RequestSlot},
     identity::Identity,
     interrupts::Hand,
+    paths::Named,
     report::report,
     session::{Context, Session},
     touched::Watched,
@@ -134,6 +135,8 @@ impl Session {
             .extension
             .as_ref()
             .and_then(|extension| Watched::new(extension, &header, &request.operation));
+        let paths = self.paths.as_ref();
+        let named = paths.map(|paths| Named::new(paths, &header, &request.operation));
         let result = self.dispatch(context, &request, out);
         if self.settings.trace {
             let outcome = match &result {
@@ -154,6 +157,9 @@ impl Session {
                 Answer::Error(error.errno().raw())
             }
         };
+        if let Some(named) = named {
+            named.end(&answer);
+        }
         if let Some(watched) = watched {
             // Extended attributes are believed as long as the others.
             let valid = || {

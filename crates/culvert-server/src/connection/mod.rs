@@ -104,7 +104,7 @@ impl Session {
             return;
         };
         let mut notifier = Notifier::new(channel, self.protocol, self.numbers)
-            .with_extension(self.extension.as_ref());
+            .with_extension(self.extension.as_ref(), self.paths.as_ref());
         let mut observed = self.observed;
         while let Err(error) = notifications.run(&*self.filesystem, observed, &mut notifier) {
             report(format_args!("changes are not observed any more: {error}"));
