@@ -40,34 +40,13 @@ pub fn attach(
     fuse: BorrowedFd<'_>,
 ) -> Result<(Attached, Maps), String> {
     let read = Object::read(object).ok_or(NONE)?;
-    let entries = entries(&read, sizes)?;
+    let entries = read.entries(sizes)?;
     let loaded = loader::load(object, &entries, fuse)?;
     let made = loaded::kinds(&read, &entries)?.into_iter().zip(loaded.maps);
     Ok((loaded.attached, named(&read, made)))
 }
 
 const NONE: &str = "it is no object of an extension";
-
-/// Entries of each map, in their order; 0: as the object says.
-///
-/// # Errors
-/// There is no such map, for people.
-pub fn entries(object: &Object<'_>, sizes: &[(&str, u32)]) -> Result<Vec<u32>, String> {
-    let names = || object.maps.iter().map(|(name, _)| *name);
-    if let Some((name, _)) = sizes
-        .iter()
-        .find(|(name, _)| !names().any(|map| map == *name))
-    {
-        let all: Vec<_> = names().collect();
-        return Err(match all.is_empty() {
-            true => format!("there is no map {name}, and no other"),
-            false => format!("there is no map {name}, but {}", all.join(", ")),
-        });
-    }
-    let size = |name| sizes.iter().rfind(|(map, _)| *map == name);
-    let entries = names().map(|name| size(name).map_or(0, |(_, size)| *size));
-    Ok(entries.collect())
-}
 
 fn named(object: &Object<'_>, made: impl Iterator<Item = (bpf::MapKind, OwnedFd)>) -> Maps {
     let names = object.maps.iter().map(|(name, _)| (*name).to_owned());
@@ -84,7 +63,7 @@ impl Program {
     /// hash or ring, there is no privilege, the verifier refuses it.
     pub fn load(object: &[u8], sizes: &[(&str, u32)]) -> Result<Self, String> {
         let object = Object::read(object).ok_or(NONE)?;
-        let made = loaded::maps(&object, &entries(&object, sizes)?, loaded::NAME)?;
+        let made = loaded::maps(&object, &object.entries(sizes)?, loaded::NAME)?;
         let maps = named(&object, made.into_iter());
         let descriptors: Vec<_> = maps.iter().map(|(_, map)| map.map.as_raw_fd()).collect();
         let program = bpf::program(&object.code(&descriptors), loaded::NAME)?;

@@ -89,6 +89,27 @@ impl<'o> Object<'o> {
         Some(Self { maps, code, places })
     }
 
+    /// Entries of each map, in their order; 0: as the object says.
+    ///
+    /// # Errors
+    /// There is no such map, for people.
+    pub fn entries(&self, sizes: &[(&str, u32)]) -> Result<Vec<u32>, String> {
+        let names = || self.maps.iter().map(|(name, _)| *name);
+        if let Some((name, _)) = sizes
+            .iter()
+            .find(|(name, _)| !names().any(|map| map == *name))
+        {
+            let all: Vec<_> = names().collect();
+            return Err(match all.is_empty() {
+                true => format!("there is no map {name}, and no other"),
+                false => format!("there is no map {name}, but {}", all.join(", ")),
+            });
+        }
+        let size = |name| sizes.iter().rfind(|(map, _)| *map == name);
+        let entries = names().map(|name| size(name).map_or(0, |(_, size)| *size));
+        Ok(entries.collect())
+    }
+
     /// The instructions, with `descriptors` of the maps.
     pub fn code(&self, descriptors: &[i32]) -> Vec<u8> {
         let mut code = self.code.clone();

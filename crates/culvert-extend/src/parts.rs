@@ -1,6 +1,6 @@
 //! Which ready parts a mount has.
 
-use crate::{author::entries, object::Object, tables::USERS};
+use crate::{object::Object, tables::USERS};
 use culvert_sys::PAGE;
 use std::{fmt, path::PathBuf};
 
@@ -59,7 +59,7 @@ impl Parts {
             .as_ref()
             .and_then(|path| std::fs::read(path).ok());
         match object.as_deref().and_then(Object::read) {
-            Some(object) => entries(&object, &self.maps()).map(drop),
+            Some(object) => object.entries(&self.maps()).map(drop),
             None => Ok(()),
         }
     }
