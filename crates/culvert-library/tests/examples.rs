@@ -282,7 +282,7 @@ fn a_driver_in_c_changes_the_maps_of_its_extension() {
     assert_eq!(errno(write(&*filesystem, b"venus\n")), Ok(6));
     assert_eq!(kept(), ["mars", "venus"]);
     assert_eq!(errno(write(&*filesystem, b"earth\n")), Err(Errno::E2BIG));
-    let mut read = vec![0; 64];
+    let mut read = [0; 64];
     let got = curtain(&*filesystem)
         .expect("there")
         .read_at(0, &mut &mut read[..]);
