@@ -144,8 +144,10 @@ const fn wished(targets_exist: bool) -> Interests {
 /// Answers a call.
 pub fn dispatch(call: &mut Call) -> Outcome {
     let process = process::get();
-    if mount_tables::are_due() {
-        proc_files::write_due(call);
+    if mount_tables::are_due()
+        && let Err(errno) = proc_files::write_due(call)
+    {
+        return done(Err(errno));
     }
     match ROWS.get(call.number) {
         Some(Row::Handled(interest, _)) if names_hidden(process, *interest, call) => {

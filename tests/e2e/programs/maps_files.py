@@ -1,5 +1,5 @@
 """Files of mappings say what is mapped; where a descriptor stands is its description's, in every process."""
-import mmap, os, socket, subprocess
+import mmap, os, resource, socket, subprocess
 
 FILE = os.path.realpath("mapped")
 with open(FILE, "wb") as file:
@@ -101,3 +101,22 @@ for path in ["/proc/self/maps", "/proc/thread-self/maps", f"/proc/{os.getpid()}/
     print("first by a receiver:", fresh(received) == first, "a copy:", fresh(copied) == first)
     print("first in its middle:", fresh(lambda maps: os.pread(maps, 20, 30)) == first[30:])
     print("its number:", fresh(lambda maps: maps) == fresh(lambda maps: maps))
+
+    # Where no number is left.
+    def crowded(maps):
+        sockets = []
+        try:
+            while True:
+                sockets.append(socket.socket())
+        except OSError:
+            pass
+        try:
+            return os.read(maps, 50)
+        finally:
+            for one in sockets:
+                one.close()
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, limits[1]))
+    print("first in a full table:", fresh(crowded) == first)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)

@@ -157,8 +157,9 @@ pub fn are_due() -> bool {
     DUE.load(Acquire)
 }
 
-/// Has `write` write what was postponed, of a descriptor and its path.
-pub fn write_due(write: impl Fn(i32, &[u8])) {
+/// Has `write` write what was postponed, of a descriptor and its path; what it cannot write is due
+/// still.
+pub fn write_due(write: impl Fn(i32, &[u8]) -> bool) {
     // Another thread of the parent has postponed it, at a number that means nothing here.
     if vfork_child_with_table().is_some() {
         return;
@@ -166,8 +167,12 @@ pub fn write_due(write: impl Fn(i32, &[u8])) {
     // Others wait until it is written.
     let mut all = OPEN.lock();
     for open in all.iter_mut().filter(|open| open.is_due) {
-        open.is_due = false;
-        write(open.fd, &open.path);
+        open.is_due = !write(open.fd, &open.path);
     }
-    DUE.store(false, Release);
+    DUE.store(all.iter().any(|open| open.is_due), Release);
+}
+
+/// Whether what `fd` says could not be written.
+pub fn is_due(fd: i32) -> bool {
+    are_due() && OPEN.lock().iter().any(|open| open.fd == fd && open.is_due)
 }

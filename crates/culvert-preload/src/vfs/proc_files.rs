@@ -16,6 +16,7 @@ use culvert_drivers::binding::is_bound;
 use culvert_intercept::Call;
 use culvert_mounts::MountId;
 use culvert_run::files::on_exec;
+use culvert_run::internal::with_more;
 use culvert_run::task::process_number;
 use culvert_sys::BorrowedFd;
 use culvert_sys::fd::memfd_create;
@@ -340,11 +341,15 @@ pub fn renew(process: &Process, fd: i32) {
     }
 }
 
-/// Writes what `fd` is to say of this process's mappings, as the kernel has it at `path`.
-fn tell_mappings(fd: i32, path: &[u8]) {
-    if let Some(content) = proc_maps::content(path) {
-        replace(fd, &content);
+/// Writes what `fd` is to say of this process's mappings, as the kernel has it at `path`. False:
+/// there is no number left to read that by.
+fn tell_mappings(fd: i32, path: &[u8]) -> bool {
+    let told = proc_maps::content(path);
+    let told = told.or_else(|| with_more(|| proc_maps::content(path)).flatten());
+    if let Some(content) = &told {
+        replace(fd, content);
     }
+    told.is_some() || !proc_maps::is_told(path)
 }
 
 /// `fd` says `content` from here on.
@@ -357,8 +362,10 @@ fn replace(fd: i32, content: &[u8]) {
 /// Before `call`: what is said of mappings is written now, unless the call cannot tell whether it
 /// is. The kernel makes each such text when it is read, and takes long: some programs (grep) go to
 /// the beginning twice before they do.
+///
+/// - `EMFILE`: it reads one that could not be written.
 #[cold]
-pub fn write_due(call: &Call) {
+pub fn write_due(call: &Call) -> Result<(), Errno> {
     const MAP_ANONYMOUS: usize = 0x20;
     let [_, offset, whence, flags, ..] = call.args;
     let waits = match call.number {
@@ -367,8 +374,14 @@ pub fn write_due(call: &Call) {
         nr::MUNMAP => true,
         _ => false,
     };
-    if !waits {
-        write_all_due();
+    if waits {
+        return Ok(());
+    }
+    write_all_due();
+    let reads = matches!(call.number, nr::READ | nr::READV | nr::PREAD64 | nr::PREADV);
+    match reads && mount_tables::is_due(call.args[0] as i32) {
+        true => Err(Errno::EMFILE),
+        false => Ok(()),
     }
 }
 
