@@ -24,6 +24,11 @@ fn main() {
     for arg in ["-nostdlib", "-nostartfiles", "-static", "-no-pie"] {
         println!("cargo::rustc-link-arg-bin=culvert={arg}");
     }
+    // Quick builds say what a panic was and where: `defect.rs`.
+    println!("cargo::rustc-check-cfg=cfg(panics_are_told)");
+    if std::env::var("OPT_LEVEL").is_ok_and(|level| level != "3") {
+        println!("cargo::rustc-cfg=panics_are_told");
+    }
     for script in ["order.ld", "data.ld"] {
         println!("cargo::rerun-if-changed={script}");
         let directory = env!("CARGO_MANIFEST_DIR");

@@ -35,7 +35,7 @@ pub fn describe(name: Option<&str>) -> Result<String, Failure> {
 
 /// Whether the options of `layer` are all those of `driver`, too.
 fn has_all(driver: &DriverInfo, layer: &DriverInfo) -> bool {
-    let has = |option| driver.options.contains(option);
+    let has = |option| driver.options.iter().any(|one| one == option);
     layer.options.iter().all(has)
 }
 
@@ -43,7 +43,7 @@ fn has_all(driver: &DriverInfo, layer: &DriverInfo) -> bool {
 fn head(info: &DriverInfo, prefix: &str) -> String {
     let mut text = entry(info.name, info.summary, 0);
     text.push_str("\nOptions:\n");
-    for option in info.options {
+    for option in info.options.iter() {
         let name = match option.value {
             "" => format!("{prefix}{}", option.name),
             value => format!("{prefix}{}={value}", option.name),
@@ -117,7 +117,7 @@ mod tests {
         for (driver, prefix) in drivers.chain(layers) {
             assert!(list.contains(driver.name));
             let text = describe(Some(driver.name)).unwrap();
-            for option in driver.options {
+            for option in driver.options.iter() {
                 assert!(
                     text.contains(&format!("\n  {prefix}{}", option.name)),
                     "{text}"
@@ -167,7 +167,7 @@ mod tests {
         }
         for layer in culvert_drivers::layers::list() {
             let name =
-                |option: &culvert_drivers::OptionInfo| format!("{}.{}", layer.name, option.name);
+                |option: culvert_drivers::OptionInfo| format!("{}.{}", layer.name, option.name);
             let options: Vec<_> = layer.options.iter().map(name).collect();
             if is_driver(layer) && !PAGE.contains(&format!("\n.Ss layer {}\n", layer.name)) {
                 continue;

@@ -4,8 +4,9 @@
 //! The server was started, and has answered INIT, before the mount travels; option `slots` says
 //! where it is asked. The others are those that it has given mount(2).
 
+use crate::option_table::option_table;
 use crate::{
-    AccessTimes, Declared, Environment, OptionInfo, OtherUser, Prepared, Progress, Source,
+    AccessTimes, Declared, Environment, OptionTable, OtherUser, Prepared, Progress, Source,
     Warnings, check_names, invalid_option,
 };
 use alloc::{boxed::Box, ffi::CString, string::ToString};
@@ -37,52 +38,44 @@ pub const DECLARED: Declared = Declared {
 };
 
 /// What `culvert drivers fuse` shows.
-pub const OPTIONS: &[OptionInfo] = &[
-    OptionInfo {
-        name: "command",
-        value: "LINE",
-        summary: "the server's command, %m for the target (with type=fuse.NAME: NAME)",
-    },
-    OptionInfo {
-        name: "name",
-        value: "NAME",
-        summary: "which of several without a source: runs with the same name have one server",
-    },
-    OptionInfo {
-        name: "restart",
-        value: "",
-        summary: "a server that dies is started again; what was open gets errors",
-    },
-    OptionInfo {
-        name: "start-timeout",
-        value: "SECONDS",
-        summary: "how long the server may take until it serves (default: 30)",
-    },
-    OptionInfo {
-        name: "slots",
-        value: "DIRECTORY",
-        summary: "where the server is asked; filled in when it is started",
-    },
-    OptionInfo {
-        name: "default_permissions",
-        value: "",
-        summary: "modes decide who may do what; else the server does",
-    },
-    OptionInfo {
-        name: "max_read",
-        value: "BYTES",
-        summary: "the most bytes that are asked for at once",
-    },
-    OptionInfo {
-        name: "ro",
-        value: "",
-        summary: "read-only",
-    },
-    OptionInfo {
-        name: "rw",
-        value: "",
-        summary: "writable (default)",
-    },
+pub const OPTIONS: OptionTable = option_table![
+    (
+        "command",
+        "LINE",
+        "the server's command, %m for the target (with type=fuse.NAME: NAME)"
+    ),
+    (
+        "name",
+        "NAME",
+        "which of several without a source: runs with the same name have one server"
+    ),
+    (
+        "restart",
+        "",
+        "a server that dies is started again; what was open gets errors"
+    ),
+    (
+        "start-timeout",
+        "SECONDS",
+        "how long the server may take until it serves (default: 30)"
+    ),
+    (
+        "slots",
+        "DIRECTORY",
+        "where the server is asked; filled in when it is started"
+    ),
+    (
+        "default_permissions",
+        "",
+        "modes decide who may do what; else the server does"
+    ),
+    (
+        "max_read",
+        "BYTES",
+        "the most bytes that are asked for at once"
+    ),
+    ("ro", "", "read-only"),
+    ("rw", "", "writable (default)"),
 ];
 
 /// Where the server of `mount` is asked.

@@ -100,8 +100,7 @@ struct Stack {
 
 /// Whether the driver called `driver` has the option `name`.
 fn has_option(driver: &str, name: &str) -> bool {
-    let options = registry::find(driver).map_or(&[][..], |info| info.options);
-    options.iter().any(|option| option.name == name)
+    registry::find(driver).is_ok_and(|info| info.options.has(name))
 }
 
 impl Stack {

@@ -3,25 +3,14 @@
 use crate::archive::{host, warning::printable};
 use crate::words::alternatives;
 use crate::{
-    Attribute, Declared, Environment, InUse, Prepared, Progress, Source, Warnings, archive, bind,
-    fuse, memory, object, overlay, passthrough, plfs, sdcard, union,
+    Attribute, Declared, Environment, InUse, OptionTable, Prepared, Progress, Source, Warnings,
+    archive, bind, fuse, memory, object, overlay, passthrough, plfs, sdcard, union,
 };
 use alloc::{boxed::Box, format, string::String};
 use culvert::{
     Errno, Error, FileSystem, Result,
     mount::{Mount, Options, is_library},
 };
-
-/// An option of a driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OptionInfo {
-    /// Its name.
-    pub name: &'static str,
-    /// What its value looks like; empty when it takes none.
-    pub value: &'static str,
-    /// What it does, in one line.
-    pub summary: &'static str,
-}
 
 /// A driver, or a layer over drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +20,7 @@ pub struct DriverInfo {
     /// What it does, in one line.
     pub summary: &'static str,
     /// Its options.
-    pub options: &'static [OptionInfo],
+    pub options: OptionTable,
 }
 
 type Prepare = fn(&Mount, &Environment<'_>, &mut dyn FnMut(Progress)) -> Result<Prepared>;
@@ -343,14 +332,14 @@ fn printable_source(mount: &Mount) -> String {
 }
 
 /// Refuses options that `known` does not have, with those that it has.
-pub(crate) fn check_names(known: &[OptionInfo], mount: &Mount) -> Result<()> {
+pub(crate) fn check_names(known: OptionTable, mount: &Mount) -> Result<()> {
     check_names_of(&format!("driver {}", mount.driver), known, &mount.options)
 }
 
 /// [`check_names`] for the `options` of `owner` ("driver archive", "layer fault").
-pub(crate) fn check_names_of(owner: &str, known: &[OptionInfo], options: &Options) -> Result<()> {
+pub(crate) fn check_names_of(owner: &str, known: OptionTable, options: &Options) -> Result<()> {
     for (name, _) in options {
-        if !known.iter().any(|option| option.name == name) {
+        if !known.has(name) {
             let names = known.iter().map(|option| option.name);
             return Err(Error::because(
                 Errno::EINVAL,
@@ -368,7 +357,7 @@ pub(crate) fn check_names_of(owner: &str, known: &[OptionInfo], options: &Option
 
 /// " (driver X has it)", where one has the option `name`.
 fn who_has(name: &str) -> String {
-    let has = |info: &&DriverInfo| info.options.iter().any(|option| option.name == name);
+    let has = |info: &&DriverInfo| info.options.has(name);
     match list().find(has) {
         Some(driver) => format!(" (driver {} has it)", driver.name),
         None => String::new(),
@@ -378,6 +367,7 @@ fn who_has(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::option_table::option_table;
     use std::{string::ToString, vec::Vec};
 
     /// The last of several file systems, under another name for the root than its own.
@@ -385,11 +375,7 @@ mod tests {
         info: DriverInfo {
             name: "last",
             summary: "the last of its branches",
-            options: &[OptionInfo {
-                name: "which.one",
-                value: "",
-                summary: "has a dot",
-            }],
+            options: option_table![("which.one", "", "has a dot")],
         },
         declared: Declared {
             source: Source::Branches,

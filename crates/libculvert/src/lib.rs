@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+mod defect;
 mod heap;
 mod memory_functions;
 mod relocation;
@@ -91,18 +92,6 @@ unsafe extern "C" fn initialise() {
 #[used]
 #[unsafe(link_section = ".init_array")]
 static INITIALISER: unsafe extern "C" fn() = initialise;
-
-/// A panic is a defect of Culvert. The program cannot go on with half an operation done: it ends as
-/// by abort(3), with the reason in the log.
-#[panic_handler]
-fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    let message = info.message();
-    match info.location() {
-        Some(place) => culvert_sys::log!("a defect of Culvert, at {place}: {message}"),
-        None => culvert_sys::log!("a defect of Culvert: {message}"),
-    }
-    culvert_sys::abort()
-}
 
 // Named by the precompiled `core`, never called: this crate aborts on panic. Hidden, so that a
 // preloaded libculvert.so does not stand in for the program's own unwinder.

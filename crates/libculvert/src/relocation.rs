@@ -19,7 +19,7 @@ const PHDR_SIZE: usize = 56;
 const WORD: usize = size_of::<u64>();
 
 /// Where the object lies: address 0 of its own.
-fn base() -> usize {
+pub fn base() -> usize {
     let base: usize;
     // SAFETY: an address that the linker defines, relative to this code.
     unsafe {

@@ -1,7 +1,8 @@
 //! The options of an archive mount.
 
 use super::{host, warning::printable};
-use crate::{AccessTimes, Declared, OptionInfo, OtherUser, Source, invalid_option};
+use crate::option_table::option_table;
+use crate::{AccessTimes, Declared, OptionTable, OtherUser, Source, invalid_option};
 use alloc::{format, vec::Vec};
 use culvert::{Errno, Error, Result, mount::Mount};
 
@@ -31,61 +32,53 @@ fn of_another_user(mount: &mut Mount) {
 }
 
 /// What `culvert drivers archive` shows.
-pub const OPTIONS: &[OptionInfo] = &[
-    OptionInfo {
-        name: "index",
-        value: "PATH|none",
-        summary: "where the index is kept: a file, or a directory for one; none: only while the \
-            command runs (default: the cache directory)",
-    },
-    OptionInfo {
-        name: "subdir",
-        value: "PATH",
-        summary: "show this directory of the archive, not all of it",
-    },
-    OptionInfo {
-        name: "uid",
-        value: "N|archive",
-        summary: "owner of all files (default as tar -x: root sees the archive's, others their \
-            own)",
-    },
-    OptionInfo {
-        name: "gid",
-        value: "N|archive",
-        summary: "group of all files (default as uid)",
-    },
-    OptionInfo {
-        name: "umask",
-        value: "OCTAL",
-        summary: "permission bits to take away from all files (default: none)",
-    },
-    OptionInfo {
-        name: "avfs",
-        value: "",
-        summary: "archives in it are looked into by names with a #: layer=avfs",
-    },
-    OptionInfo {
-        name: "damaged",
-        value: "",
-        summary: "takes what can be read of a damaged or truncated tar, cpio or ar",
-    },
-    OptionInfo {
-        name: "script",
-        value: "NAME|PATH",
-        summary: "any file that this script of extfs (Midnight Commander, AVFS) unpacks: one that \
-            is installed, or a path",
-    },
-    OptionInfo {
-        name: "save",
-        value: "FILE",
-        summary: "writable: what is changed is saved as an archive, FILE or itself, when the \
-            command of culvert run has ended",
-    },
-    OptionInfo {
-        name: "ro",
-        value: "",
-        summary: "read-only, as archives always are",
-    },
+pub const OPTIONS: OptionTable = option_table![
+    (
+        "index",
+        "PATH|none",
+        "where the index is kept: a file, or a directory for one; none: only while the \
+            command runs (default: the cache directory)"
+    ),
+    (
+        "subdir",
+        "PATH",
+        "show this directory of the archive, not all of it"
+    ),
+    (
+        "uid",
+        "N|archive",
+        "owner of all files (default as tar -x: root sees the archive's, others their \
+            own)"
+    ),
+    ("gid", "N|archive", "group of all files (default as uid)"),
+    (
+        "umask",
+        "OCTAL",
+        "permission bits to take away from all files (default: none)"
+    ),
+    (
+        "avfs",
+        "",
+        "archives in it are looked into by names with a #: layer=avfs"
+    ),
+    (
+        "damaged",
+        "",
+        "takes what can be read of a damaged or truncated tar, cpio or ar"
+    ),
+    (
+        "script",
+        "NAME|PATH",
+        "any file that this script of extfs (Midnight Commander, AVFS) unpacks: one that \
+            is installed, or a path"
+    ),
+    (
+        "save",
+        "FILE",
+        "writable: what is changed is saved as an archive, FILE or itself, when the \
+            command of culvert run has ended"
+    ),
+    ("ro", "", "read-only, as archives always are"),
 ];
 
 /// Who owns the files.

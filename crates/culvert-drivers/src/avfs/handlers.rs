@@ -22,63 +22,74 @@ pub enum Handler {
 
 use Handler::{Alone, Archive, Missing};
 
-/// Those that look into a file, with what AVFS tells them by.
-pub const ALL: &[(&str, Handler, &str)] = &[
-    ("ugz", Alone(Format::Gzip), ".gz .tgz(.tar)"),
-    (
-        "ubz2",
-        Alone(Format::Bzip2),
-        ".bz2 .bz .tbz2(.tar) .tbz(.tar)",
-    ),
-    ("uxz", Alone(Format::Xz), ".xz .txz(.tar) .lzma"),
-    ("uzstd", Alone(Format::Zstd), ".zst .tzst(.tar)"),
-    ("ulzip", Alone(Format::Lzip), ".lz .tlz(.tar)"),
-    (
-        "uz",
-        Alone(Format::Compress),
-        ".Z .tpz(.tar) .tz(.tar) .taz(.tar)",
-    ),
-    ("ugzip", Alone(Format::Gzip), ""),
-    ("ubzip2", Alone(Format::Bzip2), ""),
-    ("uxze", Alone(Format::Xz), ""),
-    ("uzstde", Alone(Format::Zstd), ""),
-    ("utar", Archive(Kind::Serial(Serial::Tar, None)), ".tar"),
-    ("ucpio", Archive(Kind::Serial(Serial::Cpio, None)), ".cpio"),
-    ("uar", Archive(Kind::Serial(Serial::Ar, None)), ".a"),
-    ("uzip", Archive(Kind::Zip), ".zip .jar .ear .war .apk"),
-    ("iso9660", Archive(Kind::Iso), ".iso"),
-    ("u7z", Archive(Kind::SevenZip), ".7z"),
-    ("deb", Archive(Kind::Package(Package::Deb, None)), ".deb"),
-    ("rpm", Archive(Kind::Package(Package::Rpm, None)), ".rpm"),
-    ("gz", Missing("compressing"), ""),
-    ("bz2", Missing("compressing"), ""),
-    ("urar", Missing("RAR"), ""),
-    ("uarj", Missing("ARJ"), ""),
-    ("ucab", Missing("cabinets"), ""),
-    ("ulha", Missing("LHA"), ""),
-    ("uzoo", Missing("zoo"), ""),
-    ("uace", Missing("ACE"), ""),
-    ("uadf", Missing("disks of Amigas"), ""),
-    ("udar", Missing("dar"), ""),
-    ("patchfs", Missing("patches"), ""),
-    ("mailfs", Missing("mailboxes"), ""),
-];
-
 /// The one called `name`, or by content.
 pub fn find(name: &[u8]) -> Option<Handler> {
-    match name {
-        b"" => Some(Handler::Content),
-        b"avfsstat" => Some(Handler::Status),
-        name => {
-            let found = ALL.iter().find(|(known, ..)| known.as_bytes() == name);
-            found.map(|&(_, handler, _)| handler)
-        }
-    }
+    Some(match name {
+        b"" => Handler::Content,
+        b"avfsstat" => Handler::Status,
+        b"ugz" | b"ugzip" => Alone(Format::Gzip),
+        b"ubz2" | b"ubzip2" => Alone(Format::Bzip2),
+        b"uxz" | b"uxze" => Alone(Format::Xz),
+        b"uzstd" | b"uzstde" => Alone(Format::Zstd),
+        b"ulzip" => Alone(Format::Lzip),
+        b"uz" => Alone(Format::Compress),
+        b"utar" => Archive(Kind::Serial(Serial::Tar, None)),
+        b"ucpio" => Archive(Kind::Serial(Serial::Cpio, None)),
+        b"uar" => Archive(Kind::Serial(Serial::Ar, None)),
+        b"uzip" => Archive(Kind::Zip),
+        b"iso9660" => Archive(Kind::Iso),
+        b"u7z" => Archive(Kind::SevenZip),
+        b"deb" => Archive(Kind::Package(Package::Deb, None)),
+        b"rpm" => Archive(Kind::Package(Package::Rpm, None)),
+        b"gz" | b"bz2" => Missing("compressing"),
+        b"urar" => Missing("RAR"),
+        b"uarj" => Missing("ARJ"),
+        b"ucab" => Missing("cabinets"),
+        b"ulha" => Missing("LHA"),
+        b"uzoo" => Missing("zoo"),
+        b"uace" => Missing("ACE"),
+        b"uadf" => Missing("disks of Amigas"),
+        b"udar" => Missing("dar"),
+        b"patchfs" => Missing("patches"),
+        b"mailfs" => Missing("mailboxes"),
+        _ => return None,
+    })
 }
 
-/// All that are here, a line each, as AVFS's `/#avfsstat/modules` has them.
-pub fn list() -> alloc::string::String {
-    let here = ALL.iter().filter(|(_, one, _)| !matches!(one, Missing(_)));
-    let lines = here.map(|(name, _, endings)| alloc::format!("{name}:\t{endings}\n"));
-    lines.collect()
+/// All that are here and look into a file, a line each, with what AVFS tells them by, as its
+/// `/#avfsstat/modules` has them.
+pub const MODULES: &str = "\
+ugz:\t.gz .tgz(.tar)
+ubz2:\t.bz2 .bz .tbz2(.tar) .tbz(.tar)
+uxz:\t.xz .txz(.tar) .lzma
+uzstd:\t.zst .tzst(.tar)
+ulzip:\t.lz .tlz(.tar)
+uz:\t.Z .tpz(.tar) .tz(.tar) .taz(.tar)
+ugzip:\t
+ubzip2:\t
+uxze:\t
+uzstde:\t
+utar:\t.tar
+ucpio:\t.cpio
+uar:\t.a
+uzip:\t.zip .jar .ear .war .apk
+iso9660:\t.iso
+u7z:\t.7z
+deb:\t.deb
+rpm:\t.rpm
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_module_is_found() {
+        for line in MODULES.lines() {
+            let (name, _) = line.split_once(":\t").unwrap();
+            let found = find(name.as_bytes());
+            assert!(matches!(found, Some(Alone(_) | Archive(_))), "{name}");
+        }
+        assert_eq!(find(b"nothing"), None);
+    }
 }

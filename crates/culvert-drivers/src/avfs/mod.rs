@@ -20,7 +20,8 @@ mod table;
 mod within;
 
 use crate::archive::{Options as Archive, host};
-use crate::{DriverInfo, Environment, OptionInfo, invalid_option};
+use crate::option_table::option_table;
+use crate::{DriverInfo, Environment, invalid_option};
 use alloc::{boxed::Box, format, vec::Vec};
 use culvert::{
     Errno, Error, FileSystem, Layered, Result,
@@ -43,24 +44,24 @@ pub const INFO: DriverInfo = DriverInfo {
     name: "avfs",
     summary: "archives and compressed files are looked into by names with a # (x.tgz#/y.zip#/z), \
         as AVFS has it",
-    options: &[
-        OptionInfo {
-            name: "limit",
-            value: "BYTES",
-            summary: "most bytes of a file that lies in another, also decompressed (default: 64 \
-                GiB)",
-        },
-        OptionInfo {
-            name: TABLE,
-            value: "PATH",
-            summary: "what the processes of a run number files by: made for each, refused from \
-                users",
-        },
-        OptionInfo {
-            name: INDEXES,
-            value: "PATH",
-            summary: "where indexes are kept: found for each run, refused from users",
-        },
+    options: option_table![
+        (
+            "limit",
+            "BYTES",
+            "most bytes of a file that lies in another, also decompressed (default: 64 \
+                GiB)"
+        ),
+        (
+            "table",
+            "PATH",
+            "what the processes of a run number files by: made for each, refused from \
+                users"
+        ),
+        (
+            "indexes",
+            "PATH",
+            "where indexes are kept: found for each run, refused from users"
+        ),
     ],
 };
 

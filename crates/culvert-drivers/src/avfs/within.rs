@@ -165,7 +165,7 @@ impl Within {
         let mut tree = Tree::new(host::now(), 1);
         let version = format!("culvert {}\n", env!("CARGO_PKG_VERSION"));
         for (name, text) in [
-            ("modules", &handlers::list()[..]),
+            ("modules", handlers::MODULES),
             ("version", &version),
             ("copyright", "Culvert: MIT or Apache-2.0\n"),
             ("symlink_rewrite", "0\n"),

@@ -32,7 +32,7 @@ mod users;
 pub use listed::OPTIONS;
 
 use crate::{
-    AccessTimes, Declared, DriverInfo, Environment, OptionInfo, OtherUser, Prepared, Progress,
+    AccessTimes, Declared, DriverInfo, Environment, OptionTable, OtherUser, Prepared, Progress,
     Source, check_names, invalid_option, passthrough,
 };
 use alloc::{boxed::Box, format, string::String, vec::Vec};
@@ -51,49 +51,9 @@ pub const INFO: DriverInfo = DriverInfo {
     options: OPTIONS,
 };
 
-/// Options of the directory below that type `bind` takes, too.
-const BELOW: [&str; 3] = ["ro", "rw", "watch"];
-
 /// The options of type `bind`: a directory with the layer over it.
-pub const DRIVER_OPTIONS: &[OptionInfo] = &{
-    const COUNT: usize = OPTIONS.len() + BELOW.len();
-    let mut all = [OPTIONS[0]; COUNT];
-    let mut at = 0;
-    while at < OPTIONS.len() {
-        all[at] = OPTIONS[at];
-        at += 1;
-    }
-    let (mut of_passthrough, known) = (0, passthrough::OPTIONS);
-    while of_passthrough < known.len() {
-        if is_below(known[of_passthrough].name) {
-            all[at] = known[of_passthrough];
-            at += 1;
-        }
-        of_passthrough += 1;
-    }
-    assert!(at == COUNT);
-    all
-};
-
-/// Whether an option called `name` is the directory's.
-const fn is_below(name: &str) -> bool {
-    let mut at = 0;
-    while at < BELOW.len() {
-        if same(BELOW[at].as_bytes(), name.as_bytes()) {
-            return true;
-        }
-        at += 1;
-    }
-    false
-}
-
-const fn same(left: &[u8], right: &[u8]) -> bool {
-    let mut at = 0;
-    while at < left.len() && at < right.len() && left[at] == right[at] {
-        at += 1;
-    }
-    at == left.len() && at == right.len()
-}
+pub const DRIVER_OPTIONS: OptionTable =
+    OptionTable(&[listed::LINES, passthrough::WRITABLE, passthrough::WATCH]);
 
 /// What type `bind` declares.
 pub const DECLARED: Declared = Declared {
@@ -279,7 +239,7 @@ fn over(
 
 /// `mount`, of type `bind`, as the directory below, and the options of the layer.
 fn parts(mount: &Mount) -> (Mount, Options) {
-    let own = |name: &str| OPTIONS.iter().any(|option| option.name == name);
+    let own = |name: &str| OPTIONS.has(name);
     let (layer, below) = mount
         .options
         .iter()

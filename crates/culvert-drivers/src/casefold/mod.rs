@@ -13,9 +13,9 @@ mod listings;
 pub use filesystem::CasefoldFs;
 pub use fold::Folding;
 
+use crate::option_table::option_table;
 use crate::{
-    DriverInfo, Environment, OptionInfo, archive::host::terminated, invalid_option,
-    name_changes::NameChanges,
+    DriverInfo, Environment, archive::host::terminated, invalid_option, name_changes::NameChanges,
 };
 use alloc::{boxed::Box, format, vec::Vec};
 use culvert::{Errno, FileSystem, Layered, Result, mount::Options};
@@ -25,18 +25,18 @@ use culvert_sys::{flags::OFlags, fs};
 pub const INFO: DriverInfo = DriverInfo {
     name: "casefold",
     summary: "names are found in whatever case, and stay as they were written (Unicode, as ext4)",
-    options: &[
-        OptionInfo {
-            name: "strict",
-            value: "",
-            summary: "names that are not UTF-8 are refused (EINVAL)",
-        },
-        OptionInfo {
-            name: LOCK,
-            value: "FILE",
-            summary: "what the processes of a run change names by: made for each, refused from \
-                users",
-        },
+    options: option_table![
+        (
+            "strict",
+            "",
+            "names that are not UTF-8 are refused (EINVAL)"
+        ),
+        (
+            "lock",
+            "FILE",
+            "what the processes of a run change names by: made for each, refused from \
+                users"
+        ),
     ],
 };
 

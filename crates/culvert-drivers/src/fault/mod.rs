@@ -20,7 +20,8 @@ mod rules;
 mod tests;
 
 pub use crate::glob::matches;
-use crate::{DriverInfo, Environment, OptionInfo, invalid_option};
+use crate::option_table::option_table;
+use crate::{DriverInfo, Environment, invalid_option};
 use alloc::{boxed::Box, format, string::ToString, vec::Vec};
 use counters::Counters;
 use culvert::{Error, FileSystem, Layered, Result, mount::Options};
@@ -32,26 +33,26 @@ use rules::Rules;
 pub const INFO: DriverInfo = DriverInfo {
     name: "fault",
     summary: "errors, delays, short reads and writes, crashes: a layer for testing programs",
-    options: &[
-        OptionInfo {
-            name: "rule",
-            value: "WORD+WORD...",
-            summary: "operations (read, write, lookup, ..., any), path=GLOB, offset=BYTES; \
+    options: option_table![
+        (
+            "rule",
+            "WORD+WORD...",
+            "operations (read, write, lookup, ..., any), path=GLOB, offset=BYTES; \
                 after=N, every=N, times=N, probability=P; \
                       errno=NAME, delay=TIME, until=FIFO, short=BYTES|random, \
-                      action=crash|panic|abort|loop; may be given again",
-        },
-        OptionInfo {
-            name: "seed",
-            value: "N",
-            summary: "of the generator behind probability and short=random (default 0)",
-        },
-        OptionInfo {
-            name: "count",
-            value: "process|run",
-            summary: "whether each process counts its own operations (default) or all of a run \
-                count together",
-        },
+                      action=crash|panic|abort|loop; may be given again"
+        ),
+        (
+            "seed",
+            "N",
+            "of the generator behind probability and short=random (default 0)"
+        ),
+        (
+            "count",
+            "process|run",
+            "whether each process counts its own operations (default) or all of a run \
+                count together"
+        ),
     ],
 };
 

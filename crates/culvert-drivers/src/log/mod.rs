@@ -15,7 +15,8 @@ pub mod record;
 mod recorder;
 pub mod ring;
 
-use crate::{DriverInfo, Environment, OptionInfo, invalid_option};
+use crate::option_table::option_table;
+use crate::{DriverInfo, Environment, invalid_option};
 use alloc::{boxed::Box, string::ToString, sync::Arc, vec::Vec};
 use culvert::{
     Errno, Error, FileSystem, Layered, Result,
@@ -29,37 +30,37 @@ pub use pipe::ring_path;
 pub const INFO: DriverInfo = DriverInfo {
     name: "log",
     summary: "a log of each operation: who, what, how long; see culvert-log(1)",
-    options: &[
-        OptionInfo {
-            name: "file",
-            value: "FILE",
-            summary: "the file that lines are added to, an absolute path (needed)",
-        },
-        OptionInfo {
-            name: "format",
-            value: "json|loggedfs",
-            summary: "a JSON object a line (default), or the lines of LoggedFS",
-        },
-        OptionInfo {
-            name: "config",
-            value: "FILE",
-            summary: "which operations: a configuration of LoggedFS (XML); all without it",
-        },
-        OptionInfo {
-            name: "data",
-            value: "yes|no",
-            summary: "whether reads and writes are logged, too (default yes)",
-        },
-        OptionInfo {
-            name: IDLE,
-            value: "",
-            summary: "the configuration wants nothing: found out for each run, refused from users",
-        },
-        OptionInfo {
-            name: PIPE,
-            value: "FIFO",
-            summary: "where records go: made for each run, refused from users",
-        },
+    options: option_table![
+        (
+            "file",
+            "FILE",
+            "the file that lines are added to, an absolute path (needed)"
+        ),
+        (
+            "format",
+            "json|loggedfs",
+            "a JSON object a line (default), or the lines of LoggedFS"
+        ),
+        (
+            "config",
+            "FILE",
+            "which operations: a configuration of LoggedFS (XML); all without it"
+        ),
+        (
+            "data",
+            "yes|no",
+            "whether reads and writes are logged, too (default yes)"
+        ),
+        (
+            "idle",
+            "",
+            "the configuration wants nothing: found out for each run, refused from users"
+        ),
+        (
+            "pipe",
+            "FIFO",
+            "where records go: made for each run, refused from users"
+        ),
     ],
 };
 

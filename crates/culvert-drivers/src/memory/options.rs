@@ -1,7 +1,8 @@
 //! The options of a memory mount.
 
 use super::{layout, numa::Policy};
-use crate::{AccessTimes, Declared, OptionInfo, OtherUser, Source, check_names, invalid_option};
+use crate::option_table::option_table;
+use crate::{AccessTimes, Declared, OptionTable, OtherUser, Source, check_names, invalid_option};
 use alloc::vec::Vec;
 use culvert::{Errno, Error, Result, mount::Mount};
 
@@ -18,59 +19,43 @@ pub const DECLARED: Declared = Declared {
 };
 
 /// What `culvert drivers memory` shows.
-pub const OPTIONS: &[OptionInfo] = &[
-    OptionInfo {
-        name: "size",
-        value: "BYTES",
-        summary: "largest size, with k, m, g or t for powers of 1024 (default: half of what the \
-            place it lies in has free)",
-    },
-    OptionInfo {
-        name: "spill",
-        value: "DIR",
-        summary: "what does not fit into its size lies in a file in this directory",
-    },
-    OptionInfo {
-        name: "spill-size",
-        value: "BYTES",
-        summary: "how much that may be (default: all that the directory has free)",
-    },
-    OptionInfo {
-        name: "numa",
-        value: "POLICY",
-        summary: "which nodes its memory comes from: interleave, bind:NODES, prefer:NODE or local \
-            (default: the kernel's choice); NODES as in 0-1,3, also behind interleave:",
-    },
-    OptionInfo {
-        name: "inodes",
-        value: "N",
-        summary: "most files and directories (default: one for each 4096 bytes of size)",
-    },
-    OptionInfo {
-        name: "mode",
-        value: "OCTAL",
-        summary: "permission bits of the root directory (default: 755)",
-    },
-    OptionInfo {
-        name: "uid",
-        value: "N",
-        summary: "owner of the root directory (default: you)",
-    },
-    OptionInfo {
-        name: "gid",
-        value: "N",
-        summary: "group of the root directory (default: yours)",
-    },
-    OptionInfo {
-        name: "ro",
-        value: "",
-        summary: "read-only",
-    },
-    OptionInfo {
-        name: "rw",
-        value: "",
-        summary: "writable (default)",
-    },
+pub const OPTIONS: OptionTable = option_table![
+    (
+        "size",
+        "BYTES",
+        "largest size, with k, m, g or t for powers of 1024 (default: half of what the \
+            place it lies in has free)"
+    ),
+    (
+        "spill",
+        "DIR",
+        "what does not fit into its size lies in a file in this directory"
+    ),
+    (
+        "spill-size",
+        "BYTES",
+        "how much that may be (default: all that the directory has free)"
+    ),
+    (
+        "numa",
+        "POLICY",
+        "which nodes its memory comes from: interleave, bind:NODES, prefer:NODE or local \
+            (default: the kernel's choice); NODES as in 0-1,3, also behind interleave:"
+    ),
+    (
+        "inodes",
+        "N",
+        "most files and directories (default: one for each 4096 bytes of size)"
+    ),
+    (
+        "mode",
+        "OCTAL",
+        "permission bits of the root directory (default: 755)"
+    ),
+    ("uid", "N", "owner of the root directory (default: you)"),
+    ("gid", "N", "group of the root directory (default: yours)"),
+    ("ro", "", "read-only"),
+    ("rw", "", "writable (default)"),
 ];
 
 /// The options of one mount, checked.

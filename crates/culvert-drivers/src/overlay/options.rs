@@ -1,6 +1,7 @@
 //! The options of an overlay, by the kernel's names.
 
-use crate::{AccessTimes, Declared, OptionInfo, OtherUser, Source, check_names, invalid_option};
+use crate::option_table::option_table;
+use crate::{AccessTimes, Declared, OptionTable, OtherUser, Source, check_names, invalid_option};
 use alloc::vec::Vec;
 use culvert::{Errno, Error, Result, mount::Mount};
 
@@ -72,84 +73,76 @@ pub struct Settings {
     pub below: Option<[Vec<u8>; 2]>,
 }
 
-const fn option(name: &'static str, value: &'static str, summary: &'static str) -> OptionInfo {
-    OptionInfo {
-        name,
-        value,
-        summary,
-    }
-}
-
 /// What `culvert drivers overlay` shows.
-pub const OPTIONS: &[OptionInfo] = &[
-    option(
-        LOWER,
+pub const OPTIONS: OptionTable = option_table![
+    (
+        "lowerdir",
         "LIST",
         "the lower layers, the uppermost first, separated by colons: directories, archives, \
-        whatever can be mounted",
+        whatever can be mounted"
     ),
-    option(
-        UPPER,
+    (
+        "upperdir",
         "SOURCE",
-        "the layer that takes all changes: a directory, or memory: (default: none, read-only)",
+        "the layer that takes all changes: a directory, or memory: (default: none, read-only)"
     ),
-    option(
-        WORK,
+    (
+        "workdir",
         "DIRECTORY",
-        "an empty directory on the file system of upperdir, where that is a directory",
+        "an empty directory on the file system of upperdir, where that is a directory"
     ),
-    option(
+    (
         "userxattr",
         "",
-        "marks are user.overlay. attributes (default for who may not set trusted.overlay. ones)",
+        "marks are user.overlay. attributes (default for who may not set trusted.overlay. ones)"
     ),
-    option(
+    (
         "redirect_dir",
         "on|follow|nofollow|off",
         "whether directories of lower layers are renamed by a mark (on), or such marks are only \
-        followed (follow, off: default), or not (nofollow: default with userxattr)",
+        followed (follow, off: default), or not (nofollow: default with userxattr)"
     ),
-    option(
+    (
         "metacopy",
         "on|off",
         "whether a change of mode, owner or times copies no bytes (default: off); what has none \
-        is read anyway",
+        is read anyway"
     ),
-    option(
+    (
         "whiteouts",
         "best|xattr",
         "what stands for removed names: devices 0/0 where they can be made (default), or empty \
-        files with an attribute",
+        files with an attribute"
     ),
-    option(
+    (
         "oci",
         "auto|yes|all|no",
         "whether .wh. names in lower layers are whiteouts, as in images of containers (default, \
-        auto: in archives; all: in the upper one, too)",
+        auto: in archives; all: in the upper one, too)"
     ),
-    option(
+    (
         "image",
         "NAME",
-        "which image of a lower layer that is an image layout of the OCI, where there are several",
+        "which image of a lower layer that is an image layout of the OCI, where there are several"
     ),
-    option(
+    (
         "volatile",
         "",
-        "copies are not synced: after a crash of the machine the upper layer is to be thrown away",
+        "copies are not synced: after a crash of the machine the upper layer is to be thrown away"
     ),
-    option(
+    (
         "index",
         "off",
-        "hard links of lower files are parted by the first change, as with the kernel's default",
+        "hard links of lower files are parted by the first change, as with the kernel's default"
     ),
-    option("nfs_export", "off", "as the kernel's default"),
-    option(
+    ("nfs_export", "off", "as the kernel's default"),
+    (
         "xino",
         "on|off|auto",
-        "accepted: inode numbers never change here",
+        "accepted: inode numbers never change here"
     ),
-    option("ro", "", "read-only"),
-    option("rw", "", "writable, where there is an upperdir (default)"),
+    ("ro", "", "read-only"),
+    ("rw", "", "writable, where there is an upperdir (default)"),
 ];
 
 impl Settings {

@@ -43,4 +43,5 @@ pub(crate) use kernel::reopen;
 pub(crate) use listing::entries;
 pub(crate) use nodes::mix;
 pub use options::{DECLARED, OPTIONS, Options};
+pub(crate) use options::{WATCH, WRITABLE};
 pub use prepare::{open, prepare};

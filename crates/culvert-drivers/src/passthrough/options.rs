@@ -1,53 +1,56 @@
 //! The options of a passthrough mount.
 
+use crate::option_table::option_lines;
 use crate::{
-    AccessTimes, Declared, OptionInfo, OtherUser, Source, declared::BOUND, invalid_option,
+    AccessTimes, Declared, OptionTable, OtherUser, Source, declared::BOUND, invalid_option,
 };
 use alloc::{format, string::String};
 use culvert::{BackingLinks, Errno, Error, Result, mount::Mount};
 
 /// What `culvert drivers passthrough` shows.
-pub const OPTIONS: &[OptionInfo] = &[
-    OptionInfo {
-        name: "ro",
-        value: "",
-        summary: "read-only: every change is refused (EROFS)",
-    },
-    OptionInfo {
-        name: "rw",
-        value: "",
-        summary: "writable, as far as the directory is for you (default)",
-    },
-    OptionInfo {
-        name: "links",
-        value: "mount|backing",
-        summary: "how links that climb are followed: as seen from the target (mount, default), or \
-            as in the source itself (backing: faster by path)",
-    },
-    OptionInfo {
-        name: "driven",
-        value: "",
-        summary: "serve every read and write by a call into the driver, not by the kernel's own \
-            descriptor",
-    },
-    OptionInfo {
-        name: "descriptor",
-        value: "yes|no",
-        summary: "whether driven files offer their kernel's descriptor for mappings and locks \
-            (yes, default), or are served as those of a driver that has none (no)",
-    },
-    OptionInfo {
-        name: "paths",
-        value: "",
-        summary: "serve the directory by paths alone, as a driver written with the path adapter \
-            (for tests; driven)",
-    },
-    OptionInfo {
-        name: "watch",
-        value: "",
-        summary: "in a kernel mount: watch the directory (inotify), tell the kernel at once what \
-            others change, and let it believe the rest for a day",
-    },
+pub const OPTIONS: OptionTable = OptionTable(&[WRITABLE, OWN, WATCH]);
+
+/// Those that type `bind` has, too.
+pub(crate) const WRITABLE: &str = option_lines![
+    ("ro", "", "read-only: every change is refused (EROFS)"),
+    (
+        "rw",
+        "",
+        "writable, as far as the directory is for you (default)"
+    ),
+];
+pub(crate) const WATCH: &str = option_lines![(
+    "watch",
+    "",
+    "in a kernel mount: watch the directory (inotify), tell the kernel at once what \
+            others change, and let it believe the rest for a day"
+),];
+
+const OWN: &str = option_lines![
+    (
+        "links",
+        "mount|backing",
+        "how links that climb are followed: as seen from the target (mount, default), or \
+            as in the source itself (backing: faster by path)"
+    ),
+    (
+        "driven",
+        "",
+        "serve every read and write by a call into the driver, not by the kernel's own \
+            descriptor"
+    ),
+    (
+        "descriptor",
+        "yes|no",
+        "whether driven files offer their kernel's descriptor for mappings and locks \
+            (yes, default), or are served as those of a driver that has none (no)"
+    ),
+    (
+        "paths",
+        "",
+        "serve the directory by paths alone, as a driver written with the path adapter \
+            (for tests; driven)"
+    ),
 ];
 
 /// Option that `prepare` adds: the root's device and inode, so that every process of a run finds

@@ -4,8 +4,9 @@ use super::layout;
 use super::plfsrc::{MountPoint, Plfsrc};
 use super::service::address;
 use crate::archive::warning::printable;
+use crate::option_table::option_table;
 use crate::{
-    AccessTimes, Declared, OptionInfo, OtherUser, Source, Warnings, check_names, invalid_option,
+    AccessTimes, Declared, OptionTable, OtherUser, Source, Warnings, check_names, invalid_option,
 };
 use alloc::{format, string::String, vec::Vec};
 use culvert::{Errno, Error, Result, mount::Mount};
@@ -22,73 +23,65 @@ pub const DECLARED: Declared = Declared {
 };
 
 /// What `culvert drivers plfs` shows.
-pub const OPTIONS: &[OptionInfo] = &[
-    OptionInfo {
-        name: "sync",
-        value: "no|auto|hosts|SOCKET",
-        summary: "appends find the end by locks (default), or by a synchronisation service: the \
-            user's own, that of all hosts, or that at SOCKET",
-    },
-    OptionInfo {
-        name: "tls",
-        value: "no|yes|SOCKET",
-        summary: "with sync=hosts: what is asked of the service goes by TLS, by the user's own \
-            relay, or that at SOCKET (default: no)",
-    },
-    OptionInfo {
-        name: "plfsrc",
-        value: "FILE",
-        summary: "read settings from FILE; the source is then a mount point that it names",
-    },
-    OptionInfo {
-        name: "workload",
-        value: "shared_file|file_per_proc|small_file",
-        summary: "a container for each file (default), plain files spread over the back ends, or \
-            all files of a directory in a few",
-    },
-    OptionInfo {
-        name: "num_hostdirs",
-        value: "N",
-        summary: "directories of droppings in a container, 1 to 1024 (default: 32)",
-    },
-    OptionInfo {
-        name: "index",
-        value: "each|lazy",
-        summary: "write a record before each write is answered (default), or as PLFS, which loses \
-            some when killed",
-    },
-    OptionInfo {
-        name: "index_memory",
-        value: "MB",
-        summary: "most memory for what an index holds that follows no pattern (default: 64)",
-    },
-    OptionInfo {
-        name: "append",
-        value: "lock|own",
-        summary: "appends of all processes of a host find the end (default), or each its own, as \
-            LDPLFS",
-    },
-    OptionInfo {
-        name: "consistency",
-        value: "strict|close",
-        summary: "what other processes write is seen at once (default), or when both have synced, \
-            and by open",
-    },
-    OptionInfo {
-        name: "host",
-        value: "NAME",
-        summary: "the name of this host in names of droppings (default: the host's)",
-    },
-    OptionInfo {
-        name: "ro",
-        value: "",
-        summary: "read-only",
-    },
-    OptionInfo {
-        name: "rw",
-        value: "",
-        summary: "writable (default)",
-    },
+pub const OPTIONS: OptionTable = option_table![
+    (
+        "sync",
+        "no|auto|hosts|SOCKET",
+        "appends find the end by locks (default), or by a synchronisation service: the \
+            user's own, that of all hosts, or that at SOCKET"
+    ),
+    (
+        "tls",
+        "no|yes|SOCKET",
+        "with sync=hosts: what is asked of the service goes by TLS, by the user's own \
+            relay, or that at SOCKET (default: no)"
+    ),
+    (
+        "plfsrc",
+        "FILE",
+        "read settings from FILE; the source is then a mount point that it names"
+    ),
+    (
+        "workload",
+        "shared_file|file_per_proc|small_file",
+        "a container for each file (default), plain files spread over the back ends, or \
+            all files of a directory in a few"
+    ),
+    (
+        "num_hostdirs",
+        "N",
+        "directories of droppings in a container, 1 to 1024 (default: 32)"
+    ),
+    (
+        "index",
+        "each|lazy",
+        "write a record before each write is answered (default), or as PLFS, which loses \
+            some when killed"
+    ),
+    (
+        "index_memory",
+        "MB",
+        "most memory for what an index holds that follows no pattern (default: 64)"
+    ),
+    (
+        "append",
+        "lock|own",
+        "appends of all processes of a host find the end (default), or each its own, as \
+            LDPLFS"
+    ),
+    (
+        "consistency",
+        "strict|close",
+        "what other processes write is seen at once (default), or when both have synced, \
+            and by open"
+    ),
+    (
+        "host",
+        "NAME",
+        "the name of this host in names of droppings (default: the host's)"
+    ),
+    ("ro", "", "read-only"),
+    ("rw", "", "writable (default)"),
 ];
 
 /// The travelling option that names the counters of the run.

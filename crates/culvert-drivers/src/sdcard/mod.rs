@@ -91,7 +91,7 @@ pub fn open(
 
 /// The options of a mount of the type: its own, and the mount of the directory below.
 fn split(mount: &Mount) -> (Options, Mount) {
-    let own = |name: &str| OPTIONS.iter().any(|option| option.name == name);
+    let own = |name: &str| OPTIONS.has(name);
     let all = mount.options.iter().cloned();
     let (own, below) = all.partition(|(name, _)| own(name));
     let below = Mount {

@@ -1,6 +1,7 @@
 //! The options, as a layer's and as a file system's.
 
-use crate::{OptionInfo, invalid_option};
+use crate::option_table::option_table;
+use crate::{OptionTable, invalid_option};
 use alloc::{format, vec::Vec};
 use culvert::{Caller, Result, mount::Options};
 use culvert_sys::process;
@@ -11,65 +12,61 @@ const SDCARD_RW: u32 = 1015;
 const EVERYBODY: u32 = 9997;
 
 /// What `culvert drivers sdcard` shows.
-pub const OPTIONS: &[OptionInfo] = &[
-    OptionInfo {
-        name: "view",
-        value: "default|read|write",
-        summary: "which of the three views: which group, and what it and others may (default: \
-            default)",
-    },
-    OptionInfo {
-        name: "multiuser",
-        value: "",
-        summary: "the source holds a directory for each user, by number (sdcard -m)",
-    },
-    OptionInfo {
-        name: "fullwrite",
-        value: "",
-        summary: "in the view write the group may write everywhere (sdcard -w)",
-    },
-    OptionInfo {
-        name: "userid",
-        value: "NUMBER",
-        summary: "the Android user whose the source is (sdcard -U; default 0)",
-    },
-    OptionInfo {
-        name: "uid",
-        value: "NUMBER",
-        summary: "whose new files in the source are (sdcard -u; default: who serves the mount)",
-    },
-    OptionInfo {
-        name: "gid",
-        value: "NUMBER",
-        summary: "their group (sdcard -g)",
-    },
-    OptionInfo {
-        name: "normal",
-        value: "",
-        summary: "in the view default, too, each user has a group of their own (sdcard -i)",
-    },
-    OptionInfo {
-        name: "derivegid",
-        value: "",
-        summary: "groups of new files in the source tell apps and kinds of media apart, for \
-            quotas (sdcard -G)",
-    },
-    OptionInfo {
-        name: "ownobb",
-        value: "",
-        summary: "with multiuser each user has an Android/obb of their own (sdcard -o), not one \
-            for all",
-    },
-    OptionInfo {
-        name: "packages",
-        value: "FILE",
-        summary: "the list of packages, an absolute path (default /data/system/packages.list)",
-    },
-    OptionInfo {
-        name: crate::casefold::LOCK,
-        value: "FILE",
-        summary: "what the processes of a run change names by: made for each, refused from users",
-    },
+pub const OPTIONS: OptionTable = option_table![
+    (
+        "view",
+        "default|read|write",
+        "which of the three views: which group, and what it and others may (default: \
+            default)"
+    ),
+    (
+        "multiuser",
+        "",
+        "the source holds a directory for each user, by number (sdcard -m)"
+    ),
+    (
+        "fullwrite",
+        "",
+        "in the view write the group may write everywhere (sdcard -w)"
+    ),
+    (
+        "userid",
+        "NUMBER",
+        "the Android user whose the source is (sdcard -U; default 0)"
+    ),
+    (
+        "uid",
+        "NUMBER",
+        "whose new files in the source are (sdcard -u; default: who serves the mount)"
+    ),
+    ("gid", "NUMBER", "their group (sdcard -g)"),
+    (
+        "normal",
+        "",
+        "in the view default, too, each user has a group of their own (sdcard -i)"
+    ),
+    (
+        "derivegid",
+        "",
+        "groups of new files in the source tell apps and kinds of media apart, for \
+            quotas (sdcard -G)"
+    ),
+    (
+        "ownobb",
+        "",
+        "with multiuser each user has an Android/obb of their own (sdcard -o), not one \
+            for all"
+    ),
+    (
+        "packages",
+        "FILE",
+        "the list of packages, an absolute path (default /data/system/packages.list)"
+    ),
+    (
+        "lock",
+        "FILE",
+        "what the processes of a run change names by: made for each, refused from users"
+    ),
 ];
 
 /// For whom a mount is.

@@ -23,27 +23,19 @@ const CACHES: u32 = 40_000;
 const APPS: u32 = 10_000;
 
 /// Endings of names by kind of content, those that the media types of Android have.
-const KINDS: [(u32, &[&str]); 3] = [
+const KINDS: [(u32, &str); 3] = [
     (
         AUDIO,
-        &[
-            "aac", "ac3", "amr", "awb", "flac", "imy", "m4a", "mid", "midi", "mka", "mp3", "mpga",
-            "oga", "ogg", "opus", "ota", "rtttl", "rtx", "smf", "wav", "wma", "xmf",
-        ],
+        "aac ac3 amr awb flac imy m4a mid midi mka mp3 mpga oga ogg opus ota rtttl rtx smf wav wma \
+        xmf",
     ),
     (
         VIDEO,
-        &[
-            "3g2", "3gp", "3gpp", "3gpp2", "asf", "avi", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg",
-            "ogv", "ts", "webm", "wmv",
-        ],
+        "3g2 3gp 3gpp 3gpp2 asf avi m4v mkv mov mp4 mpeg mpg ogv ts webm wmv",
     ),
     (
         IMAGE,
-        &[
-            "arw", "bmp", "cr2", "dng", "gif", "heic", "heif", "jpeg", "jpg", "nef", "nrw", "orf",
-            "pef", "png", "raf", "rw2", "srw", "wbmp", "webp",
-        ],
+        "arw bmp cr2 dng gif heic heif jpeg jpg nef nrw orf pef png raf rw2 srw wbmp webp",
     ),
 ];
 
@@ -51,8 +43,8 @@ const KINDS: [(u32, &[&str]); 3] = [
 fn by_name(name: &[u8]) -> u32 {
     let dot = name.iter().rposition(|&byte| byte == b'.');
     let ending = dot.map_or(&b""[..], |dot| &name[dot + 1..]);
-    let is = |one: &&str| ending.eq_ignore_ascii_case(one.as_bytes());
-    let found = KINDS.iter().find(|(_, endings)| endings.iter().any(is));
+    let is = |one: &str| ending.eq_ignore_ascii_case(one.as_bytes());
+    let found = KINDS.iter().find(|(_, endings)| endings.split(' ').any(is));
     found.map_or(MEDIA, |(group, _)| *group)
 }
 

@@ -13,7 +13,8 @@ mod file;
 mod filesystem;
 mod log;
 
-use crate::{DriverInfo, Environment, OptionInfo, invalid_option};
+use crate::option_table::option_table;
+use crate::{DriverInfo, Environment, invalid_option};
 use alloc::boxed::Box;
 use culvert::{Errno, Error, FileSystem, Layered, Result, mount::Options};
 use log::Log;
@@ -22,11 +23,11 @@ use log::Log;
 pub const INFO: DriverInfo = DriverInfo {
     name: "trace",
     summary: "writes down each call of the driver: a layer for authors of drivers",
-    options: &[OptionInfo {
-        name: "to",
-        value: "FILE",
-        summary: "the file that lines are added to, an absolute path (needed)",
-    }],
+    options: option_table![(
+        "to",
+        "FILE",
+        "the file that lines are added to, an absolute path (needed)"
+    )],
 };
 
 fn to(options: &Options) -> Result<&[u8]> {

@@ -465,7 +465,7 @@ mod tests {
         assert_eq!(of(Function::Readlink), "readlink");
         for name in FUNCTIONS {
             let name = format!("func.{name}");
-            assert!(OPTIONS.iter().any(|option| option.name == name), "{name}");
+            assert!(OPTIONS.has(&name), "{name}");
         }
     }
 
