@@ -12,11 +12,14 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use culvert::{Errno, mount::Mount};
+
+use culvert::{Errno, Node, mount::Mount};
 use culvert_cache::State;
 use culvert_intercept::{Config, images::Excerpt};
 use culvert_mounts::MountId;
-use culvert_run::{LOCKS, NO_PATCH, Refusal, Run, VARIABLE, files::c_string, stat_path};
+use culvert_run::{
+    LOCKS, NO_PATCH, Refusal, Run, ShadowName, VARIABLE, files::c_string, stat_path,
+};
 use culvert_sys::BorrowedFd;
 use culvert_sys::log;
 use culvert_sys::raw::general::S_IFREG;
@@ -30,6 +33,8 @@ struct Carried<'a> {
     handed: Vec<(u16, i32)>,
     /// What open files have saved ([`saved`]).
     saved: Option<i32>,
+    /// What stands for locks of nodes.
+    lock_files: Vec<(ShadowName, i32)>,
     /// Of the program ([`Config::said_of_program`]).
     said: Option<u64>,
     /// The mount that the root directory is on.
@@ -39,7 +44,8 @@ struct Carried<'a> {
 }
 
 /// Reads `<directory>:<lock descriptor>[,<descriptor of a node>.<its
-/// mount>]...[,s<descriptor>][,p<number>][,r<mount>]:<flags>[:<log file>]`.
+/// mount>]...[,s<descriptor>][,l<descriptor>.<mount>.<node>]...[,p<number>][,r<mount>]:<flags>[:<log
+/// file>]`.
 fn carried(value: &[u8]) -> Option<Carried<'_>> {
     let mut parts = value.splitn(4, |&b| b == b':');
     let directory = parts.next()?;
@@ -47,9 +53,17 @@ fn carried(value: &[u8]) -> Option<Carried<'_>> {
     let flags = core::str::from_utf8(parts.next()?).ok()?;
     let lock_descriptor = numbers.next()?.parse().ok()?;
     let (mut handed, mut saved, mut said, mut root) = (Vec::new(), None, None, None);
+    let mut lock_files = Vec::new();
     for one in numbers {
         match one.split_at_checked(1)? {
             ("s", number) => saved = Some(number.parse().ok()?),
+            ("l", file) => {
+                let mut parts = file.split('.');
+                let number = parts.next()?.parse().ok()?;
+                let mount = MountId(parts.next()?.parse().ok()?);
+                let node = Node(u64::from_str_radix(parts.next()?, 16).ok()?);
+                lock_files.push((ShadowName { mount, node }, number));
+            }
             ("p", number) => said = Some(u64::from_str_radix(number, 16).ok()?),
             ("r", mount) => root = Some(MountId(mount.parse().ok()?)),
             _ => {
@@ -63,6 +77,7 @@ fn carried(value: &[u8]) -> Option<Carried<'_>> {
         lock_descriptor,
         handed,
         saved,
+        lock_files,
         said,
         root,
         flags: flags.parse().ok()?,
@@ -483,6 +498,13 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>, fresh: bool) -> Result<(
         .map_err(|errno| Lost::because("the slots for a FUSE server cannot be used", errno))?;
     carried.handed.iter().copied().for_each(handed::receive);
     carried.saved.into_iter().for_each(saved::receive);
+    for &(name, descriptor) in &carried.lock_files {
+        process::get()
+            .run
+            .posix_locks
+            .files
+            .receive(name, descriptor);
+    }
     let config = Config {
         handler: dispatch::dispatch,
         interests: dispatch::interests(process::get().targets_exist),

@@ -62,6 +62,7 @@ pub mod filters;
 pub mod holders;
 pub mod internal;
 mod joining;
+pub mod lock_files;
 pub mod mappings;
 pub mod memory;
 pub mod node_locks;

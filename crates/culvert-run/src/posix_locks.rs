@@ -6,6 +6,7 @@
 
 use super::{INTERNAL, O_PATH, ShadowName, stat_descriptor, stat_path};
 use crate::files::{self, OwnedFd};
+use crate::lock_files::LockFiles;
 use crate::task::{tables, vfork_child_with_table};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::*};
@@ -46,6 +47,8 @@ pub struct PosixLocks {
     /// before its exec.
     adopting: AtomicBool,
     list: Mutex<Vec<Locked>>,
+    /// What stands for nodes' locks outside the run.
+    pub files: LockFiles,
 }
 
 impl PosixLocks {
@@ -56,6 +59,7 @@ impl PosixLocks {
             inherited: AtomicBool::new(false),
             adopting: AtomicBool::new(false),
             list: Mutex::new(Vec::new()),
+            files: LockFiles::new(),
         }
     }
 
@@ -131,6 +135,7 @@ impl PosixLocks {
         }
         // One opened with O_PATH is none of the file's (`filp_flush`, fs/open.c).
         self.are_inherited(fd)
+            || self.files.hold(|| identity(fd).filter(|_| !is_path(fd)))
             || self.any.load(Relaxed) && !is_path(fd) && {
                 let found = identity(fd);
                 let list = self.list.lock();
@@ -244,6 +249,7 @@ impl PosixLocks {
     /// The program closes a descriptor of the node of `name`: its locks on the file are gone.
     /// Whether there were any, all on a shadow.
     pub fn closed(&self, name: ShadowName) -> bool {
+        self.files.closed(name);
         if !self.any.load(Relaxed) {
             return false;
         }
@@ -285,6 +291,7 @@ impl PosixLocks {
 
     /// This is a forked child, which has no locks; its table of descriptors may be its parent's.
     pub fn forget_all(&self, shares_table: bool) {
+        self.files.forget_all(shares_table);
         // What is written in a child of fork is copied, with the page around it.
         if self.inherited.load(Relaxed) {
             self.inherited.store(false, Relaxed);

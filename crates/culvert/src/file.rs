@@ -399,6 +399,30 @@ pub trait File: Send + Sync {
         Err(Errno::ENOSYS.into())
     }
 
+    /// A descriptor of the kernel's, opened for this call, on a file that stands for this one's
+    /// record locks wherever it is opened: by other runs, kernel mounts and hosts. The front end
+    /// sets there what the program sets, and within a run on the shadow too. A process opens that
+    /// file by this call alone: to close any descriptor of it drops the locks (fcntl(2)). None
+    /// where nobody has made it yet and `make` is false: nobody has locked anything. None, the
+    /// default, in any case: the front end keeps the locks, of a run's processes among themselves.
+    ///
+    /// - any error is `ENOLCK` to who locks.
+    fn lock_file(&self, make: bool) -> Result<Option<OwnedFd>> {
+        let _ = make;
+        Ok(None)
+    }
+
+    /// A lock was set on the file of [`File::lock_file`]: what others wrote before they released
+    /// theirs is seen from here on.
+    fn locked(&self) {}
+
+    /// A lock may be released there: what this process has written is seen by who gets it next.
+    ///
+    /// - any error is logged, and the lock released.
+    fn before_unlock(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// What [`FileSystem::restore`](crate::FileSystem::restore) needs, beyond the node and the
     /// flags, to continue this open file in the program that this process is about to execute. The
     /// exec may fail: the file goes on here then. Up to 4 KiB, else nothing goes over; nothing by

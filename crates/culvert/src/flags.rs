@@ -126,8 +126,9 @@ pub struct Capabilities {
     /// process has synced or closed it and this one opens or syncs it; usually it is at once.
     pub size_at_sync: bool,
     /// Locks of its files exclude those of others who reach them by another way: every open file
-    /// has a descriptor of the kernel's ([`File::descriptor`](crate::File::descriptor)), or keeps
-    /// locks itself ([`File::set_lock`](crate::File::set_lock) and its kin).
+    /// has a descriptor of the kernel's ([`File::descriptor`](crate::File::descriptor)) or a file
+    /// that stands for it ([`File::lock_file`](crate::File::lock_file)), or keeps locks itself
+    /// ([`File::set_lock`](crate::File::set_lock) and its kin).
     pub locks: bool,
     /// Some of its files are not always ready: who waits for one (poll(2), select(2), epoll(7))
     /// waits until the driver says so, see [`File::poll`](crate::File::poll). A front end that is

@@ -48,7 +48,7 @@
 use crate::{
     Access, Attributes, Backing, Caching, Call, Caller, Capabilities, DirectoryPlusSink,
     DirectorySink, Entry, File, FileKind, FileSystem, Lock, LockKind, LockOwner, Maps, Node,
-    Observed, Observer, OpenFlags, Opened, OpenedDirectory, Operation, Reached, Readiness,
+    Observed, Observer, OpenFlags, Opened, OpenedDirectory, Operation, OwnedFd, Reached, Readiness,
     RenameFlags, Result, SetAttributes, Sink, Source, StatFs, Timespec, Validity, Wait, Waiter,
     Walked, Whence, derived,
 };
@@ -517,6 +517,15 @@ layer_trait! {
     }
     fn flock(&self, owner: LockOwner, kind: LockKind, wait: Wait<'_>) -> Result<()> {
         self.around(Operation::Flock, None, || self.inner().flock(owner, kind, wait))
+    }
+    fn lock_file(&self, make: bool) -> Result<Option<OwnedFd>> {
+        self.inner().lock_file(make)
+    }
+    fn locked(&self) {
+        self.inner().locked();
+    }
+    fn before_unlock(&self) -> Result<()> {
+        self.inner().before_unlock()
     }
     fn save(&self) -> Result<Vec<u8>> {
         self.inner().save()

@@ -348,6 +348,11 @@ impl PlfsFs {
         for name in locks::NAMES {
             theirs(set(dir.as_fd(), name, &locks))?;
         }
+        let records = SetAttributes {
+            permissions: changes.permissions.map(locks::records_mode),
+            ..around
+        };
+        theirs(set(dir.as_fd(), locks::RECORDS, &records))?;
         let place = host::place(dir, b"")?;
         theirs(change(Target::Place(place.borrow()), &around))
     }

@@ -14,6 +14,7 @@ mod writing;
 pub use self::state::{Chunk, Dropping, MOST_OPEN, State, Subdir};
 use super::host;
 use super::layout;
+use super::locks;
 use super::service::Service;
 use super::setup::Setup;
 use crate::archive::warning::printable;
@@ -169,6 +170,14 @@ impl Container {
             }
         }
         Err(Errno::ESTALE.into())
+    }
+
+    /// A descriptor of the file that stands for its record locks.
+    pub fn records(&self, make: bool) -> Result<Option<OwnedFd>> {
+        match make {
+            true => locks::open(self.dir.fd(), locks::RECORDS).map(Some),
+            false => locks::open_found(self.dir.fd(), locks::RECORDS),
+        }
     }
 
     /// Whether it lies where removed ones wait for their last close.

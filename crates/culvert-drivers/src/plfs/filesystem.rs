@@ -6,6 +6,7 @@ use super::object::{Object, access_of};
 use super::setup::{self, Setup, is_reserved};
 use super::table::{Handle, Opened, Table, collect};
 use super::{forks, host, meta};
+use crate::OwnedFd;
 use crate::passthrough::attributes::{Target, attributes, change};
 use crate::passthrough::kernel;
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
@@ -203,6 +204,7 @@ impl PathFileSystem for PlfsFs {
             read_only: self.setup.read_only,
             xattrs: true,
             size_at_sync: self.setup.at_sync,
+            locks: !self.setup.flat,
             // The kernel judges by the process's own rights.
             checks_permissions: true,
             ..Capabilities::default()
@@ -424,6 +426,28 @@ impl PathFileSystem for PlfsFs {
         match handle {
             // A thread with another table of descriptors has nothing that waits.
             Handle::Container(opened) if opened.container().is_here() => opened.container().push(),
+            Handle::Container(_) => Ok(()),
+            Handle::Plain(_) => Ok(()),
+        }
+    }
+
+    fn lock_file(&self, handle: &Handle, make: bool) -> Result<Option<OwnedFd>> {
+        match handle {
+            Handle::Container(opened) => opened.usable()?.records(make),
+            Handle::Plain(_) => Ok(None),
+        }
+    }
+
+    fn locked(&self, handle: &Handle) {
+        if let Handle::Container(opened) = handle {
+            opened.container().look_again();
+        }
+    }
+
+    fn before_unlock(&self, handle: &Handle) -> Result<()> {
+        match handle {
+            Handle::Container(opened) if opened.container().is_here() => opened.container().show(),
+            // A thread with another table of descriptors has nothing that waits.
             Handle::Container(_) => Ok(()),
             Handle::Plain(_) => Ok(()),
         }

@@ -7,6 +7,9 @@
 //! Whoever may lock one can keep all others from appending for as long as he likes. So those who
 //! may write the file may open them, and nobody else: not who may only read it.
 //!
+//! Those of programs' record locks are a third one's, [`RECORDS`], which nobody else opens; who may
+//! read or write the file may open it, as with any file.
+//!
 //! The length of [`APPENDS`] says how often the file was cut, so that a writer need not read its
 //! own records at its close.
 
@@ -26,6 +29,14 @@ use culvert_sys::raw::general::{self as linux, statx};
 
 /// Their names.
 pub const NAMES: [&[u8]; 2] = [APPENDS.as_bytes(), HOLDER.as_bytes()];
+
+/// The file whose record locks are those of the container.
+pub const RECORDS: &[u8] = b".culvert-locks";
+
+/// Its mode, for a file of `mode`.
+pub const fn records_mode(mode: u32) -> u32 {
+    0o600 | mode & 0o666
+}
 
 /// Their mode, for a file of `mode`: who may write the file may lock them, and the owner always.
 pub const fn lock_mode(mode: u32) -> u32 {
@@ -64,7 +75,12 @@ pub fn open_found(container: BorrowedFd<'_>, name: &[u8]) -> Result<Option<Owned
 fn make(container: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
     let staged: Vec<u8> = unused();
     let name = Name::new(name)?;
-    let made = create(container, &staged).and_then(|()| {
+    let modes = if name.bytes() == RECORDS {
+        records_mode
+    } else {
+        lock_mode
+    };
+    let made = create(container, &staged, modes).and_then(|()| {
         let from = Name::new(&staged)?;
         let (from, to) = (from.terminated(), name.terminated());
         let linked = fs::linkat(container, from, container, to, AtFlags::empty());
@@ -82,7 +98,7 @@ fn make(container: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
     match made? {
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
         // Nor that: for a moment the file has a narrower mode.
-        Err(Errno::EINVAL | Errno::ENOSYS) => match create(container, name.bytes()) {
+        Err(Errno::EINVAL | Errno::ENOSYS) => match create(container, name.bytes(), modes) {
             Err(error) if error.errno() == Errno::EEXIST => Ok(()),
             made => made,
         },
@@ -104,20 +120,21 @@ pub fn make_shared(container: BorrowedFd<'_>, mode: u32) -> Result<()> {
     Ok(())
 }
 
-fn create(container: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
+/// `modes`: its mode, for that of the file.
+fn create(container: BorrowedFd<'_>, name: &[u8], modes: fn(u32) -> u32) -> Result<()> {
     let flags = linux::O_RDWR | linux::O_CREAT | linux::O_EXCL;
     let made = host::open(container, name, flags, 0o600)?;
     let access = host::status(container, ACCESS)?;
     let mode = u32::from(access.stx_mode);
     let mode = match belongs(&made, &access)? {
-        Whose::Owners | Whose::Groups => lock_mode(mode),
+        Whose::Owners | Whose::Groups => modes(mode),
         // All others may write, this one among them.
         Whose::Nobodys { .. } if mode & 0o002 != 0 => 0o666,
         // The owner's, who is not in the group that he has given the file to.
-        Whose::Nobodys { own: true } => lock_mode(mode) & !0o060,
+        Whose::Nobodys { own: true } => modes(mode) & !0o060,
         Whose::Nobodys { own: false } => {
             host::unlink(container, name, false)?;
-            let text = "the owner of the file is to append to it first";
+            let text = "the owner of the file is to append to it, or lock it, first";
             return Err(Error::because(Errno::EACCES, text));
         }
     };

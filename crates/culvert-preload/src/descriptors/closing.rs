@@ -35,6 +35,19 @@ impl DescriptorTable {
         });
     }
 
+    /// Before exec: what stands for locks that the next program is to have, and of which nodes.
+    pub fn lock_files_over_exec(&self) -> Vec<(ShadowName, i32)> {
+        culvert_run::get().posix_locks.files.over_exec(|name| {
+            let mut closes = false;
+            self.each(|fd, description| {
+                closes |= description.name() == name
+                    && !matches!(description.object, Object::Path)
+                    && culvert_run::files::close_on_exec(fd).unwrap_or(true);
+            });
+            closes
+        })
+    }
+
     /// The program's descriptor of `description` goes, and with it its locks, unless that was only
     /// a path (`filp_flush`, fs/open.c).
     pub(super) fn lose(&self, old: Option<Arc<Description>>) {

@@ -47,9 +47,10 @@ fn carriers(
 }
 
 /// `CULVERT_RUN=<directory>:<lock descriptor>[,<descriptor of a node>.<its
-/// mount>]...[,s<descriptor>][,p<number>][,r<mount>]:<flags>[:<log file>]`, where the last
-/// descriptor is what open files have saved ([`saved`]), the number what is said of the program,
-/// and the last mount the one that the root directory is on.
+/// mount>]...[,s<descriptor>][,l<descriptor>.<mount>.<node>]...[,p<number>][,r<mount>]:<flags>[:<log
+/// file>]`, where the second descriptor is what open files have saved ([`saved`]), the third stands
+/// for the locks of a node, the number is what is said of the program, and the last mount the one
+/// that the root directory is on.
 fn carrier(
     process: &Process,
     handed: &[(u16, OwnedFd)],
@@ -74,6 +75,10 @@ fn carrier(
     }
     if let Some(descriptor) = saved {
         entry.extend_from_slice(alloc::format!(",s{}", descriptor.raw()).as_bytes());
+    }
+    for (name, descriptor) in process.table.lock_files_over_exec() {
+        let (mount, node) = (name.mount.0, name.node.0);
+        entry.extend_from_slice(alloc::format!(",l{descriptor}.{mount}.{node:x}").as_bytes());
     }
     if let Some(number) = said {
         entry.extend_from_slice(alloc::format!(",p{number:x}").as_bytes());

@@ -1,4 +1,7 @@
-//! Locks and leases: the kernel keeps them, on the shadow or on the file itself.
+//! Locks and leases: the kernel keeps them, on the shadow or on the file itself, and record locks
+//! of processes also where a driver has a file that stands for them ([`beyond`]).
+
+mod beyond;
 
 use super::arguments::kernel_has_not;
 use crate::answer::{Answer, FORWARD};
@@ -48,7 +51,10 @@ pub fn record(process: &Process, held: &Held, fd: i32, command: u32, argument: u
             .note(held.name(), held.own_file(), fd);
     }
     let asked = LockCommand::new(command).ok_or(Errno::EINVAL)?;
-    let answer = wait::lock(BorrowedFd::number(fd), asked, &mut lock)?;
+    let answer = match command {
+        F_GETLK | F_SETLK | F_SETLKW => beyond::record(process, held, fd, asked, &mut lock)?,
+        _ => wait::lock(BorrowedFd::number(fd), asked, &mut lock)?,
+    };
     match command {
         F_GETLK | F_OFD_GETLK if lock.l_type == F_UNLCK => {
             // The rest of the structure stays as it was (fcntl(2)).

@@ -5,11 +5,12 @@ use crate::{
     interrupts::RELEASING,
     locks::{Asked, Holder, LockFamily, waiting},
     opened::OpenFile,
+    report::report,
     session::{Context, Session},
 };
 use culvert::{Errno, Error, Lock, LockKind, LockOwner, Node, Result, Wait};
 use culvert_sys::{
-    BorrowedFd,
+    BorrowedFd, OwnedFd,
     raw::general::{F_RDLCK, F_UNLCK, F_WRLCK},
 };
 use culvert_wire::{
@@ -66,8 +67,9 @@ impl Session {
         lk: &LkIn,
     ) -> Outcome<'static> {
         let (asked, file) = self.asked(context, node, lk)?;
-        let conflict = || match descriptor(&file) {
-            Some(fd) => self.locks.conflict(&asked, fd),
+        let stands = stands_for(&file)?;
+        let conflict = || match &stands {
+            Some(stands) => self.locks.conflict(&asked, stands.fd()),
             None => file
                 .file
                 .get_lock(LockOwner(asked.holder.owner), &asked.lock),
@@ -103,8 +105,22 @@ impl Session {
         waits: bool,
     ) -> Outcome<'static> {
         let (asked, file) = self.asked(context, node, lk)?;
-        let set = || match descriptor(&file) {
-            Some(fd) => self.locks.set(&asked, fd),
+        let stands = stands_for(&file)?;
+        let own = matches!(stands, Some(Stands::Own(_)));
+        if own
+            && asked.lock.kind != LockKind::Exclusive
+            && let Err(error) = file.file.before_unlock()
+        {
+            report(format_args!("before a lock is released: {error}"));
+        }
+        let set = || match &stands {
+            Some(stands) => {
+                let set = self.locks.set(&asked, stands.fd())?;
+                if own && set {
+                    file.file.locked();
+                }
+                Ok(set)
+            }
             None => match set_by_driver(&file, &asked, Wait::Never) {
                 Err(error) if error.errno() == Errno::EAGAIN => Ok(false),
                 done => done.map(|()| true),
@@ -124,9 +140,19 @@ impl Session {
             protocol: self.protocol,
             unique: context.header.unique,
         };
+        // What is borrowed stays open as long as the file.
+        let own = match stands {
+            Some(Stands::Own(own)) => Some(own),
+            _ => None,
+        };
         let locks = self.locks.clone();
         request.leave_to(context.hand, move |interrupted| match descriptor(&file) {
             Some(fd) => locks.wait(&asked, fd, interrupted),
+            None if let Some(own) = &own => {
+                locks.wait(&asked, own.borrow(), interrupted)?;
+                file.file.locked();
+                Ok(())
+            }
             None => set_by_driver(&file, &asked, Wait::UntilInterrupted(interrupted)),
         })?;
         context.left = true;
@@ -176,6 +202,31 @@ impl Session {
         // for locks.
         let _ = set_by_driver(&file, &Asked { holder, fh, lock }, Wait::Never);
     }
+}
+
+/// The file of the kernel's that has the locks of an open file.
+enum Stands<'a> {
+    /// It has the bytes too.
+    Bytes(BorrowedFd<'a>),
+    /// Opened for this.
+    Own(OwnedFd),
+}
+
+impl Stands<'_> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Bytes(fd) => *fd,
+            Self::Own(fd) => fd.borrow(),
+        }
+    }
+}
+
+/// None: the driver keeps locks itself.
+fn stands_for(file: &OpenFile) -> Result<Option<Stands<'_>>> {
+    Ok(match descriptor(file) {
+        Some(fd) => Some(Stands::Bytes(fd)),
+        None => file.file.lock_file(true)?.map(Stands::Own),
+    })
 }
 
 /// What the file's bytes and locks are the kernel's by.

@@ -3,8 +3,8 @@
 use super::{PathDirectory, PathEntry, PathFileSystem, state::AdapterState};
 use crate::{
     Attributes, Caching, Caller, Directory, DirectoryEntry, DirectorySink, Errno, File, Lock,
-    LockKind, LockOwner, Node, Opened, Readiness, Result, SetAttributes, Sink, Source, Wait,
-    Whence, read_through, sync::Mutex, write_through,
+    LockKind, LockOwner, Node, Opened, OwnedFd, Readiness, Result, SetAttributes, Sink, Source,
+    Wait, Whence, read_through, sync::Mutex, write_through,
 };
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::{any::Any, task::Waker};
@@ -204,6 +204,20 @@ impl<T: PathFileSystem + 'static> File for PathFile<T> {
 
     fn flock(&self, owner: LockOwner, kind: LockKind, wait: Wait<'_>) -> Result<()> {
         self.shared.driver.flock(self.handle()?, owner, kind, wait)
+    }
+
+    fn lock_file(&self, make: bool) -> Result<Option<OwnedFd>> {
+        self.shared.driver.lock_file(self.handle()?, make)
+    }
+
+    fn locked(&self) {
+        if let Ok(handle) = self.handle() {
+            self.shared.driver.locked(handle);
+        }
+    }
+
+    fn before_unlock(&self) -> Result<()> {
+        self.shared.driver.before_unlock(self.handle()?)
     }
 }
 

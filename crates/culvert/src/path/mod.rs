@@ -63,8 +63,8 @@ pub use adapter::PathAdapter;
 
 use crate::{
     Access, Attributes, Caching, Caller, Capabilities, Errno, FileKind, Lock, LockKind, LockOwner,
-    Maps, OpenFlags, Readiness, RenameFlags, Result, SetAttributes, Sink, Source, StatFs, Validity,
-    Wait, Whence,
+    Maps, OpenFlags, OwnedFd, Readiness, RenameFlags, Result, SetAttributes, Sink, Source, StatFs,
+    Validity, Wait, Whence,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::task::Waker;
@@ -363,6 +363,23 @@ pub trait PathFileSystem: Send + Sync {
     ) -> Result<()> {
         let _ = (handle, owner, kind, wait);
         Err(Errno::ENOSYS.into())
+    }
+
+    /// What stands for the record locks of a file ([`File::lock_file`](crate::File::lock_file)).
+    fn lock_file(&self, handle: &Self::Handle, make: bool) -> Result<Option<OwnedFd>> {
+        let _ = (handle, make);
+        Ok(None)
+    }
+
+    /// A lock was set there ([`File::locked`](crate::File::locked)).
+    fn locked(&self, handle: &Self::Handle) {
+        let _ = handle;
+    }
+
+    /// A lock may be released there ([`File::before_unlock`](crate::File::before_unlock)).
+    fn before_unlock(&self, handle: &Self::Handle) -> Result<()> {
+        let _ = handle;
+        Ok(())
     }
 
     /// Opens a directory for listing. None by default: its names are [`list`](Self::list)ed.

@@ -147,7 +147,7 @@ fn table() -> BTreeMap<String, (bool, bool)> {
 
 /// No driver of Culvert's own has these; the driver `telling` is asked for them in kernel_told.rs.
 /// Front ends ask `statfs_of`, which asks `statfs` in the driver itself.
-const SEEN_ELSEWHERE: [(&str, &str); 14] = [
+const SEEN_ELSEWHERE: [(&str, &str); 17] = [
     ("birth_time", "the_time_of_birth_is_that_of_the_file_behind"),
     ("statfs", "statfs_of"),
     ("poll", "who_waits_waits_until_the_driver_says_so"),
@@ -158,6 +158,12 @@ const SEEN_ELSEWHERE: [(&str, &str); 14] = [
     ("get_lock", "locks_are_the_drivers"),
     ("set_lock", "locks_are_the_drivers"),
     ("flock", "locks_are_the_drivers"),
+    ("lock_file", "record_locks_exclude_other_runs"),
+    ("locked", "who_gets_a_lock_reads_what_was_written_under_it"),
+    (
+        "before_unlock",
+        "who_gets_a_lock_reads_what_was_written_under_it",
+    ),
     ("reach_new", "what_is_there_is_not_made_again"),
     // Asked of a driver that no layer covers.
     ("attributes_at", "a_path_below_a_layer_costs_few_calls"),

@@ -110,6 +110,91 @@ fn a_kernel_mount_serves_containers() {
     assert_eq!(done.text(), want, "{}", done.report());
 }
 
+/// `programs/locks_of_runs.py` in two places, as natively.
+fn locks_of(file: &str, native: &str, one: &str, other: &str) {
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/locks_of_runs.py");
+    let native = shell(&format!("python3 {program} {native} env env"));
+    assert_eq!(native.status, "exit 0", "{}", native.report());
+    let ours = shell(&format!("python3 {program} {file} '{one}' '{other}'"));
+    assert_eq!(ours.text(), native.text(), "{}", ours.report());
+}
+
+/// Also of hosts, which have nothing in common but the back end.
+#[test]
+fn record_locks_exclude_other_runs() {
+    let place = place("locks");
+    let culvert = world().culvert.display();
+    let run = format!("{culvert} run --mount type=plfs,source={place}/back,target={place}/mnt --");
+    let (file, native) = (format!("{place}/mnt/f"), format!("{place}/f"));
+    locks_of(&file, &native, &run, &run);
+    if world().is_root() {
+        let host = format!("unshare -n -m -u {run}");
+        locks_of(&file, &native, &host, &host);
+    }
+}
+
+/// Four runs count in one place, whatever waits in the index or is looked at by sync alone.
+#[test]
+fn who_gets_a_lock_reads_what_was_written_under_it() {
+    let place = place("locks-count");
+    let culvert = world().culvert.display();
+    for options in ["", ",index=lazy", ",consistency=close"] {
+        let script = format!(
+            "rm -rf {place}/back/*
+             for i in 1 2 3 4; do
+                 {culvert} run --mount type=plfs,source={place}/back,target={place}/mnt{options} -- \
+                 python3 -c '
+import fcntl, os
+fd = os.open(\"{place}/mnt/count\", os.O_RDWR | os.O_CREAT)
+for i in range(100):
+    fcntl.lockf(fd, fcntl.LOCK_EX, 8)
+    count = int(os.pread(fd, 8, 0) or b\"0\")
+    os.pwrite(fd, b\"%08d\" % (count + 1), 0)
+    fcntl.lockf(fd, fcntl.LOCK_UN, 8)
+' &
+             done; wait
+             {culvert} run --mount type=plfs,source={place}/back,target={place}/mnt -- \
+             cat {place}/mnt/count"
+        );
+        let done = shell(&script);
+        assert_eq!(done.text(), "00000400", "{options} {}", done.report());
+    }
+}
+
+#[test]
+fn record_locks_exclude_kernel_mounts() {
+    if !possible() {
+        return;
+    }
+    let back = place("locks-kernel");
+    let culvert = world().culvert.display();
+    let words = ["-t", "plfs", "--with", "posix-locks"];
+    let mount = Mounted::of("plfs-locks", &words, &format!("{back}/back"));
+    let run = format!("{culvert} run --mount type=plfs,source={back}/back,target={back}/mnt --");
+    let file = format!("{back}/mnt/f:{}", mount.text("target/f"));
+    locks_of(&file, &format!("{back}/f:{back}/f"), &run, "env");
+}
+
+/// The groups of `programs/locking.c`, as natively.
+#[test]
+fn locks_within_a_run_are_as_natively() {
+    let place = place("locks-within");
+    let program = world().program("locking");
+    let (program, culvert) = (program.display(), world().culvert.display());
+    for group in ["record", "close", "numbers", "descriptions", "wait", "exec"] {
+        let here = |directory: &str| {
+            format!("mkdir -p {directory}; cd {directory} && exec {program} {group}")
+        };
+        let native = shell(&here(&format!("{place}/native/{group}")));
+        let ours = shell(&format!(
+            "exec {culvert} run --mount type=plfs,source={place}/back,target={place}/mnt -- sh -c \
+             '{}'",
+            here(&format!("{place}/mnt/{group}"))
+        ));
+        assert_eq!(ours.text(), native.text(), "{group} {}", ours.report());
+    }
+}
+
 #[test]
 fn killed_appenders_and_services_lose_nothing_that_was_answered() {
     let place = place("appenders");

@@ -94,6 +94,12 @@ impl Container {
         done
     }
 
+    /// All see from now on what this process has written, other machines too.
+    pub fn show(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        state.push().and_then(|()| self.settle(&state))
+    }
+
     /// Other machines see from now on what this process has written.
     fn settle(&self, state: &State) -> Result<()> {
         match state.writer.as_ref().filter(|_| self.setup.syncs) {

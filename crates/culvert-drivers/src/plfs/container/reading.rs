@@ -1,6 +1,7 @@
 //! Reading: sizes, bytes, holes.
 
 use super::{Container, Dropping, MOST_OPEN, State, Subdir};
+use crate::passthrough::kernel;
 use crate::plfs::host;
 use crate::plfs::index::Found;
 use crate::plfs::layout::Record;
@@ -105,7 +106,13 @@ impl Container {
         }
         // It cannot, or there is nothing.
         let mut piece = alloc::vec![0; count.min(host::PIECE)];
-        match host::read_at(fd.fd(), physical, &mut piece)? == piece.len() {
+        let mut done = host::read_at(fd.fd(), physical, &mut piece)?;
+        if done < piece.len() && self.setup.syncs {
+            // The kernel has the size of a moment ago; the server says what it is now.
+            let _ = kernel::status_now(fd.fd(), None);
+            done = host::read_at(fd.fd(), physical, &mut piece)?;
+        }
+        match done == piece.len() {
             true => out.put(&piece),
             false => Err(self.wrong(
                 &state.chunks[chunk].name,
