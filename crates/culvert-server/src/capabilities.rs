@@ -25,6 +25,8 @@ pub struct Situation {
     pub believed: bool,
     /// They may be believed for ever: nobody changes them but by this mount.
     pub believed_for_ever: bool,
+    /// Listings may be kept without a look at each open: see [`keeps_listings`].
+    pub listings_kept: bool,
     /// The server may register backing files (CAP_SYS_ADMIN).
     pub privileged: bool,
     /// Some files are not always ready, and the driver is asked.
@@ -39,19 +41,38 @@ impl Situation {
     /// As `filesystem` and the calling process have it.
     pub fn of(filesystem: &dyn FileSystem, validity: Validity, settings: &Settings) -> Self {
         let can = filesystem.capabilities();
+        let keeps_acls = can.xattrs && can.checks_permissions && !settings.without(XATTRS);
+        let valid = validity.entry.min(validity.attributes);
+        // The driver judges by ACLs that the kernel does not have.
+        let judges = can.checks_permissions && (!keeps_acls || settings.without("posix-acl"));
         Self {
             immutable: can.immutable,
             read_only: can.read_only || settings.read_only,
             keeps_locks: can.locks,
-            keeps_acls: can.xattrs && can.checks_permissions && !settings.without(XATTRS),
+            keeps_acls,
             believed: validity.entry > 0 && validity.attributes > 0,
-            believed_for_ever: validity.entry.min(validity.attributes) == u64::MAX,
+            believed_for_ever: valid == u64::MAX,
+            listings_kept: keeps_listings(valid, judges, settings),
             privileged: rustix::process::geteuid().is_root(),
             polls: can.polls && !settings.without(POLL),
             timeout: settings.request_timeout.is_some(),
             truncates_apart: !settings.with.iter().any(|name| name == "atomic-o-trunc"),
         }
     }
+}
+
+/// Whether the kernel may keep a listing until it knows of a change, and who opens a directory need
+/// not be judged here. `valid`: how long names and attributes are believed; `judges`: the driver
+/// would refuse what the kernel, by mode bits and ACLs, does not.
+///
+/// When that time is over the kernel asks for the time of change before it takes a listing that it
+/// has (`fuse_readdir_cached`, fs/fuse/readdir.c), but only with `FUSE_AUTO_INVAL_DATA`; meanwhile
+/// the driver tells of changes, or the user wants them believed. Where the time is short, a new
+/// listing, which brings all attributes, costs less than a question for each name of the old one.
+fn keeps_listings(valid: u64, judges: bool, settings: &Settings) -> bool {
+    const HOUR: u64 = 3_600_000_000_000;
+    let looks = !settings.without("auto-inval-data") && !judges;
+    !settings.without(CACHE_DIR) && (valid == u64::MAX || valid >= HOUR && looks)
 }
 
 /// Whether a capability is used: why not, where it is not.
@@ -141,8 +162,13 @@ capabilities! {
         false => Err("drivers keep state for each open file of a tree that changes"),
     }, "files of an immutable tree are opened and closed without a request, what was read of them \
         stays cached";
-    NO_OPENDIR_SUPPORT "no-opendir" true ours, "directories of a tree that only this mount \
-        changes are opened and closed without a request, their listings stay cached";
+    NO_OPENDIR_SUPPORT "no-opendir" true |situation| match situation.listings_kept {
+        true => Ok(()),
+        false => Err("names are not believed for an hour, listings are not cached, or the driver \
+            judges by more than the kernel knows"),
+    }, "directories are opened and closed without a request and their listings stay cached, where \
+        only this mount changes the tree, or names are believed for an hour and longer (watch, \
+        valid=). The kernel judges alone who may list them";
     DO_READDIRPLUS "readdirplus" true believed, "a listing brings the attributes: `ls -l` needs \
         no lookup of each name";
     READDIRPLUS_AUTO "readdirplus-auto" true believed, "but only where attributes are asked for";
@@ -306,6 +332,7 @@ mod tests {
         keeps_locks: true,
         believed: false,
         believed_for_ever: false,
+        listings_kept: false,
         privileged: true,
         polls: false,
         timeout: false,
@@ -329,6 +356,7 @@ mod tests {
             keeps_locks: false,
             believed: true,
             believed_for_ever: true,
+            listings_kept: true,
             privileged: false,
             polls: false,
             timeout: false,

@@ -33,7 +33,7 @@ use std::{
 /// The version from which on names can be doubted (`FUSE_EXPIRE_ONLY`, 7.38).
 const DOUBT: u32 = 38;
 /// The version from which on all names can (`FUSE_NOTIFY_INC_EPOCH`, 7.44).
-pub const EPOCH: u32 = 44;
+const EPOCH: u32 = 44;
 /// The version from which on nodes can be called unneeded (`FUSE_NOTIFY_PRUNE`, 7.45).
 const PRUNE: u32 = 45;
 /// How often the kernel is told of a node that it does not know yet, each time after twice as many
@@ -41,6 +41,13 @@ const PRUNE: u32 = 45;
 const TRIES: u32 = 10;
 /// Nodes in one message.
 const BATCH: usize = 512;
+
+/// Whether a kernel that speaks version `minor` hears of all that a driver tells, which is `observed`
+/// so: without a word for "everything" what an overflowing list of changes held would be believed
+/// on.
+pub const fn tells(observed: Observed, minor: u32) -> bool {
+    !matches!(observed, Observed::Descriptor(_)) || minor >= EPOCH
+}
 
 /// What waits to be told.
 #[derive(Debug)]

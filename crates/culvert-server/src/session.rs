@@ -58,6 +58,29 @@ pub struct Session {
     pub(crate) abandoned: AtomicBool,
 }
 
+/// What is told of changes, from before anything is agreed on: a driver that tells lets its answers
+/// be believed for longer.
+pub(crate) struct Watching {
+    pub notifications: Option<Arc<Notifications>>,
+    pub observed: Observed,
+}
+
+impl Watching {
+    /// `filesystem` begins to tell.
+    pub fn begin(filesystem: &dyn FileSystem) -> Self {
+        let notifications = Notifications::new().ok().map(Arc::new);
+        let observed = notifications
+            .as_ref()
+            .map_or(Observed::Never, |notifications| {
+                filesystem.observe(Arc::clone(notifications) as Arc<dyn Observer>)
+            });
+        Self {
+            notifications,
+            observed,
+        }
+    }
+}
+
 /// A request that is being answered.
 pub(crate) struct Context<'a> {
     /// Who asks, of which node.
@@ -89,18 +112,13 @@ impl Session {
         settings: Settings,
         protocol: Protocol,
         validity: Validity,
+        Watching {
+            notifications,
+            observed,
+        }: Watching,
     ) -> Self {
         let can = filesystem.capabilities();
-        let notifications = Notifications::new().ok().map(Arc::new);
-        let observed = notifications
-            .as_ref()
-            .map_or(Observed::Never, |notifications| {
-                filesystem.observe(Arc::clone(notifications) as Arc<dyn Observer>)
-            });
-        // Without a word for "everything" what an overflowing list of changes held would be
-        // believed on.
-        let seen = matches!(observed, Observed::Descriptor(_));
-        let tells = !seen || protocol.minor >= notifications::EPOCH;
+        let tells = notifications::tells(observed, protocol.minor);
         let locks = Arc::new(Locks::of(settings.handover));
         let server = settings.handover.begin();
         let polls = can.polls && !settings.without(capabilities::POLL);

@@ -4,8 +4,9 @@ use crate::{
     cache_timeout,
     capabilities::{self, Situation},
     channel::RequestChannel,
+    notifications,
     report::report,
-    session::Session,
+    session::{Session, Watching},
     settings::Settings,
     transport::{Way, readers::MAXIMUM_DATA},
 };
@@ -28,9 +29,11 @@ impl Session {
         settings: Settings,
         channel: &dyn RequestChannel,
     ) -> Result<Self> {
+        let watching = Watching::begin(&*filesystem);
         let validity = cache_timeout::chosen(&*filesystem, &settings);
         if let Some(protocol) = settings.handover.protocol() {
-            return Self::new(filesystem, settings, protocol, validity).continued(channel);
+            return Self::new(filesystem, settings, protocol, validity, watching)
+                .continued(channel);
         }
         let broken = |error: io::Error| Error::because(Errno::EIO, format!("/dev/fuse: {error}"));
         let refused = |text: String| Error::because(Errno::EOPNOTSUPP, text);
@@ -41,7 +44,7 @@ impl Session {
             let space = if why.is_empty() { "" } else { ": " };
             report(format_args!("requests come by {}{space}{why}", way.name));
         }
-        let situation = Situation::of(&*filesystem, validity, &settings);
+        let mut situation = Situation::of(&*filesystem, validity, &settings);
         let mut buffer = vec![0; culvert_wire::MINIMUM_BUFFER];
         loop {
             let length = channel.receive(&mut buffer).map_err(broken)?;
@@ -79,6 +82,8 @@ impl Session {
                 })?;
                 continue;
             }
+            // Then names are believed for a second.
+            situation.listings_kept &= notifications::tells(watching.observed, init.minor);
             let offered = InitFlags::from_words(init.flags, init.flags2);
             let used = way.capability.as_ref();
             let flags = capabilities::agreed(&situation, offered, used, &settings);
@@ -97,7 +102,7 @@ impl Session {
                 return Err(refused(format!("transport={word}: {text}")));
             }
             let agreed = init_out(&init, &protocol, settings.request_timeout);
-            let mut session = Self::new(filesystem, settings, protocol, validity);
+            let mut session = Self::new(filesystem, settings, protocol, validity, watching);
             // Before the kernel asks for anything else.
             session.extend(channel);
             answer(agreed)?;

@@ -48,7 +48,7 @@ impl Session {
             .open_directory(&caller, dir, OpenFlags(open.flags))?;
         let driven = match opened {
             // No more of these requests: what is open needs nothing of us.
-            OpenedDirectory::Stateless
+            OpenedDirectory::Stateless | OpenedDirectory::Backed(_)
                 if self.protocol.flags.contains(InitFlags::NO_OPENDIR_SUPPORT) =>
             {
                 return Err(Errno::ENOSYS.into());

@@ -62,6 +62,8 @@ const COUNTS: &[Count] = &[
     Count { name: "no-opendir", words: &["-t", "memory"], source: Memory, warm: "mkdir d; ls d; \
         ls d",
         program: "ls d", asked: "OPENDIR", with: 0..=0, without: 1..=1 },
+    Count { name: "no-opendir", words: &["-o", "valid=3600"], source: Fresh("mkdir d; touch d/f"), warm: "ls d; ls d",
+        program: "ls d", asked: "OPENDIR", with: 0..=0, without: 1..=1 },
     Count { name: "readdirplus", words: &["-o", "valid=600", "--without", "xattrs"], source: Fresh("seq 50 | xargs touch"), warm: "true",
         program: "ls -l", asked: "LOOKUP", with: 0..=0, without: 50..=50 },
     Count { name: "readdirplus-auto", words: &["-o", "valid=600", "--without", "cache-dir"], source: There(LARGE), warm: "true",

@@ -77,6 +77,41 @@ fn what_is_watched_is_not_asked_for() {
     );
 }
 
+/// With `watch` alone, for a day: longer than the second after which it would be asked for.
+#[test]
+fn what_is_watched_is_believed_for_a_day() {
+    if !possible() {
+        return;
+    }
+    let mount = Mounted::new("notices-day", &["-o", "watch"]);
+    let (source, target) = (mount.text("source"), mount.text("target"));
+    let look = format!("ls -l {target}/d");
+    let warm = format!("mkdir {source}/d; echo > {source}/d/f; {look}; {look}; sleep 1.5");
+    asks(
+        &target,
+        &warm,
+        &look,
+        &[("STATFS", 1), ("GETXATTR", 9), ("LISTXATTR", 9)],
+    );
+}
+
+/// Directories are opened without a request, and their listings kept: none is old, and none lacks
+/// what stays.
+#[test]
+fn listings_that_are_kept() {
+    if !possible() {
+        return;
+    }
+    for words in [&["-o", "watch"][..], &["-o", "watch,driven"]] {
+        let mount = Mounted::new("notices-listings", words);
+        let (source, target) = (mount.text("source"), mount.text("target"));
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/kept_listings.py");
+        let done = shell(&format!("python3 {program} {source} {target}"));
+        assert_eq!(done.text(), "listed\n", "{words:?} {}", done.report());
+        shell(&format!("rm -r {source}/*"));
+    }
+}
+
 /// What is done through the mount is not told back: the kernel would lose its picture of what is
 /// open.
 #[test]
