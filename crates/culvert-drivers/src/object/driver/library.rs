@@ -9,7 +9,7 @@ use core::ffi::{c_int, c_void};
 use culvert::library::abi::{self, Driver};
 use culvert::mount::Mount;
 use culvert::sync::{Mutex, MutexGuard};
-use culvert::{Caller, Errno, Error, Result};
+use culvert::{Caller, Errno, Error, Maps, Result};
 use culvert_sys::flags::OFlags;
 use culvert_sys::waits::Holding;
 use culvert_sys::{BorrowedFd, OwnedFd, fs};
@@ -31,7 +31,7 @@ pub struct Inner {
     /// Whom the library may tell of changes for as long as it is there.
     pub(super) observers: Mutex<Vec<Arc<Observer>>>,
     /// The maps that it was given, for as long.
-    pub(super) maps: Mutex<Vec<Arc<Given>>>,
+    maps: Mutex<Vec<Arc<Given>>>,
 }
 
 // SAFETY: the library has promised to be called by several threads, or is called by one at a time.
@@ -91,6 +91,22 @@ impl Inner {
     /// `access` decides what modes would.
     pub(super) const fn judges(&self) -> bool {
         self.driver.access.is_some() && !self.has(abi::NO_ACCESS)
+    }
+
+    /// Gives the library `maps`; what it answers.
+    pub(super) fn extended(&self, maps: Arc<dyn Maps>) -> Result<()> {
+        let Some(extended) = self.driver.extended else {
+            return Ok(());
+        };
+        let given = Given::new(maps);
+        let head = given.head();
+        // They stay where they are until the library is at its end.
+        self.maps.lock().push(given);
+        let (_held, _turn) = (Holding::new(), self.turn());
+        let who = self.who(&Caller::SYSTEM);
+        // SAFETY: driver.h: maps that are there until `finalize` has returned.
+        let asked = checked("extended", unsafe { extended(self.first(&who), head) });
+        unless_missing(asked).unwrap_or(Ok(()))
     }
 }
 

@@ -1,13 +1,10 @@
 //! The maps of the mount's extension, as a library is given them.
 
-use super::answers::{checked, unless_missing};
-use super::library::Inner;
 use alloc::sync::Arc;
 use core::ffi::{CStr, c_char, c_int};
 use core::{ptr, slice};
 use culvert::library::abi;
-use culvert::{Caller, Errno, Maps, Result};
-use culvert_sys::waits::Holding;
+use culvert::{Errno, Maps, Result};
 
 /// The maps, behind functions.
 #[repr(C)]
@@ -137,12 +134,9 @@ unsafe extern "C" fn next(
     answer(asked.and_then(|(maps, map)| maps.next(map, before.as_deref(), into)))
 }
 
-impl Inner {
-    /// Gives the library the maps; what it answers.
-    pub(super) fn extended(&self, maps: Arc<dyn Maps>) -> Result<()> {
-        let Some(extended) = self.driver.extended else {
-            return Ok(());
-        };
+impl Given {
+    /// `maps` as a library is given them, as long as this is there.
+    pub(super) fn new(maps: Arc<dyn Maps>) -> Arc<Self> {
         let head = abi::Maps {
             sizes,
             get,
@@ -150,14 +144,11 @@ impl Inner {
             remove,
             next,
         };
-        let given = Arc::new(Given { head, maps });
-        let head = ptr::from_ref(&*given).cast();
-        // They stay where they are until the library is at its end.
-        self.maps.lock().push(given);
-        let (_held, _turn) = (Holding::new(), self.turn());
-        let who = self.who(&Caller::SYSTEM);
-        // SAFETY: driver.h: maps that are there until `finalize` has returned.
-        let asked = checked("extended", unsafe { extended(self.first(&who), head) });
-        unless_missing(asked).unwrap_or(Ok(()))
+        Arc::new(Self { head, maps })
+    }
+
+    /// Where they are.
+    pub(super) fn head(&self) -> *const abi::Maps {
+        ptr::from_ref(self).cast()
     }
 }
