@@ -13,8 +13,8 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::SeqCst;
 use culvert::path::{PathEntry, PathFileSystem};
 use culvert::{
-    Access, Attributes, Caller, Capabilities, Errno, FileKind, Node, OpenFlags, RenameFlags,
-    Result, SetAttributes, Sink, Source, StatFs, Timespec, Whence, sync::Mutex,
+    Access, Attributes, Caller, Capabilities, Errno, FileKind, Lock, LockOwner, Node, OpenFlags,
+    RenameFlags, Result, SetAttributes, Sink, Source, StatFs, Timespec, Wait, Whence, sync::Mutex,
 };
 use culvert_sys::fs;
 use culvert_sys::raw::general::{self as linux, statx};
@@ -30,6 +30,15 @@ impl PlfsFs {
         Self {
             setup,
             table: Arc::new(Mutex::new(BTreeMap::new())),
+        }
+    }
+
+    /// What becomes of record locks that have no file: those of a plain file among containers are
+    /// refused. By ENOSYS a kernel would keep all locks of the mount to itself from then on.
+    fn no_locks(&self, handle: &Handle) -> Errno {
+        match handle {
+            Handle::Plain(_) if !self.setup.flat => Errno::ENOLCK,
+            _ => Errno::ENOSYS,
         }
     }
 
@@ -436,6 +445,14 @@ impl PathFileSystem for PlfsFs {
             Handle::Container(opened) => opened.usable()?.records(make),
             Handle::Plain(_) => Ok(None),
         }
+    }
+
+    fn get_lock(&self, handle: &Handle, _: LockOwner, _: &Lock) -> Result<Option<Lock>> {
+        Err(self.no_locks(handle).into())
+    }
+
+    fn set_lock(&self, handle: &Handle, _: LockOwner, _: &Lock, _: Wait<'_>) -> Result<()> {
+        Err(self.no_locks(handle).into())
     }
 
     fn locked(&self, handle: &Handle) {

@@ -169,7 +169,17 @@ fn record_locks_exclude_kernel_mounts() {
     let back = place("locks-kernel");
     let culvert = world().culvert.display();
     let words = ["-t", "plfs", "--with", "posix-locks"];
+    std::fs::create_dir_all(format!("{back}/back")).unwrap();
+    std::fs::write(format!("{back}/back/plain"), "").unwrap();
     let mount = Mounted::of("plfs-locks", &words, &format!("{back}/back"));
+    // No other host would see it; and the kernel must go on asking about others.
+    let refused = shell(&format!(
+        "python3 -c 'import fcntl; fcntl.lockf(open(\"{}\", \"r+\"), fcntl.LOCK_EX)' 2>&1 |
+         tail -n 1",
+        mount.text("target/plain")
+    ));
+    let expected = "OSError: [Errno 37] No locks available\n";
+    assert_eq!(refused.text(), expected, "{}", refused.report());
     let run = format!("{culvert} run --mount type=plfs,source={back}/back,target={back}/mnt --");
     let file = format!("{back}/mnt/f:{}", mount.text("target/f"));
     locks_of(&file, &format!("{back}/f:{back}/f"), &run, "env");
