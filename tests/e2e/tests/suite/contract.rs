@@ -147,7 +147,7 @@ fn table() -> BTreeMap<String, (bool, bool)> {
 
 /// No driver of Culvert's own has these; the driver `telling` is asked for them in kernel_told.rs.
 /// Front ends ask `statfs_of`, which asks `statfs` in the driver itself.
-const SEEN_ELSEWHERE: [(&str, &str); 17] = [
+const SEEN_ELSEWHERE: [(&str, &str); 18] = [
     ("birth_time", "the_time_of_birth_is_that_of_the_file_behind"),
     ("statfs", "statfs_of"),
     ("poll", "who_waits_waits_until_the_driver_says_so"),
@@ -163,6 +163,11 @@ const SEEN_ELSEWHERE: [(&str, &str); 17] = [
     (
         "before_unlock",
         "who_gets_a_lock_reads_what_was_written_under_it",
+    ),
+    // Where there is the module for extensions: in guests.
+    (
+        "extended",
+        "a_driver_in_c_changes_the_maps_of_its_extension",
     ),
     ("reach_new", "what_is_there_is_not_made_again"),
     // Asked of a driver that no layer covers.
