@@ -82,6 +82,7 @@ pub const LEFT_OUT: &[LeftOut] = &[
         operation: "linkat",
         ..NO_HARD_LINKS
     },
+    LOCK_OF_VFORK,
     NO_DEVICES,
     LeftOut {
         operation: "bind",
@@ -395,6 +396,23 @@ const NO_HARD_LINKS: LeftOut = LeftOut {
     why: "a file is a directory, which has one name",
 };
 
+const LOCK_OF_VFORK: LeftOut = LeftOut {
+    operation: "lock",
+    word: "vfork",
+    driver: "type=plfs",
+    why: "record locks are those of a file of the container that the process itself has open: a \
+        child of vfork(2) gets ENOLCK",
+};
+
+/// As [`LOCK_OF_VFORK`]: processes that share a table of descriptors get ENOLCK, too.
+fn suited_to_lock_files(program: &mut Program) {
+    let shares = |step: &Step| step.words.iter().any(|word| word == "clonefiles");
+    if program.steps.iter().any(shares) {
+        let locks = |step: &Step| step.words.iter().any(|word| word == "lock");
+        program.steps.retain(|step| !locks(step));
+    }
+}
+
 const NO_DEVICES: LeftOut = LeftOut {
     operation: "mknod",
     word: "",
@@ -579,6 +597,9 @@ pub fn suited(program: &Program, mount: &Mount) -> Program {
     };
     let mut program = program.clone();
     program.steps.retain(|step| !left_out(step));
+    if specification.contains(LOCK_OF_VFORK.driver) {
+        suited_to_lock_files(&mut program);
+    }
     let elsewhere = ["layer=", "descriptor=no", "type=memory,kernel", "=memory:"];
     if elsewhere.iter().any(|part| specification.contains(part)) {
         suited_to_pages(&mut program);
