@@ -25,7 +25,7 @@ pub struct Situation {
     pub believed: bool,
     /// They may be believed for ever: nobody changes them but by this mount.
     pub believed_for_ever: bool,
-    /// Listings may be kept without a look at each open: see [`keeps_listings`].
+    /// Listings may be kept without a look at each open: see `keeps_listings`.
     pub listings_kept: bool,
     /// The server may register backing files (CAP_SYS_ADMIN).
     pub privileged: bool,

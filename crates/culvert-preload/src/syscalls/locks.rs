@@ -1,5 +1,5 @@
 //! Locks and leases: the kernel keeps them, on the shadow or on the file itself, and record locks
-//! of processes also where a driver has a file that stands for them ([`beyond`]).
+//! of processes also where a driver has a file that stands for them (`beyond`).
 
 mod beyond;
 
