@@ -16,13 +16,15 @@ timed() {
   echo 3 >/proc/sys/vm/drop_caches
   before=$(requests $tree)
   began=$(cut -d ' ' -f 1 /proc/uptime)
-  "$@" >/tmp/out 2>&1 || echo "FAILED: $what on $mount: $(grep -v "make\[" /tmp/out)"
+  "$@" >/tmp/out 2>&1 || echo "FAILED: $what on $mount: $(tail -n 3 /tmp/out)"
   ended=$(cut -d ' ' -f 1 /proc/uptime)
   echo "$what|$mount|$began $ended|$before|$(requests $tree)" | awk -F '|' '{
     split($3, time, " "); printf "%s|%s|%.2f|%d\n", $1, $2, time[2] - time[1], $5 - $4 }'
 }
 
+# Its ar is binutils', not busybox's.
 kernel_part() {
+  export PATH=/usr/bin:$PATH
   make -C $tree/m/build -s tinyconfig && make -C $tree/m/build -s $OBJECTS
 }
 
