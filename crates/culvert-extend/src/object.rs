@@ -147,7 +147,9 @@ fn sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parts::OBJECT;
+
+    /// That of the ready parts.
+    const OBJECT: &[u8] = include_bytes!("../../../extensions/ready/ready.o");
 
     #[test]
     fn maps_and_the_places_of_their_descriptors_are_found() {

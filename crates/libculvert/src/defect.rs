@@ -26,14 +26,31 @@ fn tell(info: &PanicInfo<'_>) {
 #[cfg(not(panics_are_told))]
 fn tell(_: &PanicInfo<'_>) {
     use crate::relocation::base;
-    use alloc::{format, string::String};
     use core::arch::asm;
+    use core::fmt::{Display, Formatter, Result};
+    use core::ops::Range;
     use culvert_sys::memory::populate_read;
 
     const PAGE: usize = 4096;
     const WORD: usize = size_of::<usize>();
     /// How many addresses are logged.
     const MOST: usize = 24;
+
+    /// Those of `code` that stand on `stack`. Nothing is allocated: the heap may be what panics.
+    struct Places {
+        stack: Range<usize>,
+        code: Range<usize>,
+    }
+
+    impl Display for Places {
+        fn fmt(&self, out: &mut Formatter<'_>) -> Result {
+            let words = self.stack.clone().step_by(WORD);
+            // SAFETY: above the stack pointer, in pages that are there.
+            let words = words.map(|at| unsafe { (at as *const usize).read_volatile() });
+            let mut found = words.filter(|word| self.code.contains(word)).take(MOST);
+            found.try_for_each(|word| write!(out, " {:#x}", word - self.code.start))
+        }
+    }
 
     if !culvert_sys::log::enabled() {
         return;
@@ -47,14 +64,9 @@ fn tell(_: &PanicInfo<'_>) {
     let next = (stack / PAGE + 1) * PAGE;
     // The page above may be another's, and not be there.
     let is_there = populate_read(next as *mut u8, PAGE).is_ok();
-    let until = next + if is_there { PAGE } else { 0 };
-    let words = (stack..until).step_by(WORD);
-    // SAFETY: above the stack pointer, in pages that are there.
-    let words = words.map(|at| unsafe { (at as *const usize).read_volatile() });
-    let code = words.filter(|word| (base()..end).contains(word));
-    let places: String = code
-        .take(MOST)
-        .map(|word| format!(" {:#x}", word - base()))
-        .collect();
+    let places = Places {
+        stack: stack..next + if is_there { PAGE } else { 0 },
+        code: base()..end,
+    };
     culvert_sys::log!("a defect of Culvert; on the stack of libculvert.so:{places}");
 }
