@@ -46,31 +46,48 @@ enum Choice {
 use Choice as C;
 use Reach::{Every, Existing, Shared};
 
-const POLICIES: &[(&str, Reach, Choice)] = &[
-    ("all", Every, C::All),
-    ("epall", Existing, C::All),
-    ("epff", Existing, C::First),
-    ("eplfs", Existing, C::LeastFree),
-    ("eplus", Existing, C::LeastUsed),
-    ("epmfs", Existing, C::MostFree),
-    ("eppfrd", Existing, C::RandomByFree),
-    ("eprand", Existing, C::Random),
-    ("epsts", Existing, C::SmallestTotal),
-    ("erofs", Every, C::Refuse),
-    ("ff", Every, C::First),
-    ("lfs", Every, C::LeastFree),
-    ("lup", Every, C::LeastPercent),
-    ("lus", Every, C::LeastUsed),
-    ("mfs", Every, C::MostFree),
-    ("msplfs", Shared, C::LeastFree),
-    ("msplus", Shared, C::LeastUsed),
-    ("mspmfs", Shared, C::MostFree),
-    ("msppfrd", Shared, C::RandomByFree),
-    ("newest", Existing, C::Newest),
-    ("pfrd", Every, C::RandomByFree),
-    ("rand", Every, C::Random),
-    ("sts", Every, C::SmallestTotal),
-];
+/// Defines the names and the policies that they are for. There is no table of them, whose addresses
+/// ld.so would relocate in each process.
+macro_rules! policies {
+    ($($name:literal $reach:ident $choice:ident,)*) => {
+        /// The names of all, a line each.
+        const NAMES: &str = concat!($($name, "\n"),*);
+
+        fn find(name: &str) -> Option<Policy> {
+            let (name, reach, choice) = match name {
+                $($name => ($name, $reach, C::$choice),)*
+                _ => return None,
+            };
+            Some(Policy { name, reach, choice })
+        }
+    };
+}
+
+policies! {
+    "all" Every All,
+    "epall" Existing All,
+    "epff" Existing First,
+    "eplfs" Existing LeastFree,
+    "eplus" Existing LeastUsed,
+    "epmfs" Existing MostFree,
+    "eppfrd" Existing RandomByFree,
+    "eprand" Existing Random,
+    "epsts" Existing SmallestTotal,
+    "erofs" Every Refuse,
+    "ff" Every First,
+    "lfs" Every LeastFree,
+    "lup" Every LeastPercent,
+    "lus" Every LeastUsed,
+    "mfs" Every MostFree,
+    "msplfs" Shared LeastFree,
+    "msplus" Shared LeastUsed,
+    "mspmfs" Shared MostFree,
+    "msppfrd" Shared RandomByFree,
+    "newest" Existing Newest,
+    "pfrd" Every RandomByFree,
+    "rand" Every Random,
+    "sts" Every SmallestTotal,
+}
 
 /// One that a policy may choose.
 #[derive(Clone, Copy)]
@@ -117,17 +134,12 @@ impl Space {
 impl Policy {
     /// The policy called `name`.
     pub fn named(name: &[u8]) -> Option<Self> {
-        let found = POLICIES.iter().find(|policy| policy.0.as_bytes() == name);
-        found.map(|&(name, reach, choice)| Self {
-            name,
-            reach,
-            choice,
-        })
+        find(core::str::from_utf8(name).ok()?)
     }
 
     /// The names of all.
     pub fn names() -> impl Iterator<Item = &'static str> + Clone {
-        POLICIES.iter().map(|policy| policy.0)
+        NAMES.lines()
     }
 
     /// Where it may create.
