@@ -6,7 +6,7 @@
 //! The descriptor is as trustworthy as the environment that brought it, which brought this library,
 //! too. It gives nothing away: names of mounts and their sources.
 
-use super::Environment;
+use super::environment::Environment;
 use crate::{exec::static_tls, notice};
 use alloc::{format, vec::Vec};
 use culvert_run::state::{self, State};
