@@ -36,7 +36,7 @@ mod random;
 mod shrink;
 mod world;
 
-pub use accept::{ACCEPTED, LEFT_OUT, suited, suited_to_disk};
+pub use accept::{suited, suited_to_disk};
 pub use compare::{Difference, compare, report};
 pub use generate::{generate, generate_mapped};
 pub use mount::Mount;
