@@ -130,7 +130,10 @@ impl PlfsFs {
             return Ok(Attributes { links, ..found });
         };
         if let Some(known) = self.known(object) {
-            return of_container(&known, access);
+            return match known.show_times() {
+                true => of_container(&known, &host::status(&object.place, ACCESS)?),
+                false => of_container(&known, access),
+            };
         }
         let names = meta::known(&object.place)?;
         let (size, bytes, when) = match !names.open && names.writers > 0 {
@@ -342,6 +345,7 @@ impl PathFileSystem for PlfsFs {
     fn handle_attributes(&self, handle: &Handle) -> Option<Result<Attributes>> {
         Some(match handle {
             Handle::Container(opened) => opened.usable().and_then(|container| {
+                container.show_times();
                 let access = host::status(container.dir.fd(), ACCESS)?;
                 of_container(&container, &access)
             }),

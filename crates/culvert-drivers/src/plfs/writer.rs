@@ -26,6 +26,9 @@ const MOST_LOCKED: usize = 64;
 /// How often the access file's times are set by writes at most, nanoseconds: a tick of the kernel's
 /// own clock for times of files.
 const TOUCH: u64 = 4_000_000;
+/// The same where that is a message to a server, which others may see as late as this anyway:
+/// clients keep attributes for a second.
+const TOUCH_FAR: u64 = 1_000_000_000;
 
 /// The largest file.
 pub const LARGEST: u64 = i64::MAX as u64;
@@ -58,6 +61,8 @@ pub struct Writer {
     last: f64,
     when: (i64, u32),
     touched: u64,
+    /// Something was written since.
+    stale: bool,
     /// The record of being open is its own.
     own: bool,
     /// Data may be so large before the limit of the process is asked for again.
@@ -169,6 +174,7 @@ impl Writer {
             last: 0.0,
             when: (0, 0),
             touched: 0,
+            stale: false,
             own,
             room: host::file_size_limit(),
             waiting: Vec::new(),
@@ -357,18 +363,25 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether the times of the access file are to be set, now.
-    pub fn must_touch(&mut self, now: u64) -> bool {
-        let due = now.wrapping_sub(self.touched) >= TOUCH;
+    /// Something was written: whether the times of the access file are to be set, now.
+    pub fn must_touch(&mut self, setup: &Setup, now: u64) -> bool {
+        let every = if setup.syncs { TOUCH_FAR } else { TOUCH };
+        let due = now.wrapping_sub(self.touched) >= every;
         if due {
             self.touched = now;
         }
+        self.stale = !due && setup.syncs;
         due
+    }
+
+    /// Whether the times of the access file have waited, and are to be set now.
+    pub fn touch_is_due(&mut self) -> bool {
+        core::mem::take(&mut self.stale)
     }
 
     /// Times were set by utimensat(2): the next write sets them again.
     pub fn times_were_set(&mut self) {
-        self.touched = 0;
+        (self.touched, self.stale) = (0, false);
     }
 
     /// The file was cut to nothing.

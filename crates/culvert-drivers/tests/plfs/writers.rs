@@ -490,3 +490,41 @@ fn bytes_go_straight_or_by_copies() {
     let mut indexes = indexes.filter(|file| file.file_name().to_str().unwrap().contains(".index."));
     assert_eq!(indexes.next().unwrap().metadata().unwrap().len(), 12 * 48);
 }
+
+/// Where times are messages to a server, they wait for who asks for them, and for sync and close.
+#[test]
+fn times_that_waited_are_there_when_it_matters() {
+    let scratch = Scratch::new(1);
+    let mut mount = scratch.prepared(&[]);
+    mount.options.push(("syncs".into(), Vec::new()));
+    let fs = crate::tools::open(&mount);
+    let file = create_file(&*fs, "f");
+    let access = scratch.backends[0].join("f/.plfsaccess113918400");
+    let attributes = || file.attributes(&caller()).unwrap().mtime.seconds;
+    let looked_up = || {
+        let entry = fs.lookup(&caller(), fs.root(), b"f").unwrap();
+        entry.attributes.mtime.seconds
+    };
+    let on_disk = || std::fs::metadata(&access).unwrap().mtime();
+    let ways: [(&str, &dyn Fn() -> i64); 4] = [
+        ("fstat", &attributes),
+        ("stat", &looked_up),
+        ("fsync", &|| {
+            file.sync(false).unwrap();
+            on_disk()
+        }),
+        ("close", &|| {
+            file.flush().unwrap();
+            on_disk()
+        }),
+    ];
+    for (way, when) in ways {
+        write_at(&*file, 0, b"a");
+        // What the next write would have set, was it not that soon.
+        let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        let raw = std::fs::File::options().write(true).open(&access).unwrap();
+        raw.set_modified(long_ago).unwrap();
+        write_at(&*file, 0, b"b");
+        assert!(when() > 1_700_000_000, "{way}");
+    }
+}

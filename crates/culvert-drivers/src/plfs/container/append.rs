@@ -97,7 +97,9 @@ impl Container {
     /// All see from now on what this process has written, other machines too.
     pub fn show(&self) -> Result<()> {
         let mut state = self.state.lock();
-        state.push().and_then(|()| self.settle(&state))
+        state.push()?;
+        self.touch_if_due(&mut state);
+        self.settle(&state)
     }
 
     /// Other machines see from now on what this process has written.

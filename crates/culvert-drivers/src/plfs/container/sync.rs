@@ -12,6 +12,7 @@ impl Container {
         let mut state = self.state.lock();
         let state = &mut *state;
         state.push()?;
+        self.touch_if_due(state);
         // What others have synced before is seen from now on, those of other runs and hosts too: so
         // MPI_File_sync has it.
         state.checked = 0;
@@ -59,6 +60,9 @@ impl Container {
     pub fn close(&self) -> bool {
         let mut state = self.state.lock();
         let removed = self.is_removed();
+        if !removed {
+            self.touch_if_due(&mut state);
+        }
         let writer = state.writer.take().filter(|writer| writer.made == forks());
         if let Some(writer) = writer {
             // There is nobody to tell of errors: what was written is in the index all the same.
@@ -73,8 +77,11 @@ impl Container {
         *self.proof.lock() = None;
     }
 
-    /// Pushes records that wait.
+    /// Pushes records that wait, and times.
     pub fn push(&self) -> Result<()> {
-        self.state.lock().push()
+        let mut state = self.state.lock();
+        state.push()?;
+        self.touch_if_due(&mut state);
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Writing: bytes, and then the record that makes them a part of the file.
 
 use super::{Container, Dropping, State, hostdir};
+use crate::KeptFd;
 use crate::passthrough::kernel;
 use crate::plfs::forks::forks;
 use crate::plfs::index::Numbered;
@@ -9,6 +10,8 @@ use crate::plfs::writer::{LARGEST, Writer, Written};
 use crate::plfs::{host, layout};
 use core::sync::atomic::Ordering::SeqCst;
 use culvert::{Errno, Result, Source};
+use culvert_sys::flags::AtFlags;
+use culvert_sys::fs;
 
 impl Container {
     /// The writer of this process, made if there is none.
@@ -82,11 +85,36 @@ impl Container {
         if state
             .writer
             .as_mut()
-            .is_some_and(|writer| writer.must_touch(now))
+            .is_some_and(|writer| writer.must_touch(&self.setup, now))
         {
-            self.setup.touch(self.dir.fd())?;
+            self.touch()?;
         }
         Ok(record.length as usize)
+    }
+
+    /// Sets the times of the file to the present.
+    pub(super) fn touch(&self) -> Result<()> {
+        // By a descriptor, which saves a network file system a lookup.
+        let proof = self.proof.lock();
+        let set = |proof: &KeptFd| fs::utimensat(proof.fd(), None, None, AtFlags::empty());
+        match proof.as_ref().map(set) {
+            Some(Ok(())) => Ok(()),
+            // There is none, or it is a place alone.
+            _ => self.setup.touch(self.dir.fd()),
+        }
+    }
+
+    /// Sets times that have waited; whether they have.
+    pub(super) fn touch_if_due(&self, state: &mut State) -> bool {
+        let writer = state.writer.as_mut();
+        let writer = writer.filter(|writer| writer.made == forks());
+        // What was written is written, whatever becomes of the times.
+        writer.is_some_and(Writer::touch_is_due) && self.touch().is_ok()
+    }
+
+    /// The same, for who asks for them.
+    pub fn show_times(&self) -> bool {
+        self.touch_if_due(&mut self.state.lock())
     }
 
     /// utimensat(2) has set times.
@@ -141,7 +169,7 @@ impl Container {
         let left = mode & !(0o4000 | group);
         if left != mode && !self.setup.is_privileged() {
             let name = kernel::Name::new(layout::ACCESS)?;
-            culvert_sys::fs::fchmodat(self.dir.fd(), name.terminated(), left)?;
+            fs::fchmodat(self.dir.fd(), name.terminated(), left)?;
         }
         self.special.store(false, SeqCst);
         Ok(())
