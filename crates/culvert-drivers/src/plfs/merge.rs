@@ -133,6 +133,29 @@ impl Container {
         Ok(())
     }
 
+    /// The same in all subdirectories.
+    fn list_new(&self, state: &mut State, now: u64) -> Result<()> {
+        for at in 0..state.subdirs.len() {
+            let status = kernel::status_now(state.subdirs[at].fd.fd(), None)?;
+            let changed = host::changed(&status);
+            if changed != state.subdirs[at].listed || state.subdirs[at].listed == 0 {
+                self.list_droppings(state, at)?;
+                state.subdirs[at].listed = settled(changed, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds all droppings that there are, and reads none.
+    pub fn list(&self, state: &mut State) -> Result<()> {
+        let changed = host::changed(&kernel::status_now(self.dir.fd(), None)?);
+        // What is read next has to see, too, that it has changed.
+        if changed != state.listed || state.listed == 0 {
+            self.list_subdirs(state)?;
+        }
+        self.list_new(state, self.setup.nanoseconds())
+    }
+
     /// Makes the index right: with all that processes of the run have written, and what strangers
     /// had a moment ago. Whether the back end was asked.
     pub fn refresh(&self, state: &mut State) -> Result<bool> {
@@ -153,7 +176,7 @@ impl Container {
         if cuts != state.cuts {
             state.forget(self.setup.extents);
         }
-        state.push()?;
+        state.push(&self.setup)?;
         let was_loaded = state.loaded;
         // A dropping that has become shorter, or gone, was cut: all is read anew, once. So it is
         // where there are too many extents: records that were read together may be runs.
@@ -192,14 +215,7 @@ impl Container {
             self.list_subdirs(state)?;
             state.listed = settled(host::changed(&own), now);
         }
-        for at in 0..state.subdirs.len() {
-            let status = kernel::status_now(state.subdirs[at].fd.fd(), None)?;
-            let changed = host::changed(&status);
-            if changed != state.subdirs[at].listed || state.subdirs[at].listed == 0 {
-                self.list_droppings(state, at)?;
-                state.subdirs[at].listed = settled(changed, now);
-            }
-        }
+        self.list_new(state, now)?;
         for at in 0..state.droppings.len() {
             let dropping = &state.droppings[at];
             let dir = state.subdirs[dropping.subdir].fd.fd();

@@ -14,6 +14,7 @@ mod container;
 mod cut;
 mod filesystem;
 mod forks;
+mod growth;
 mod host;
 mod hosts;
 pub mod index;

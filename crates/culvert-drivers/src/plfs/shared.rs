@@ -1,10 +1,10 @@
 //! What the processes of a run tell each other: that a container has changed.
 //!
-//! A page of counters in the run's directory, which all map. Who has changed a container counts on,
+//! Counters in the run's directory, which all map. Who has changed a container counts on,
 //! so that who reads one asks the back end only after that, and otherwise a few times a second, for
 //! what strangers write.
 
-use super::host;
+use super::{growth, host};
 use crate::OwnedFd;
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -17,7 +17,9 @@ use culvert_sys::memory::{Mapping, Of};
 /// Counters of each kind; containers share them by their number.
 const SLOTS: usize = 512;
 /// Bytes of the file.
-const LENGTH: usize = 2 * SLOTS * size_of::<AtomicU64>();
+const LENGTH: usize = WORDS * size_of::<AtomicU64>();
+/// Counters of both kinds, and what is told of droppings.
+const WORDS: usize = 2 * SLOTS + growth::WORDS;
 
 /// The counters.
 pub enum Shared {
@@ -41,7 +43,7 @@ impl Shared {
     pub fn open(path: Option<&[u8]>) -> Self {
         let Some(path) = path else {
             return Self::Alone(
-                (0..2 * SLOTS)
+                (0..WORDS)
                     .map(|_| AtomicU64::new(0))
                     .collect::<Vec<_>>()
                     .into(),
@@ -63,7 +65,7 @@ impl Shared {
 
     fn counter(&self, at: usize) -> &AtomicU64 {
         match self {
-            // SAFETY: `at` is below 2 * SLOTS, so the word lies in the mapping, which lives as long
+            // SAFETY: `at` is below WORDS, so the word lies in the mapping, which lives as long
             // as `self` and is only ever reached as atomic words.
             Self::Mapped(mapping) => unsafe { &*mapping.start().cast::<AtomicU64>().add(at) },
             Self::Alone(counters) => &counters[at],
@@ -71,6 +73,14 @@ impl Shared {
                 counter.fetch_add(2, SeqCst);
                 counter
             }
+        }
+    }
+
+    /// Word `at` of what is told of droppings; none where nobody tells.
+    pub fn growth_word(&self, at: usize) -> Option<&AtomicU64> {
+        match self {
+            Self::Unknown(_) => None,
+            _ => Some(self.counter(2 * SLOTS + at % growth::WORDS)),
         }
     }
 

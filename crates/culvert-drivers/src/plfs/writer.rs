@@ -43,6 +43,8 @@ pub struct Written {
 
 /// See the module.
 pub struct Writer {
+    /// The container's.
+    inode: u64,
     data: KeptFd,
     index: KeptFd,
     pub index_name: Vec<u8>,
@@ -159,8 +161,10 @@ impl Writer {
                 }
             };
         };
+        setup.shared.begin_growth(inode, &index_name);
         setup.shared.changed(inode);
         Ok(Self {
+            inode,
             data,
             index,
             index_name,
@@ -311,7 +315,7 @@ impl Writer {
     /// The record goes to the index dropping behind those that wait, or waits.
     fn put(&mut self, setup: &Setup, record: &Record, lazy: bool) -> Result<()> {
         if !lazy && self.waiting.is_empty() {
-            return self.add(&record.encode());
+            return self.add(setup, &record.encode());
         }
         let now = setup.nanoseconds();
         if self.waiting.is_empty() {
@@ -321,7 +325,7 @@ impl Writer {
         let full = self.waiting.len() >= MOST_WAITING * Record::SIZE;
         match !lazy || full || now.wrapping_sub(self.waiting_since) > LONGEST_WAIT {
             // A write that fails has no record.
-            true => self.push().inspect_err(|_| {
+            true => self.push(setup).inspect_err(|_| {
                 let rest = self.waiting.len().saturating_sub(Record::SIZE);
                 self.waiting.truncate(rest);
             }),
@@ -330,7 +334,7 @@ impl Writer {
     }
 
     /// Adds records to the index dropping, whole ones or none.
-    fn add(&self, bytes: &[u8]) -> Result<()> {
+    fn add(&self, setup: &Setup, bytes: &[u8]) -> Result<()> {
         let mut done = 0;
         while done < bytes.len() {
             match fs::write(self.index.fd(), &bytes[done..]) {
@@ -345,7 +349,15 @@ impl Writer {
                 }
             }
         }
+        self.grown(setup);
         Ok(())
+    }
+
+    /// Who syncs next does it with what is there now.
+    fn grown(&self, setup: &Setup) {
+        if let Some(growth) = setup.shared.growth(self.inode, &self.index_name) {
+            growth.grown();
+        }
     }
 
     /// fdatasync(2) of the bytes, then of their records.
@@ -355,9 +367,9 @@ impl Writer {
     }
 
     /// Pushes records that wait.
-    pub fn push(&mut self) -> Result<()> {
+    pub fn push(&mut self, setup: &Setup) -> Result<()> {
         if !self.waiting.is_empty() {
-            self.add(&self.waiting)?;
+            self.add(setup, &self.waiting)?;
             self.waiting.clear();
         }
         Ok(())
@@ -385,17 +397,21 @@ impl Writer {
     }
 
     /// The file was cut to nothing.
-    pub fn empty(&mut self) -> Result<()> {
+    pub fn empty(&mut self, setup: &Setup) -> Result<()> {
         self.waiting.clear();
         fs::ftruncate(self.index.fd(), 0)?;
         fs::ftruncate(self.data.fd(), 0)?;
         (self.physical, self.records, self.reach, self.bytes) = (0, 0, 0, 0);
+        self.grown(setup);
         Ok(())
     }
 
     /// Leaves what it knows where stat(2) finds it.
     pub fn close(mut self, setup: &Setup, container: BorrowedFd<'_>, removed: bool) -> Result<()> {
-        let pushed = self.push();
+        let pushed = self.push(setup);
+        if let Some(growth) = setup.shared.growth(self.inode, &self.index_name) {
+            growth.end();
+        }
         if removed {
             return pushed;
         }

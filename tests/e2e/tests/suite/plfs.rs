@@ -60,6 +60,58 @@ for i in range(3):
     assert_eq!(done.text(), "16\n", "{}", done.report());
 }
 
+/// What another process of the run has synced is on the disk, until it is written, or the file cut.
+#[test]
+fn fsync_leaves_what_others_have_synced() {
+    if !installed("strace") {
+        return;
+    }
+    let place = place("fsync-others");
+    let culvert = world().culvert.display();
+    let script = format!(
+        "{culvert} run --mount type=plfs,source={place}/back,target={place}/mnt -- \
+         strace -f -qq -e trace=fdatasync,sched_yield -o {place}/trace python3 -c '
+import os
+fd = os.open(\"{place}/mnt/f\", os.O_RDWR | os.O_CREAT)
+def synced():
+    os.fsync(fd)
+    os.sched_yield()
+def child(then):
+    pid = os.fork()
+    if pid == 0:
+        os.pwrite(fd, b\"y\", 1)
+        then()
+        os._exit(0)
+    return pid
+os.pwrite(fd, b\"x\", 0)
+synced()
+reading, writing = os.pipe()
+hold, go = os.pipe()
+def then():
+    synced()
+    os.write(writing, b\"1\")
+    os.read(hold, 1)
+    os.pwrite(fd, b\"z\", 1)
+    os.write(writing, b\"1\")
+    os.read(hold, 1)
+pid = child(then)
+os.read(reading, 1)
+synced()
+os.write(go, b\"1\")
+os.read(reading, 1)
+synced()
+synced()
+os.ftruncate(fd, 1)
+synced()
+os.write(go, b\"1\")
+'
+         awk '/fdatasync/ {{ n++ }} /sched_yield/ {{ printf \"%d \", n; n = 0 }}' {place}/trace"
+    );
+    let done = shell(&script);
+    // Its own; the child's; nothing; the child's; nothing; both.
+    assert_eq!(done.text(), "2 2 0 2 0 4 ", "{}", done.report());
+}
+
 /// `CULVERT_PLFS` names a checkout of plfs-core 2.5, built as `tests/plfs-referee/run` says.
 #[test]
 fn plfs_itself_reads_the_same() {
@@ -385,6 +437,27 @@ fn a_run_with_tls_has_a_relay() {
     let (report, told) = (done.report(), done.text());
     assert!(told.starts_with("1\n0\n1\n"), "{report}");
     assert!(told.contains(&format!(" {size} ")), "{report}");
+}
+
+/// A relay that is killed is there again; one that is told to end, ends.
+#[test]
+fn a_relay_that_is_killed_is_there_again() {
+    let place = place("relay");
+    let culvert = world().culvert.display();
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/plfs_relay.py");
+    let script = format!(
+        "cd {place}
+         {culvert} sync --socket {place}/sync --hosts {place}/back --tls 2> told & service=$!
+         until grep -q 'by TLS, epoch 1' told; do :; done
+         {culvert} run-sync-relay {place}/relay
+         {culvert} run --mount \
+         type=plfs,source={place}/back,target={place}/mnt,sync=hosts,tls={place}/relay -- \
+         python3 {program} {place}/mnt/f {place}/relay
+         kill $service; wait $service"
+    );
+    let done = shell(&script);
+    let want = "two processes\nanswers\nanswers again\n12\nended\n";
+    assert_eq!(done.text(), want, "{}", done.report());
 }
 
 /// Appends, becomes another user for good, and appends again; what it has of the service meanwhile.

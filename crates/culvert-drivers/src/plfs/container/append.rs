@@ -97,7 +97,7 @@ impl Container {
     /// All see from now on what this process has written, other machines too.
     pub fn show(&self) -> Result<()> {
         let mut state = self.state.lock();
-        state.push()?;
+        state.push(&self.setup)?;
         self.touch_if_due(&mut state);
         self.settle(&state)
     }

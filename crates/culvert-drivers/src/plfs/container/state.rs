@@ -4,6 +4,7 @@ use super::append::Turn;
 use crate::KeptFd;
 use crate::plfs::forks::forks;
 use crate::plfs::index::Index;
+use crate::plfs::setup::Setup;
 use crate::plfs::writer::Writer;
 use alloc::vec::Vec;
 use culvert::Result;
@@ -27,7 +28,7 @@ pub struct Dropping {
     /// When it had changed last by then; 0: not known.
     pub changed: u64,
     /// Bytes of it, and how many data droppings, that were there when this process brought them to
-    /// the disk.
+    /// the disk; neither, where that is in the run's memory.
     pub synced: Option<(u64, usize)>,
     /// The numbers of its data droppings, by writer.
     pub chunks: Vec<(u32, u32)>,
@@ -92,9 +93,9 @@ impl State {
     }
 
     /// Pushes records of this process that wait.
-    pub fn push(&mut self) -> Result<()> {
+    pub fn push(&mut self, setup: &Setup) -> Result<()> {
         match self.writer.as_mut().filter(|writer| writer.made == forks()) {
-            Some(writer) => writer.push(),
+            Some(writer) => writer.push(setup),
             None => Ok(()),
         }
     }

@@ -50,7 +50,7 @@ impl Container {
             if size == 0
                 && let Some(writer) = own
             {
-                writer.empty()?;
+                writer.empty(&self.setup)?;
                 continue;
             }
             let flags = linux::O_RDWR | linux::O_NONBLOCK;
