@@ -10,13 +10,15 @@ use culvert_launch::run_directory::{is_held, lock_of, runs};
 use culvert_server::mounting::table::{self, Line};
 use culvert_sync::lease::{self, Lease};
 use culvert_sync::{Identity, Kind, Listener, Secret, Service, Settings};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The words with which the command becomes a service, or a relay, in the background. Not for
 /// users.
@@ -194,6 +196,10 @@ pub fn serve_in_background(socket: &Path, kind: Kind) -> Result<u8, Failure> {
         let _ = rustix::stdio::dup2_stderr(&nothing);
     }
     if kind == Kind::Relay {
+        if let Some(code) = stand_by() {
+            std::mem::forget(listener);
+            return Ok(code);
+        }
         culvert_sync::relay(&listener, MOST_RELAYED, LEAVE, mounts_live).map_err(failed)?;
         return Ok(0);
     }
@@ -204,6 +210,40 @@ pub fn serve_in_background(socket: &Path, kind: Kind) -> Result<u8, Failure> {
     let service = Service::new(listener, settings).map_err(failed)?;
     service.run(mounts_live).map_err(failed)?;
     Ok(0)
+}
+
+/// Becomes a child, and another one each time that one is killed, by the kernel where memory is
+/// short, or because it fails: at the socket, which all of them have, the next one goes on. What
+/// ends this process, once one has ended by itself or was told to; none in a child.
+fn stand_by() -> Option<u8> {
+    loop {
+        let since = Instant::now();
+        let child = match fork() {
+            // It is not watched over then.
+            -1 | 0 => return None,
+            child => Pid::from_raw(child)?,
+        };
+        let status = loop {
+            match waitpid(Some(child), WaitOptions::empty()) {
+                Err(Errno::INTR) => {}
+                Err(_) | Ok(None) => return Some(0),
+                Ok(Some((_, status))) => break status,
+            }
+        };
+        let asked = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
+        match status.terminating_signal() {
+            None => return status.exit_status().map(|code| code as u8).or(Some(0)),
+            Some(signal) if asked.iter().any(|one| one.as_raw() == signal) => return Some(0),
+            // One that fails at once is of no use where nobody waits for it.
+            Some(_) if since.elapsed() < Duration::from_secs(1) => {
+                std::thread::sleep(Duration::from_secs(1));
+                if !mounts_live() {
+                    return Some(0);
+                }
+            }
+            Some(_) => {}
+        }
+    }
 }
 
 /// Whether a run of this user goes on, or a kernel mount, whose processes may ask again.
