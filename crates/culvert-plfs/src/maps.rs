@@ -1,9 +1,10 @@
 //! What is where: `map`, `query`, `flatten`, `ls`, `version`.
 
-use crate::scan::{Progress, Scan};
+use crate::scan::{Progress, Scan, is_container};
 use crate::{open, wrong};
+use culvert_drivers::plfs::SMALL_FILES;
 use culvert_drivers::plfs::index::Found;
-use culvert_drivers::plfs::layout::{ACCESS, GLOBAL, META, Meta, OPEN, Record, VERSION};
+use culvert_drivers::plfs::layout::{GLOBAL, META, Meta, OPEN, Record, VERSION};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -150,8 +151,11 @@ pub fn list(dir: &Path, out: &mut dyn Write) -> io::Result<()> {
             ("link", 0)
         } else if kind.is_file() {
             ("plain", entry.metadata()?.len())
-        } else if path.join(OsStr::from_bytes(ACCESS)).exists() {
+        } else if is_container(&path) {
             ("file", size(&path)?)
+        } else if name.as_bytes() == SMALL_FILES {
+            // Which ones is said by all back ends together.
+            ("small", 0)
         } else {
             ("directory", 0)
         };

@@ -1,6 +1,7 @@
 //! A container's droppings, and its merged index.
 
 use crate::{open, wrong};
+use culvert_drivers::plfs::SMALL_FILES;
 use culvert_drivers::plfs::index::{Index, Numbered};
 use culvert_drivers::plfs::layout::{self, ACCESS, HOSTDIR, INDEX, Record};
 use std::ffi::OsStr;
@@ -73,8 +74,13 @@ pub struct Scan {
 impl Scan {
     /// Looks at the container at `path`, a directory on its canonical back end.
     pub fn new(path: &Path) -> io::Result<Self> {
-        let path = fs::canonicalize(path)?;
-        if fs::symlink_metadata(path.join(OsStr::from_bytes(ACCESS))).is_err() {
+        let whole = fs::canonicalize(path);
+        let found = whole.as_ref().is_ok_and(|path| is_container(path));
+        if !found && is_small(path) {
+            return Err(wrong(SMALL));
+        }
+        let path = whole?;
+        if !found {
             return Err(wrong("no PLFS container: it has no access file"));
         }
         let mut droppings = Vec::new();
@@ -167,6 +173,23 @@ impl Scan {
 /// An error of the driver's as one of the standard library.
 pub fn other(error: culvert::Error) -> io::Error {
     wrong(error.to_string())
+}
+
+/// Whether the directory `path` has an access file.
+pub fn is_container(path: &Path) -> bool {
+    fs::symlink_metadata(path.join(OsStr::from_bytes(ACCESS))).is_ok()
+}
+
+/// What is said of small files.
+const SMALL: &str = "small files have no containers: a mount with workload=small_file and all back \
+     ends of theirs reads them, and finds what writers that were killed have left";
+
+/// Whether `path` is where the small files of a directory are, or may be one of them.
+fn is_small(path: &Path) -> bool {
+    let directory = OsStr::from_bytes(SMALL_FILES);
+    let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
+    let beside = path.with_file_name(directory);
+    path.file_name() == Some(directory) || !is_there(path) && is_there(&beside)
 }
 
 /// The directory that `path` is, or that the metalink `path` of `container` leads to; none where

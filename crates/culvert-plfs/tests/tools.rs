@@ -50,6 +50,34 @@ fn find(dir: &Path, start: &str) -> PathBuf {
 }
 
 #[test]
+fn small_files_are_left_to_a_mount() {
+    let (_scratch, back) = containers("small");
+    let small = back.join("SMALLFILECONTAINER");
+    std::fs::create_dir(&small).unwrap();
+    let list = text(|out| culvert_plfs::list(&back, out));
+    assert!(
+        list.contains("small                  0 SMALLFILECONTAINER\n"),
+        "{list}"
+    );
+    for path in [small, back.join("a small file")] {
+        let told = [
+            culvert_plfs::map(&path, &mut Vec::new(), &mut |_, _| ()).map(drop),
+            culvert_plfs::check(&path, &mut |_, _| ()).map(drop),
+            culvert_plfs::recover(&path, &mut |_, _| ()).map(drop),
+            culvert_plfs::version(&path).map(drop),
+        ];
+        for told in told {
+            let told = told.unwrap_err().to_string();
+            assert!(told.contains("workload=small_file"), "{told}");
+        }
+    }
+    let missing = culvert_plfs::version(&back.join("cut/none")).unwrap_err();
+    assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
+    let directory = culvert_plfs::version(&back).unwrap_err().to_string();
+    assert!(directory.contains("no access file"), "{directory}");
+}
+
+#[test]
 fn a_map_has_each_range_once() {
     let (_scratch, back) = containers("map");
     let map = text(|out| culvert_plfs::map(&back.join("overlaps"), out, &mut |_, _| ()));

@@ -37,6 +37,7 @@ mod writer;
 mod xattrs;
 
 pub use options::{DECLARED, OPTIONS};
+pub use small::DIRECTORY as SMALL_FILES;
 
 use crate::archive::host as files;
 use crate::archive::warning::printable;

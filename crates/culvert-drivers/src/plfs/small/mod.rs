@@ -27,7 +27,8 @@ use culvert::path::PathFileSystem;
 use culvert::{Errno, Error, Result, SetAttributes, sync::Mutex};
 use culvert_sys::fd::AsFd;
 use culvert_sys::raw::general as linux;
-use format::{DIRECTORY, STATUS};
+pub use format::DIRECTORY;
+use format::STATUS;
 use pack::{Call, Dirs, Pack};
 
 /// Directories whose names stay in memory, as PLFS's `max_smallfile_containers`.
