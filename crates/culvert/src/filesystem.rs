@@ -1,4 +1,4 @@
-//! The trait a driver implements.
+//! The trait a driver implements, most of which is its contract: one trait, so one file.
 
 use crate::{
     Access, Attributes, Backing, Caller, Capabilities, DirectoryEntry, DirectoryPlusSink,
@@ -68,11 +68,15 @@ use alloc::{sync::Arc, vec::Vec};
 /// The lists below name what else a method returns, with the manual page or the kernel source that
 /// gives the errno its meaning.
 pub trait FileSystem: Send + Sync {
+    // The mount.
+
     /// What this driver can do. Constant while the mount lives.
     fn capabilities(&self) -> Capabilities;
 
     /// The root directory. Constant while the mount lives; needs no reference.
     fn root(&self) -> Node;
+
+    // Names and paths.
 
     /// Finds `name` in directory `dir`.
     ///
@@ -99,6 +103,8 @@ pub trait FileSystem: Send + Sync {
         let who = (caller, self.capabilities());
         derived::walk(who, lookup, |node| self.forget(node, 1), from, path)
     }
+
+    // Paths at once, for drivers that would rather be asked so.
 
     /// [`FileSystem::walk`] to the last component of `path` or not at all, with the caller's right
     /// to search judged in `from` and in every directory passed, so that the front end need not
@@ -190,6 +196,8 @@ pub trait FileSystem: Send + Sync {
         None
     }
 
+    // Where a node is, and what stat(2) says of it.
+
     /// The parent of directory `dir`; of the root the root. Gives no reference: the parent is valid
     /// while `dir` is.
     ///
@@ -244,6 +252,8 @@ pub trait FileSystem: Send + Sync {
     /// - `EINVAL`: not a symbolic link (readlink(2)).
     fn readlink(&self, caller: &Caller<'_>, node: Node) -> Result<Vec<u8>>;
 
+    // Open files.
+
     /// Opens a regular file. `EISDIR` never comes here. `EROFS` when opened for writing on a
     /// read-only driver.
     ///
@@ -290,6 +300,8 @@ pub trait FileSystem: Send + Sync {
         let _ = state;
         self.open(caller, node, flags.without(OpenFlags::TRUNCATE))
     }
+
+    // Listings.
 
     /// Opens a directory for listing. The default keeps nothing. A process that inherits the
     /// descriptor lists by [`FileSystem::read_directory`], where positions mean the same.
@@ -350,6 +362,8 @@ pub trait FileSystem: Send + Sync {
         self.sync()
     }
 
+    // The whole.
+
     /// statfs(2) of the whole.
     fn statfs(&self) -> Result<StatFs>;
 
@@ -359,6 +373,8 @@ pub trait FileSystem: Send + Sync {
         let _ = node;
         self.statfs()
     }
+
+    // What a front end that caches may believe.
 
     /// How long a kernel that caches may believe this driver's answers after others than itself
     /// have changed something; what it changes itself it knows. Constant while the mount lives. The
@@ -399,6 +415,8 @@ pub trait FileSystem: Send + Sync {
         let _ = node;
         false
     }
+
+    // Extended attributes.
 
     /// Extended attribute `name` of `node`, at most 64 KiB; the caller compares with the program's
     /// buffer (`ERANGE`). Names are 1 to 255 bytes without NUL, with their prefix (`user.`).
@@ -445,6 +463,8 @@ pub trait FileSystem: Send + Sync {
         let _ = (caller, node, name);
         Err(derived::lacks(self.capabilities(), Errno::EOPNOTSUPP))
     }
+
+    // Changes.
 
     /// chmod, chown, truncate, utimensat by node; returns the attributes after the change. All of
     /// `changes` or none.
@@ -635,6 +655,8 @@ pub trait FileSystem: Send + Sync {
         Err(derived::lacks(self.capabilities(), Errno::EOPNOTSUPP))
     }
 
+    // How long a node is needed.
+
     /// The front end drops `count` of the references that lookup, create and the like gave it on
     /// `node`. Drivers whose node numbers are the back end's own need not count.
     ///
@@ -662,12 +684,16 @@ pub trait FileSystem: Send + Sync {
         let _ = node;
     }
 
+    // Durability.
+
     /// syncfs(2): everything written before is durable when this returns.
     ///
     /// - `EIO`, `ENOSPC`, `EDQUOT`: something could not be stored (syncfs(2)).
     fn sync(&self) -> Result<()> {
         Ok(())
     }
+
+    // Descriptors of the kernel's, behind the mount or handed to another process.
 
     /// The directory tree of the kernel that this mount *is*, when it is exactly one: same names,
     /// same inodes, same rights, nothing added. The front end may then do any operation by the
@@ -719,6 +745,8 @@ pub trait FileSystem: Send + Sync {
         let _ = (caller, fd, flags);
         Err(Errno::ENOSYS.into())
     }
+
+    // Lives of processes.
 
     /// Whether what the driver asks is gone for good (a server that has died), so that all calls
     /// fail, and a further mount at the same target may take its place. Asked for each path: a load
