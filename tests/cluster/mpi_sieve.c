@@ -1,20 +1,6 @@
 /* Processes of MPI write interleaved bytes of one file alone, by data sieving: each reads what lies
  * between its own bytes, and writes it again, under a record lock. mpi_sieve FILE BLOCKS */
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static void must(int result, const char *what)
-{
-	char text[MPI_MAX_ERROR_STRING];
-	int length;
-	if (result == MPI_SUCCESS)
-		return;
-	MPI_Error_string(result, text, &length);
-	fprintf(stderr, "%s: %s\n", what, text);
-	MPI_Abort(MPI_COMM_WORLD, 1);
-}
+#include "must.h"
 
 int main(int count, char **words)
 {

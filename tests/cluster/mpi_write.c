@@ -1,20 +1,6 @@
 /* Processes of MPI write one file by MPI-IO (ROMIO): in strides, together and each alone, and behind
  * each other; then each reads what the next one wrote. mpi_write FILE BLOCKS SIZE */
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static void must(int result, const char *what)
-{
-	char text[MPI_MAX_ERROR_STRING];
-	int length;
-	if (result == MPI_SUCCESS)
-		return;
-	MPI_Error_string(result, text, &length);
-	fprintf(stderr, "%s: %s\n", what, text);
-	MPI_Abort(MPI_COMM_WORLD, 1);
-}
+#include "must.h"
 
 static void expect(const char *bytes, int size, char want, const char *what)
 {

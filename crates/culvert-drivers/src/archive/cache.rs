@@ -148,3 +148,18 @@ fn store(path: &[u8], parts: &Parts) -> Result<()> {
         });
     written.map_err(|errno| Error::from(errno).within("storing the index"))
 }
+
+/// Whether an error is about the place of an index, not about the archive.
+pub fn is_of_place(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::EACCES
+            | Errno::EPERM
+            | Errno::EROFS
+            | Errno::ENOSPC
+            | Errno::EDQUOT
+            | Errno::ENOENT
+            | Errno::ENOTDIR
+            | Errno::EEXIST
+    )
+}

@@ -46,7 +46,7 @@ pub fn prepare(
         (Keep::Run, _, Some(run)) => obtain(run),
         (Keep::Cache, Some(directory), run) => {
             match (obtain(IndexLocation::Directory(directory)), run) {
-                (Err(error), Some(run)) if storage_failed(error.errno()) => {
+                (Err(error), Some(run)) if cache::is_of_place(error.errno()) => {
                     notes.add(b"", format!("the index is not kept: {error}"));
                     obtain(run)
                 }
@@ -94,21 +94,6 @@ pub fn prepare(
             built: ready.built,
         }),
     })
-}
-
-/// Errors that are about the place of the index and not about the archive.
-fn storage_failed(errno: Errno) -> bool {
-    matches!(
-        errno,
-        Errno::EACCES
-            | Errno::EPERM
-            | Errno::EROFS
-            | Errno::ENOSPC
-            | Errno::EDQUOT
-            | Errno::ENOENT
-            | Errno::ENOTDIR
-            | Errno::EEXIST
-    )
 }
 
 /// The file system of a mount that [`prepare`] made ready. `EIO` when the archive has changed

@@ -3,7 +3,7 @@
 use super::handlers::{self, Handler};
 use crate::archive::build::{self, build_alone, build_as, identify_bytes};
 use crate::archive::bytes::Bytes;
-use crate::archive::cache::{IndexLocation, find_or_make};
+use crate::archive::cache::{IndexLocation, find_or_make, is_of_place};
 use crate::archive::codec::{self, Format};
 use crate::archive::format::{Header, Identity, NodeRecord, Parts, SECTIONS, Storage};
 use crate::archive::index::{Image, Index};
@@ -244,19 +244,4 @@ fn index(
         }
     }
     Index::new(Image::Memory(make(&identity)?.join()))
-}
-
-/// Whether an error is about the place of an index, not about the archive.
-fn is_of_place(errno: Errno) -> bool {
-    matches!(
-        errno,
-        Errno::EACCES
-            | Errno::EPERM
-            | Errno::EROFS
-            | Errno::ENOSPC
-            | Errno::EDQUOT
-            | Errno::ENOENT
-            | Errno::ENOTDIR
-            | Errno::EEXIST
-    )
 }

@@ -262,13 +262,8 @@ fn unused(known: &mut Known) {
 mod tests {
     use super::*;
     use crate::descriptor::Keeper;
+    use crate::passthrough::nodes::tests::descriptor;
     use culvert_sys::raw::general::STATX_BTIME;
-    use std::os::fd::IntoRawFd;
-
-    fn descriptor(path: &std::path::Path) -> OwnedFd {
-        let file = std::fs::File::open(path).expect("it is there");
-        OwnedFd::from_raw(file.into_raw_fd())
-    }
 
     /// As on overlayfs, where the first change copies it.
     #[test]

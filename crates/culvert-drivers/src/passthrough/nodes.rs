@@ -460,11 +460,11 @@ pub fn mix(value: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use std::os::fd::IntoRawFd;
 
-    fn descriptor(path: &std::path::Path) -> OwnedFd {
+    pub fn descriptor(path: &std::path::Path) -> OwnedFd {
         let file = std::fs::File::open(path).expect("it is there");
         OwnedFd::from_raw(file.into_raw_fd())
     }

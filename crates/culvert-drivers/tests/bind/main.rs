@@ -2,4 +2,6 @@
 
 mod conformance;
 mod rules;
+#[path = "../scratch/mod.rs"]
+mod scratch;
 mod tools;

@@ -14,7 +14,7 @@ fn errno<T>(answer: culvert::Result<T>) -> Option<Errno> {
 #[test]
 fn each_user_has_an_answer_of_its_own() {
     let scratch = Scratch::new();
-    scratch.write("file", "text");
+    scratch.write("source/file", "text");
     let fs = scratch
         .open("bind", &["mirror=1:2", "perms=0640"], false)
         .unwrap();
@@ -33,7 +33,7 @@ fn each_user_has_an_answer_of_its_own() {
 #[test]
 fn who_is_not_mirrored_gets_nowhere() {
     let scratch = Scratch::new();
-    scratch.write("file", "text");
+    scratch.write("source/file", "text");
     let fs = scratch.open("bind", &["mirror-only=1"], false).unwrap();
     let file = find(&*fs, &user(1), "file").unwrap().attributes;
     assert_eq!((file.uid, file.permissions), (1, 0o666));
@@ -127,9 +127,9 @@ fn what_is_excluded_is_not_there() {
 #[test]
 fn options_of_a_path_hold_there_and_below() {
     let scratch = Scratch::new();
-    scratch.write("up/in/file", "text");
-    scratch.write("file", "text");
-    scratch.write("run.sh", "text");
+    scratch.write("source/up/in/file", "text");
+    scratch.write("source/file", "text");
+    scratch.write("source/run.sh", "text");
     let options = [
         "perms=a-w",
         "delete-deny",
@@ -168,7 +168,7 @@ fn what_a_path_reaches_has_the_rules_of_the_path() {
     let scratch = Scratch::new();
     let (old, later) = (std::time::UNIX_EPOCH, std::time::Duration::from_secs(1));
     for path in ["up/in/file", "up/in/twice", "file"] {
-        scratch.write(path, "text");
+        scratch.write(&format!("source/{path}"), "text");
         let file = std::fs::File::options();
         let file = file
             .clone()
@@ -222,7 +222,7 @@ fn what_a_path_reaches_has_the_rules_of_the_path() {
 fn a_name_of_other_rules_is_another_device() {
     let scratch = Scratch::new();
     for file in ["a.key", "a.txt", "dir/keep/file", "other/file"] {
-        scratch.write(file, "text");
+        scratch.write(&format!("source/{file}"), "text");
     }
     let options = ["path=*.key", "perms=0", "path=/dir/keep", "rename-deny"];
     let fs = scratch.open("bind", &options, false).unwrap();
@@ -250,7 +250,7 @@ fn a_name_of_other_rules_is_another_device() {
 #[test]
 fn an_access_list_changes_no_mode_that_chmod_may_not() {
     let scratch = Scratch::new();
-    scratch.write("file", "text");
+    scratch.write("source/file", "text");
     for (option, want) in [
         ("chmod-deny", Errno::EPERM),
         ("chmod-ignore", Errno::EOPNOTSUPP),
@@ -271,8 +271,8 @@ fn set_user_id_goes_with_what_others_change() {
         return;
     }
     let scratch = Scratch::new();
-    scratch.write("file", "text");
-    scratch.write("from", "other");
+    scratch.write("source/file", "text");
+    scratch.write("source/from", "other");
     let path = scratch.0.join("source/file");
     let mode = || std::fs::metadata(&path).unwrap().mode() & 0o7777;
     let fs = scratch
@@ -359,7 +359,7 @@ fn an_existing_file_keeps_its_owner_and_is_opened_by_who_may() {
         return;
     }
     let scratch = Scratch::new();
-    scratch.write("file", "text");
+    scratch.write("source/file", "text");
     let fs = scratch
         .open("bind", &["perms=0600", "create-for-user=5"], true)
         .unwrap();

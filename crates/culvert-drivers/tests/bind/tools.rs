@@ -1,28 +1,14 @@
 //! Places for `bind`.
 
+pub use crate::scratch::{Scratch, root};
 use culvert::{Caller, Entry, FileSystem, Result, mount::Mount, testing::caller};
 use culvert_drivers::Environment;
-use std::{
-    fs,
-    os::unix::ffi::OsStrExt,
-    path::PathBuf,
-    sync::atomic::{AtomicU32, Ordering},
-};
-
-/// A directory with a run's and a source in it, removed when dropped.
-pub struct Scratch(pub PathBuf);
+use std::os::unix::ffi::OsStrExt;
 
 impl Scratch {
-    /// The process's umask is 0 from here on: modes are what the tests say.
+    /// A run's directory, and a source.
     pub fn new() -> Self {
-        culvert_sys::process::umask(0);
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let base = format!("culvert-bind-{}-{number}", std::process::id());
-        let base = PathBuf::from("/dev/shm").join(base);
-        fs::create_dir_all(base.join("run")).unwrap();
-        fs::create_dir_all(base.join("source")).unwrap();
-        Self(base)
+        Self::with("bind", &["run", "source"])
     }
 
     fn environment<R>(&self, alone: bool, run: impl FnOnce(&Environment<'_>) -> R) -> R {
@@ -63,18 +49,6 @@ impl Scratch {
             culvert_drivers::open(&ready.mount, environment)
         })
     }
-
-    pub fn write(&self, path: &str, text: &str) {
-        let path = self.0.join("source").join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// User `uid`, who is in no group but his own.
@@ -108,10 +82,4 @@ pub fn names(fs: &dyn FileSystem) -> Vec<String> {
     .unwrap();
     all.sort();
     all
-}
-
-/// Whether this is the superuser, as whom the kit acts.
-pub fn root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    fs::metadata("/proc/self").unwrap().uid() == 0
 }

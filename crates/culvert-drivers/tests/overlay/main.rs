@@ -6,5 +6,7 @@ mod marks;
 mod ours;
 mod owner;
 mod remembered;
+#[path = "../scratch/mod.rs"]
+mod scratch;
 mod steps;
 mod tools;

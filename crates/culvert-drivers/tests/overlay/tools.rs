@@ -1,40 +1,15 @@
 //! Places for overlays.
 
+use crate::scratch::option;
+pub use crate::scratch::{Scratch, root};
 use culvert::{FileSystem, Result, mount::Mount};
 use culvert_drivers::Environment;
-use std::{
-    fs,
-    os::unix::ffi::OsStrExt,
-    path::PathBuf,
-    process::Command,
-    sync::atomic::{AtomicU32, Ordering},
-};
-
-/// A directory with a run's and those of layers in it, removed when dropped.
-pub struct Scratch(pub PathBuf);
+use std::{fs, os::unix::ffi::OsStrExt};
 
 impl Scratch {
-    /// The process's umask is 0 from here on: modes are what the tests say.
+    /// A run's directory, and those of layers.
     pub fn new() -> Self {
-        culvert_sys::process::umask(0);
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let base = format!("culvert-overlay-{}-{number}", std::process::id());
-        let base = PathBuf::from("/dev/shm").join(base);
-        for name in ["run", "upper", "work"] {
-            fs::create_dir_all(base.join(name)).unwrap();
-        }
-        Self(base)
-    }
-
-    /// Runs `script` in it by the shell.
-    pub fn sh(&self, script: &str) -> String {
-        let mut shell = Command::new("sh");
-        let out = shell.args(["-ec", script]).current_dir(&self.0).output();
-        let out = out.unwrap();
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "{script}: {said}");
-        String::from_utf8(out.stdout).unwrap()
+        Self::with("overlay", &["run", "upper", "work"])
     }
 
     /// A layer as it is asked for: `memory`, or a directory, made if it is missing, or an archive.
@@ -70,11 +45,7 @@ impl Scratch {
         lowers: &[&str],
         options: &[&str],
     ) -> Result<Mount> {
-        let option = |text: &&str| {
-            let (name, value) = text.split_once('=').unwrap_or((text, ""));
-            (name.to_owned(), value.as_bytes().to_vec())
-        };
-        let mut all: Vec<_> = options.iter().map(option).collect();
+        let mut all: Vec<_> = options.iter().map(|text| option(text)).collect();
         all.push(("lowerdir".into(), lowers.join(":").into()));
         let mut sources = lowers.to_vec();
         if !upper.is_empty() {
@@ -118,22 +89,4 @@ impl Scratch {
         let mount = self.prepare(upper, lowers, options).unwrap();
         self.open_again(&mount)
     }
-
-    pub fn write(&self, path: &str, text: &str) {
-        let path = self.0.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Whether this is the superuser, as whom the kit acts.
-pub fn root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    fs::metadata("/proc/self").unwrap().uid() == 0
 }

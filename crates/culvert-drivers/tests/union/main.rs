@@ -6,4 +6,6 @@ mod conformance;
 mod links;
 mod moves;
 mod policies;
+#[path = "../scratch/mod.rs"]
+mod scratch;
 mod tools;

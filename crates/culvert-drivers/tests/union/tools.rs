@@ -1,38 +1,15 @@
 //! Places for unions.
 
+use crate::scratch::option;
+pub use crate::scratch::{Scratch, root};
 use culvert::{Caller, FileSystem, Result, mount::Mount, testing::caller};
 use culvert_drivers::Environment;
-use std::{
-    fs,
-    os::unix::ffi::OsStrExt,
-    path::PathBuf,
-    process::Command,
-    sync::atomic::{AtomicU32, Ordering},
-};
-
-/// A directory with a run's and those of branches in it, removed when dropped.
-pub struct Scratch(pub PathBuf);
+use std::{fs, os::unix::ffi::OsStrExt};
 
 impl Scratch {
-    /// The process's umask is 0 from here on: modes are what the tests say.
+    /// A run's directory; branches are made in it.
     pub fn new() -> Self {
-        culvert_sys::process::umask(0);
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let base = format!("culvert-union-{}-{number}", std::process::id());
-        let base = PathBuf::from("/dev/shm").join(base);
-        fs::create_dir_all(base.join("run")).unwrap();
-        Self(base)
-    }
-
-    /// Runs `script` in it by the shell.
-    pub fn sh(&self, script: &str) -> String {
-        let mut shell = Command::new("sh");
-        let out = shell.args(["-ec", script]).current_dir(&self.0).output();
-        let out = out.unwrap();
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "{script}: {said}");
-        String::from_utf8(out.stdout).unwrap()
+        Self::with("union", &["run"])
     }
 
     /// A branch as it is asked for: `memory`, or a directory, made if it is missing, or an archive.
@@ -71,16 +48,12 @@ impl Scratch {
             .map(|text| text.split_once('=').unwrap_or((text, "")));
         let (sources, modes): (Vec<_>, Vec<_>) = both.unzip();
         let modes = format!("modes={}", modes.join(":"));
-        let option = |text: &&str| {
-            let (name, value) = text.split_once('=').unwrap_or((text, ""));
-            (name.to_owned(), value.as_bytes().to_vec())
-        };
         let all = ["minfreespace=0", &modes];
         let mount = Mount {
             driver: "union".into(),
             source: b"branches".to_vec(),
             target: b"/mnt".to_vec(),
-            options: all.iter().chain(options).map(option).collect(),
+            options: all.iter().chain(options).map(|text| option(text)).collect(),
             branches: sources.iter().map(|source| self.branch(source)).collect(),
         };
         self.environment(|environment| {
@@ -116,27 +89,9 @@ impl Scratch {
             .map(|(at, _)| at)
             .collect()
     }
-
-    pub fn write(&self, path: &str, text: &str) {
-        let path = self.0.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Who the tests are.
 pub const fn me() -> Caller<'static> {
     caller()
-}
-
-/// Whether this is the superuser, as whom the kit acts.
-pub fn root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    fs::metadata("/proc/self").unwrap().uid() == 0
 }

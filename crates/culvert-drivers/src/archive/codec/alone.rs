@@ -2,16 +2,11 @@
 //! of XZ Utils): properties, dictionary, length. It has no checksum; the build pass decodes all of
 //! it, and spools it, as it can be decoded only from its start.
 
-use super::{
-    Format, Options, checkpoints::Checkpoints, damaged, decoder::Decoder, lzma::Lzma,
-    spool::Spooler,
-};
+use super::{Format, Options, checkpoints::Checkpoints, damaged, lzma::Lzma, spool::Spooler};
 use crate::archive::bytes::{Bytes, u32_at, u64_at};
 use alloc::vec::Vec;
 use culvert::Result;
 
-/// Plain bytes handed out at once.
-const PIECE: usize = 128 << 10;
 /// A file of at least so many plain bytes is spooled.
 const SPOOL_FROM: u64 = 2 << 20;
 /// Bytes of the header.
@@ -61,18 +56,9 @@ pub fn build(
     let mut decoder = open(raw)?;
     let mut spooler = Spooler::new(SPOOL_FROM, options.spool);
     spooler.begin(0, stated, Vec::new());
-    let mut plain = 0;
     // A stream of no bytes still has the coder's five.
-    loop {
-        let piece = decoder.next(raw, PIECE)?;
-        if piece.is_empty() {
-            break;
-        }
-        plain += piece.len() as u64;
-        spooler.feed(piece);
-        sink(piece)?;
-        progress(decoder.raw_position());
-    }
+    let decoding = (&mut decoder, Lzma::raw_position as fn(&Lzma) -> u64);
+    let plain = spooler.feed_all(raw, decoding, sink, progress)?;
     spooler.end();
     if stated.is_some_and(|length| length != plain) {
         return Err(damaged("the LZMA data is not as long as it says"));

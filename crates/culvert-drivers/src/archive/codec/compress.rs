@@ -212,17 +212,8 @@ pub fn build(
     let mut decoder = Compress::open(raw)?;
     let mut spooler = Spooler::new(SPOOL_FROM, options.spool);
     spooler.begin(0, None, Vec::new());
-    let mut plain = 0;
-    loop {
-        let piece = decoder.next(raw, PIECE)?;
-        if piece.is_empty() {
-            break;
-        }
-        plain += piece.len() as u64;
-        spooler.feed(piece);
-        sink(piece)?;
-        progress(decoder.raw_position());
-    }
+    let decoding = (&mut decoder, Compress::raw_position as fn(&Compress) -> u64);
+    let plain = spooler.feed_all(raw, decoding, sink, progress)?;
     spooler.end();
     spooler.finish().finish(Format::Compress, plain, raw.len())
 }

@@ -15,6 +15,8 @@ use crate::archive::bytes::Bytes;
 use alloc::vec::Vec;
 use culvert::Result;
 
+/// Plain bytes decoded at once.
+const PIECE: usize = 128 << 10;
 /// Plain bytes of a chunk.
 const CHUNK: usize = lz::LONGEST;
 
@@ -88,6 +90,29 @@ impl Spooler {
             if self.chunk.len() == CHUNK {
                 self.store();
             }
+        }
+    }
+
+    /// The whole of a stretch, which `decoder` decodes from its start to the end of `raw`: all
+    /// plain bytes go to `sink` too, and `progress` is told where `raw_position` is. Returns how
+    /// many plain bytes there are.
+    pub fn feed_all<D: Decoder>(
+        &mut self,
+        raw: &dyn Bytes,
+        (decoder, raw_position): (&mut D, fn(&D) -> u64),
+        sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<u64> {
+        let mut plain = 0;
+        loop {
+            let piece = decoder.next(raw, PIECE)?;
+            if piece.is_empty() {
+                return Ok(plain);
+            }
+            plain += piece.len() as u64;
+            self.feed(piece);
+            sink(piece)?;
+            progress(raw_position(decoder));
         }
     }
 
