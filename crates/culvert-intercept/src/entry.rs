@@ -70,13 +70,16 @@ global_asm!(
 culvert_entry:
     rdgsbase rcx
     jrcxz 20b
-    # Flags are still the program's. Move the number into the upper half of rax, so that the lower can hold them.
+    # Flags are still the program's. Move the number into the upper half of rax, so that the lower
+    # can hold them.
     bswap rax
 culvert_entry_swapped:
     lahf
     seto al
-    # Is the GS base ours? If the program uses it for itself (`adopt` then finds the block), or we are in a hook already (an embedder's library calling
-    # through a patched site: the call is executed directly), on at culvert_entry_foreign. The first read may fault; the fault handler then goes on at culvert_entry_foreign.
+    # Is the GS base ours? If the program uses it for itself (`adopt` then finds the block), or we
+    # are in a hook already (an embedder's library calling through a patched site: the call is
+    # executed directly), on at culvert_entry_foreign. The first read may fault; the fault handler
+    # then goes on at culvert_entry_foreign.
 culvert_entry_probe:
     cmp rcx, gs:[{THIS}]
     jne culvert_entry_foreign
@@ -125,7 +128,8 @@ culvert_entry_inside:
     test eax, eax
     jnz 6f
 
-    # The way out. Everything is found through gs, so it may be started again until the state is set.
+    # The way out. Everything is found through gs, so it may be started again until the state is
+    # set.
 culvert_exit:
     mov rcx, gs:[{THIS}]
     mov rsp, [rcx + {STACK}]
@@ -154,7 +158,8 @@ culvert_exit_done:
     jmp r11
 culvert_exit_end:
 
-    # A thread that has no block yet, or whose GS base is the program's. On the program's stack, below its red zone; flags and all registers but rcx are kept.
+    # A thread that has no block yet, or whose GS base is the program's. On the program's stack,
+    # below its red zone; flags and all registers but rcx are kept.
 21: lea rsp, [rsp - 128]
     push r11
     push rax
@@ -205,8 +210,9 @@ culvert_entry_foreign:
     mov eax, eax
     jmp 21b
 
-    # On the program's alternate stack. A nested signal with SA_ONSTACK would be put at its top, over the program's frames, as our stack pointer
-    # will lie elsewhere. So, while the kernel still sees us there, block signals; `dispatch` then takes the stack away and lets them in again.
+    # On the program's alternate stack. A nested signal with SA_ONSTACK would be put at its top,
+    # over the program's frames, as our stack pointer will lie elsewhere. So, while the kernel still
+    # sees us there, block signals; `dispatch` then takes the stack away and lets them in again.
 2:  xor edi, edi
     lea rsi, [rip + {ASYNCHRONOUS}]
     lea rdx, [rcx + {ALTERNATE_MASK}]
@@ -249,7 +255,8 @@ culvert_exit_rare_end:
     je culvert_execute_start
     cmp eax, {CLONE}
     je culvert_clone_start
-    # EXIT: all signals are blocked. Once `used` is 0 another thread may run on this stack, so it is not touched any more.
+    # EXIT: all signals are blocked. Once `used` is 0 another thread may run on this stack, so it is
+    # not touched any more.
     rdgsbase rcx
     mov rdi, [rcx + {CALL} + 8]
     xor edx, edx
@@ -259,8 +266,9 @@ culvert_exit_rare_end:
     syscall
     ud2
 
-    # Something is pending. `deliver` blocks all signals, raises again those recorded and gives back the alternate stack. They arrive when the mask
-    # is restored, which is done on the program's stack, so that their frames lie where they belong; the signal handler then finds the state
+    # Something is pending. `deliver` blocks all signals, raises again those recorded and gives back
+    # the alternate stack. They arrive when the mask is restored, which is done on the program's
+    # stack, so that their frames lie where they belong; the signal handler then finds the state
     # BOUNDARY and makes the context that of the program behind its call.
 culvert_deliver:
     mov rdi, rcx
@@ -283,8 +291,9 @@ culvert_boundary_done:
 culvert_boundary_end:
     jmp culvert_exit
 
-    # The call with changed arguments. A signal before the system call (or one after which the kernel would restart it) makes the program execute
-    # its site again; one after it finds the call done.
+    # The call with changed arguments. A signal before the system call (or one after which the
+    # kernel would restart it) makes the program execute its site again; one after it finds the call
+    # done.
 culvert_execute_start:
     rdgsbase rcx
     CULVERT_LOAD_VECTORS
@@ -308,9 +317,10 @@ culvert_execute_end:
     call {again}
     jmp culvert_exit
 
-    # clone, clone3, fork, vfork on the program's own stack. r9, which none of them uses, carries the child's block: a thread starts with the GS
-    # base of its maker. A signal before the system call undoes the preparations and comes first, else the child would inherit the mask of a
-    # hook with signals recorded.
+    # clone, clone3, fork, vfork on the program's own stack. r9, which none of them uses, carries
+    # the child's block: a thread starts with the GS base of its maker. A signal before the system
+    # call undoes the preparations and comes first, else the child would inherit the mask of a hook
+    # with signals recorded.
 culvert_clone_start:
     rdgsbase rcx
     CULVERT_LOAD_VECTORS
@@ -331,8 +341,9 @@ culvert_clone_after:
     mov rdi, gs:[{THIS}]
     call {clone_parent}
     jmp culvert_exit
-    # There was no memory for a block: r9 is where the thread goes on, with a mark. It runs natively until `adopt` finds some. It loses r9 and
-    # flags, which no libc expects to keep across this call.
+    # There was no memory for a block: r9 is where the thread goes on, with a mark. It runs natively
+    # until `adopt` finds some. It loses r9 and flags, which no libc expects to keep across this
+    # call.
 32: xor ecx, ecx
     wrgsbase rcx
     mov rcx, r9

@@ -55,10 +55,14 @@ global_asm!(
     r#"
     .pushsection .text.culvert_user, "ax", @progbits
     .balign 32
-    .globl culvert_user_send, culvert_user_copy, culvert_user_take, culvert_user_zero, culvert_user_string
-    .hidden culvert_user_send, culvert_user_copy, culvert_user_take, culvert_user_zero, culvert_user_string
-    .globl culvert_user_short, culvert_user_exact, culvert_user_move, culvert_user_left, culvert_user_store, culvert_user_unset
-    .hidden culvert_user_short, culvert_user_exact, culvert_user_move, culvert_user_left, culvert_user_store, culvert_user_unset
+    .globl culvert_user_send, culvert_user_copy, culvert_user_take, culvert_user_zero
+    .globl culvert_user_string
+    .hidden culvert_user_send, culvert_user_copy, culvert_user_take, culvert_user_zero
+    .hidden culvert_user_string
+    .globl culvert_user_short, culvert_user_exact, culvert_user_move, culvert_user_left
+    .globl culvert_user_store, culvert_user_unset
+    .hidden culvert_user_short, culvert_user_exact, culvert_user_move, culvert_user_left
+    .hidden culvert_user_store, culvert_user_unset
     .globl culvert_user_scan, culvert_user_scanned
     .hidden culvert_user_scan, culvert_user_scanned
 
@@ -70,8 +74,9 @@ culvert_user_copy:
     ja 7f
     cmp rdx, 8
     jb 2f
-    # 8 to 16 bytes as two words that may overlap. Both are read before the first is written. A fault anywhere in here starts over with
-    # the exact copy, which knows how far it came; nothing it needs has changed.
+    # 8 to 16 bytes as two words that may overlap. Both are read before the first is written. A
+    # fault anywhere in here starts over with the exact copy, which knows how far it came; nothing
+    # it needs has changed.
 culvert_user_short:
     mov rax, [rsi]
     mov rcx, [rsi + rdx - 8]
@@ -87,7 +92,8 @@ culvert_user_short:
     mov [rdi + rdx - 4], ecx
     xor eax, eax
     ret
-    # 17 to 512 bytes, a struct mostly: by sixteen, the last sixteen again. A string instruction takes longer to begin than this to end.
+    # 17 to 512 bytes, a struct mostly: by sixteen, the last sixteen again. A string instruction
+    # takes longer to begin than this to end.
 7:  cmp rdx, 512
     ja culvert_user_exact
     lea r9, [rdx - 16]
@@ -101,8 +107,9 @@ culvert_user_short:
     movdqu [rdi + r9], xmm0
     xor eax, eax
     ret
-    # The same for bytes that the program gives away, whose destination is not in the caches as a rule: more than 512 bytes by 64, what lies ahead asked for,
-    # and the last 64 again. A string instruction takes nearly twice as long for that (4 KiB into 32 MB: 810 ns against 450).
+    # The same for bytes that the program gives away, whose destination is not in the caches as a
+    # rule: more than 512 bytes by 64, what lies ahead asked for, and the last 64 again. A string
+    # instruction takes nearly twice as long for that (4 KiB into 32 MB: 810 ns against 450).
     .type culvert_user_take, @function
 culvert_user_take:
     cmp rdx, 512
@@ -133,9 +140,10 @@ culvert_user_take:
     xor eax, eax
     ret
     .size culvert_user_take, . - culvert_user_take
-    # The same past the caches, 128 bytes and more, for another process that reads them next: where its processor has the lines, each would be
-    # taken from it first (128 KiB between two processors: 57 us against 4; the other reads them in 7 either way). The first 64 and the last 64
-    # may overlap the rest.
+    # The same past the caches, 128 bytes and more, for another process that reads them next: where
+    # its processor has the lines, each would be taken from it first (128 KiB between two
+    # processors: 57 us against 4; the other reads them in 7 either way). The first 64 and the last
+    # 64 may overlap the rest.
     .type culvert_user_send, @function
 culvert_user_send:
     mov r8, rcx
@@ -200,8 +208,9 @@ culvert_user_unset:
     ret
     .size culvert_user_zero, . - culvert_user_zero
 
-    # (destination rdi, source rsi, capacity rdx) -> length without the NUL, or -1 after a fault (rdx = 0 then), or -2 when there is no NUL
-    # within the capacity. Sixteen bytes at once where they lie in one page and fit, so nothing beyond the string's own page is touched.
+    # (destination rdi, source rsi, capacity rdx) -> length without the NUL, or -1 after a fault
+    # (rdx = 0 then), or -2 when there is no NUL within the capacity. Sixteen bytes at once where
+    # they lie in one page and fit, so nothing beyond the string's own page is touched.
     .type culvert_user_string, @function
 culvert_user_string:
     xor ecx, ecx

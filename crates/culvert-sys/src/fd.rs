@@ -184,7 +184,11 @@ impl Word for LockCommand {
 calls! {
     fn close(number: i32) -> () = CLOSE[number];
     /// dup3(2): what `number` was is closed.
-    pub fn replace(from: impl AsFd, number: i32, flags: u32) -> () = DUP3[from.as_fd(), number, flags];
+    pub fn replace(
+        from: impl AsFd,
+        number: i32,
+        flags: u32,
+    ) -> () = DUP3[from.as_fd(), number, flags];
     /// fcntl(2) with a number.
     pub fn fcntl(fd: impl AsFd, command: Command, argument: usize) -> usize
         = FCNTL[fd.as_fd(), command, argument];
@@ -205,7 +209,12 @@ calls! {
     /// epoll_create1(2).
     pub fn epoll_create() -> OwnedFd = EPOLL_CREATE1[linux::EPOLL_CLOEXEC];
     /// epoll_ctl(2).
-    pub fn epoll_ctl(epoll: impl AsFd, operation: u32, fd: impl AsFd, event: &linux::epoll_event) -> ()
+    pub fn epoll_ctl(
+        epoll: impl AsFd,
+        operation: u32,
+        fd: impl AsFd,
+        event: &linux::epoll_event,
+    ) -> ()
         = EPOLL_CTL[epoll.as_fd(), operation, fd.as_fd(), core::ptr::from_ref(event)];
     /// epoll_wait(2); the time in milliseconds, none for -1.
     pub fn epoll_wait(epoll: impl AsFd, into: &mut [linux::epoll_event], time: i32) -> usize

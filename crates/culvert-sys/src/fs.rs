@@ -55,7 +55,13 @@ calls! {
     pub fn fadvise(fd: impl AsFd, offset: u64, length: u64, advice: u32) -> ()
         = FADVISE64[fd.as_fd(), offset, length, advice];
     /// copy_file_range(2); the offsets are moved on.
-    pub fn copy_file_range(from: impl AsFd, at: &mut u64, to: impl AsFd, to_at: &mut u64, length: usize)
+    pub fn copy_file_range(
+        from: impl AsFd,
+        at: &mut u64,
+        to: impl AsFd,
+        to_at: &mut u64,
+        length: usize,
+    )
         -> usize = COPY_FILE_RANGE[from.as_fd(), from_mut(at), to.as_fd(), from_mut(to_at), length, 0];
     /// splice(2) between a pipe and what has no offset, or another pipe.
     pub fn splice(from: impl AsFd, to: impl AsFd, length: usize, flags: u32) -> usize
@@ -106,7 +112,13 @@ calls! {
     /// rename(2).
     pub fn rename(from: &CStr, to: &CStr) -> () = RENAME[from.as_ptr(), to.as_ptr()];
     /// renameat2(2).
-    pub fn renameat2(from: impl AsFd, path: &CStr, to: impl AsFd, to_path: &CStr, flags: RenameFlags) -> ()
+    pub fn renameat2(
+        from: impl AsFd,
+        path: &CStr,
+        to: impl AsFd,
+        to_path: &CStr,
+        flags: RenameFlags,
+    ) -> ()
         = RENAMEAT2[from.as_fd(), path.as_ptr(), to.as_fd(), to_path.as_ptr(), flags];
     /// link(2).
     pub fn link(from: &CStr, to: &CStr) -> () = LINK[from.as_ptr(), to.as_ptr()];
@@ -135,7 +147,12 @@ calls! {
     pub fn open_tree(directory: impl AsFd, path: &CStr, flags: u32) -> OwnedFd
         = OPEN_TREE[directory.as_fd(), path.as_ptr(), flags];
     /// mount_setattr(2), Linux 5.12.
-    pub fn mount_setattr(directory: impl AsFd, path: &CStr, flags: AtFlags, change: &linux::mount_attr)
+    pub fn mount_setattr(
+        directory: impl AsFd,
+        path: &CStr,
+        flags: AtFlags,
+        change: &linux::mount_attr,
+    )
         -> () = MOUNT_SETATTR[directory.as_fd(), path.as_ptr(), flags, from_ref(change), size_of::<linux::mount_attr>()];
     /// inotify_init1(2).
     pub fn inotify_init(flags: OFlags) -> OwnedFd = INOTIFY_INIT1[flags];
@@ -167,7 +184,13 @@ calls! {
     fn stat_into(path: &CStr, into: &mut Stat) -> () = STAT[path.as_ptr(), from_mut(into)];
     fn fstatat_into(directory: BorrowedFd<'_>, path: &CStr, flags: AtFlags, into: &mut Stat) -> ()
         = NEWFSTATAT[directory, path.as_ptr(), from_mut(into), flags];
-    fn statx_into(directory: BorrowedFd<'_>, path: &CStr, flags: AtFlags, mask: u32, into: &mut Statx)
+    fn statx_into(
+        directory: BorrowedFd<'_>,
+        path: &CStr,
+        flags: AtFlags,
+        mask: u32,
+        into: &mut Statx,
+    )
         -> () = STATX[directory, path.as_ptr(), flags, mask, from_mut(into)];
     fn cachestat_into(fd: BorrowedFd<'_>, range: &[u64; 2], into: &mut linux::cachestat) -> ()
         = CACHESTAT[fd, from_ref(range), from_mut(into), 0];
@@ -191,7 +214,13 @@ pub mod waiting {
         pub fn fallocate(fd: impl AsFd, mode: u32, offset: u64, length: u64) -> ()
             = FALLOCATE[fd.as_fd(), mode, offset, length];
         /// copy_file_range(2); the offsets are moved on.
-        pub fn copy_file_range(from: impl AsFd, at: &mut u64, to: impl AsFd, to_at: &mut u64, length: usize)
+        pub fn copy_file_range(
+            from: impl AsFd,
+            at: &mut u64,
+            to: impl AsFd,
+            to_at: &mut u64,
+            length: usize,
+        )
             -> usize = COPY_FILE_RANGE[from.as_fd(), from_mut(at), to.as_fd(), from_mut(to_at), length, 0];
         /// fsync(2).
         pub fn fsync(fd: impl AsFd) -> () = FSYNC[fd.as_fd()];
@@ -296,7 +325,12 @@ calls! {
         = READ[fd, into.as_mut_ptr(), into.len()];
     fn target_into(directory: BorrowedFd<'_>, path: &CStr, into: &mut [MaybeUninit<u8>]) -> usize
         = READLINKAT[directory, path.as_ptr(), into.as_mut_ptr(), into.len()];
-    fn utimes(directory: BorrowedFd<'_>, path: *const core::ffi::c_char, times: *const Times, flags: AtFlags)
+    fn utimes(
+        directory: BorrowedFd<'_>,
+        path: *const core::ffi::c_char,
+        times: *const Times,
+        flags: AtFlags,
+    )
         -> () = UTIMENSAT[directory, path, times, flags];
     /// openat2(2), Linux 5.6, as the caller says how.
     pub fn open_how(directory: impl AsFd, path: &CStr, how: &linux::open_how) -> OwnedFd

@@ -27,9 +27,21 @@ calls! {
     /// recv(2).
     pub fn receive(socket: impl AsFd, into: &mut [u8], flags: u32) -> usize
         = RECVFROM[socket.as_fd(), into.as_mut_ptr(), into.len(), flags, null::<u8>(), 0];
-    fn option_from(socket: BorrowedFd<'_>, level: u32, option: u32, value: &[u8], length: usize) -> ()
+    fn option_from(
+        socket: BorrowedFd<'_>,
+        level: u32,
+        option: u32,
+        value: &[u8],
+        length: usize,
+    ) -> ()
         = SETSOCKOPT[socket, level, option, value.as_ptr(), length];
-    fn option_into(socket: BorrowedFd<'_>, level: u32, option: u32, into: &mut [u8], length: &mut u32)
+    fn option_into(
+        socket: BorrowedFd<'_>,
+        level: u32,
+        option: u32,
+        into: &mut [u8],
+        length: &mut u32,
+    )
         -> () = GETSOCKOPT[socket, level, option, into.as_mut_ptr(), from_mut(length)];
 }
 

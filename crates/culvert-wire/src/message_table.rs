@@ -36,7 +36,10 @@ macro_rules! messages {
                 &[$((stringify!($variant), $number, $since)),*];
 
             /// Takes the parts of message `number`; none when the table has no such number.
-            fn take(number: u32, input: &mut $crate::input::Input<'a>) -> Result<Option<Self>, $crate::Malformed> {
+            fn take(
+                number: u32,
+                input: &mut $crate::input::Input<'a>,
+            ) -> Result<Option<Self>, $crate::Malformed> {
                 Ok(Some(match number {
                     $($number => Self::$variant { $($field: $crate::field::Field::take(input)?),* },)*
                     _ => return Ok(None),
@@ -44,7 +47,11 @@ macro_rules! messages {
             }
 
             /// Adds the parts; gives the message's number, none for what the table does not hold.
-            fn put(&self, message: &mut $crate::Message<'a>, protocol: &$crate::Protocol) -> Option<u32> {
+            fn put(
+                &self,
+                message: &mut $crate::Message<'a>,
+                protocol: &$crate::Protocol,
+            ) -> Option<u32> {
                 match self {
                     $(Self::$variant { $($field),* } => {
                         $($crate::field::Field::put($field, message, protocol);)*
@@ -56,7 +63,10 @@ macro_rules! messages {
 
             /// A message of each number that `protocol` has, made of `random`.
             #[cfg(test)]
-            pub(crate) fn samples(random: &mut $crate::tests::Random, protocol: &$crate::Protocol) -> std::vec::Vec<Self> {
+            pub(crate) fn samples(
+                random: &mut $crate::tests::Random,
+                protocol: &$crate::Protocol,
+            ) -> std::vec::Vec<Self> {
                 let mut all = std::vec::Vec::new();
                 $(if $since <= protocol.minor {
                     all.push(Self::$variant { $($field: $crate::tests::Sample::sample(random, protocol)),* });

@@ -52,7 +52,10 @@ macro_rules! answers {
 
             /// An answer of each shape, made of `random`.
             #[cfg(test)]
-            pub(crate) fn samples(random: &mut crate::tests::Random, protocol: &Protocol) -> std::vec::Vec<(Expects, Self)> {
+            pub(crate) fn samples(
+                random: &mut crate::tests::Random,
+                protocol: &Protocol,
+            ) -> std::vec::Vec<(Expects, Self)> {
                 std::vec![$((Expects::$variant, Self::$variant { $($field: crate::tests::Sample::sample(random, protocol)),* })),*]
             }
         }

@@ -233,20 +233,43 @@ layer_trait! {
     fn is_open_for_writing(&self, node: Node) -> Result<bool> {
         self.inner().is_open_for_writing(node)
     }
-    fn restore(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags, state: &[u8]) -> Result<Opened> {
+    fn restore(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        flags: OpenFlags,
+        state: &[u8],
+    ) -> Result<Opened> {
         let call = Call::of(Operation::Restore, node).by(caller);
         let opened = self.around(call, || self.inner().restore(caller, node, flags, state))?;
         Ok(self.opened(node, flags, opened))
     }
-    fn open_directory(&self, caller: &Caller<'_>, dir: Node, flags: OpenFlags) -> Result<OpenedDirectory> {
+    fn open_directory(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        flags: OpenFlags,
+    ) -> Result<OpenedDirectory> {
         let call = Call::of(Operation::OpenDirectory, dir).by(caller);
         self.around(call, || self.inner().open_directory(caller, dir, flags))
     }
-    fn read_directory(&self, caller: &Caller<'_>, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+    fn read_directory(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        from: u64,
+        sink: &mut DirectorySink<'_>,
+    ) -> Result<()> {
         let call = Call::of(Operation::ReadDirectory, dir).by(caller);
         self.around(call, || self.inner().read_directory(caller, dir, from, sink))
     }
-    fn read_directory_plus(&self, caller: &Caller<'_>, dir: Node, from: u64, sink: &mut DirectoryPlusSink<'_>) -> Result<()> {
+    fn read_directory_plus(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        from: u64,
+        sink: &mut DirectoryPlusSink<'_>,
+    ) -> Result<()> {
         if self.touches().leaves_paths() {
             return self.inner().read_directory_plus(caller, dir, from, sink);
         }
@@ -291,7 +314,14 @@ layer_trait! {
         let call = Call::of(Operation::ListXattr, node).by(caller);
         self.around(call, || self.inner().list_xattr(caller, node))
     }
-    fn set_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8], value: &[u8], flags: u32) -> Result<()> {
+    fn set_xattr(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+    ) -> Result<()> {
         let call = Call::of(Operation::SetXattr, node).by(caller);
         self.around(call, || self.inner().set_xattr(caller, node, name, value, flags))
     }
@@ -299,16 +329,33 @@ layer_trait! {
         let call = Call::of(Operation::RemoveXattr, node).by(caller);
         self.around(call, || self.inner().remove_xattr(caller, node, name))
     }
-    fn set_attributes(&self, caller: &Caller<'_>, node: Node, changes: &SetAttributes) -> Result<Attributes> {
+    fn set_attributes(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        changes: &SetAttributes,
+    ) -> Result<Attributes> {
         let mode = changes.permissions.unwrap_or(0);
         let call = Call::of(Operation::SetAttributes, node).by(caller).giving(mode);
         let found = self.around(call, || self.inner().set_attributes(caller, node, changes))?;
         Ok(self.seen(caller, found))
     }
-    fn change_attributes(&self, caller: &Caller<'_>, node: Node, changes: &SetAttributes) -> Result<()> {
+    fn change_attributes(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        changes: &SetAttributes,
+    ) -> Result<()> {
         self.set_attributes(caller, node, changes).map(drop)
     }
-    fn create(&self, caller: &Caller<'_>, dir: Node, name: &[u8], flags: OpenFlags, mode: u32) -> Result<(Entry, Opened)> {
+    fn create(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Entry, Opened)> {
         let call = Call::at(Operation::Create, dir, name).by(caller).giving(mode);
         let made = self.around(call, || self.inner().create(caller, dir, name, flags, mode));
         let (entry, opened) = made?;
@@ -319,7 +366,14 @@ layer_trait! {
         let made = self.around(call, || self.inner().mkdir(caller, dir, name, mode))?;
         Ok(self.seen_entry(caller, made))
     }
-    fn mknod(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32, rdev: u64) -> Result<Entry> {
+    fn mknod(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+        mode: u32,
+        rdev: u64,
+    ) -> Result<Entry> {
         let call = Call::at(Operation::Mknod, dir, name).by(caller).giving(mode);
         let made = self.around(call, || self.inner().mknod(caller, dir, name, mode, rdev))?;
         Ok(self.seen_entry(caller, made))
@@ -342,12 +396,24 @@ layer_trait! {
         let call = Call::at(Operation::Rmdir, dir, name).by(caller);
         self.around(call, || self.inner().rmdir(caller, dir, name))
     }
-    fn rename(&self, caller: &Caller<'_>, from: (Node, &[u8]), to: (Node, &[u8]), flags: RenameFlags) -> Result<()> {
+    fn rename(
+        &self,
+        caller: &Caller<'_>,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<()> {
         let call = Call::at(Operation::Rename, from.0, from.1).by(caller);
         let call = Call { to: Some(to), ..call };
         self.around(call, || self.inner().rename(caller, from, to, flags))
     }
-    fn tmpfile(&self, caller: &Caller<'_>, dir: Node, flags: OpenFlags, mode: u32) -> Result<(Entry, Opened)> {
+    fn tmpfile(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Entry, Opened)> {
         let call = Call::of(Operation::Tmpfile, dir).by(caller).giving(mode);
         let made = self.around(call, || self.inner().tmpfile(caller, dir, flags, mode));
         let (entry, opened) = made?;
@@ -478,7 +544,12 @@ layer_trait! {
     fn lend_descriptor(&self, number: Option<i32>) -> Result<()> {
         self.inner().lend_descriptor(number)
     }
-    fn with_kernel_file(&self, range: (u64, u64), stores: bool, map: &mut dyn FnMut(i32)) -> Result<bool> {
+    fn with_kernel_file(
+        &self,
+        range: (u64, u64),
+        stores: bool,
+        map: &mut dyn FnMut(i32),
+    ) -> Result<bool> {
         match self.touches_data() {
             true => Ok(false),
             false => self.inner().with_kernel_file(range, stores, map),
