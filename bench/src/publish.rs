@@ -151,8 +151,8 @@ pub fn machine() -> String {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     };
     format!(
-        "Measured {} on {}, {} processors, Linux {}; medians, native and culvert in turn; ± is \
-        half of the way between the quartiles. Other work on the machine: load {}.",
+        "Measured {} on {}, {} processors, Linux {};\nmedians, native and culvert in turn; ± is half \
+        of the way between the quartiles.\nOther work on the machine: load {}.",
         said("date -u +%F"),
         said("sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1"),
         said("nproc"),
