@@ -40,6 +40,26 @@ as_nobody() {
   /usr/bin/setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 }
 
+# begin_service OBJECT DIR: the loader service lets the object in, and an ordinary user may mount at
+# the directory's `m`, until `end_service`.
+begin_service() {
+  ln -sf /proc/mounts /etc/mtab
+  chmod u+s /usr/bin/fusermount3
+  chmod 666 /dev/fuse
+  mkdir -p /run/user/65534
+  chown 65534:65534 /run/user/65534 $2/m
+  sha256sum $1 >/tmp/allowed
+  : >/tmp/service
+  culvert extend --allow /tmp/allowed 2>/tmp/service &
+  service=$!
+  until grep -q serving /tmp/service; do usleep 20000; done
+}
+
+end_service() {
+  kill $service
+  wait $service 2>/dev/null
+}
+
 forget() {
   sync
   # What was used lately stays at the first time.

@@ -46,16 +46,7 @@ check "with the maps that there are" \
   "$(grep -c 'there is no map seen, but hidden, looks, closed' /tmp/said)" 1
 
 # The same for an ordinary user, by the loader service.
-ln -sf /proc/mounts /etc/mtab
-chmod u+s /usr/bin/fusermount3
-chmod 666 /dev/fuse
-mkdir -p /run/user/65534
-chown 65534:65534 /run/user/65534 /tmp/c/m
-sha256sum /example.o >/tmp/allowed
-: >/tmp/service
-culvert extend --allow /tmp/allowed 2>/tmp/service &
-service=$!
-until grep -q serving /tmp/service; do usleep 20000; done
+begin_service /example.o /tmp/c
 as_nobody culvert mount -t /curtain.so \
   -o hide=mars,extend=/example.o,extend_entries=hidden:1,$quick none /tmp/c/m 2>/tmp/said
 check "the mount of an ordinary user" $? 0
@@ -65,6 +56,5 @@ check "its map is as large as was asked for" \
   "$(as_nobody sh -c 'echo venus >/tmp/c/m/curtain' 2>/dev/null && echo yes || echo no)" no
 as_nobody culvert umount /tmp/c/m
 check "its unmount" $? 0
-kill $service
-wait $service 2>/dev/null
+end_service
 ended

@@ -94,21 +94,11 @@ done
 check "files that are closed by another's path" $wrong 0
 unmount /tmp/p
 # For an ordinary user, by the loader service.
-ln -sf /proc/mounts /etc/mtab
-chmod u+s /usr/bin/fusermount3
-chmod 666 /dev/fuse
-mkdir -p /run/user/65534
-chown 65534:65534 /run/user/65534 /tmp/p/m
-sha256sum /paths.o >/tmp/allowed
-: >/tmp/service
-culvert extend --allow /tmp/allowed 2>/tmp/service &
-service=$!
-until grep -q serving /tmp/service; do usleep 20000; done
+begin_service /paths.o /tmp/p
 as_nobody culvert mount -t /pathed.so -o hide=a/b/secret,extend=/paths.o,$kept /tmp/p/s /tmp/p/m \
   2>/tmp/said
 check "the mount of an ordinary user" "$? $(cat /tmp/said)" "0 "
 check "a path there" "$(finds nobody a/b/secret) $(finds nobody other/secret)" "no yes"
 as_nobody culvert umount /tmp/p/m
-kill $service
-wait $service 2>/dev/null
+end_service
 ended

@@ -7,27 +7,12 @@
 #include <linux/sched.h>
 #include <pthread.h>
 #include <spawn.h>
-#include <sys/socket.h>
 
 extern char **environ;
 static const char *spawn, *exec_kind, *inherit, *path, *reader;
 static int fd, sockets[2], child_fd;
 static char number[16];
 static char *arguments[8];
-
-static void send_descriptor(int socket, int sent)
-{
-    char byte = 'x', control[CMSG_SPACE(sizeof(int))] = { 0 };
-    struct iovec part = { &byte, 1 };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(header), &sent, sizeof sent);
-    if (sendmsg(socket, &message, 0) != 1)
-        die("sendmsg");
-}
 
 /* What happens between fork and exec. Only system calls: it also runs in a vfork child. */
 static void prepare(void)

@@ -164,20 +164,6 @@ static int receive(int socket)
     return got;
 }
 
-static void send_descriptor(int socket, int sent)
-{
-    char byte = 'x', control[CMSG_SPACE(sizeof(int))] = { 0 };
-    struct iovec part = { &byte, 1 };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(header), &sent, sizeof sent);
-    if (sendmsg(socket, &message, 0) != 1)
-        die("sendmsg");
-}
-
 /* Its table of descriptors is the parent's own. */
 static int shares_table(void)
 {

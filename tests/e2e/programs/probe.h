@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -101,6 +102,23 @@ static inline void die(const char *what)
     printf("FAILED %s: %s\n", what, error_name(errno));
     fflush(stdout);
     _exit(99);
+}
+
+/* Sends `sent` to who reads `socket` (unix(7), SCM_RIGHTS). */
+static inline void send_descriptor(int socket, int sent)
+{
+    char byte = 'x', control[CMSG_SPACE(sizeof(int))] = { 0 };
+    struct iovec part = { &byte, 1 };
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control
+    };
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &sent, sizeof sent);
+    if (sendmsg(socket, &message, 0) != 1)
+        die("sendmsg");
 }
 
 static inline int must_open(const char *path, int flags)

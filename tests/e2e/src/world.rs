@@ -271,16 +271,26 @@ pub fn open_to_all(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("the file is ours");
 }
 
-/// Removes the base directory when this process ends, however it ends: the shell below reads from a
-/// pipe whose other end is only here.
+/// What removes the base directory, and the directories of runs of the command in it. Those of
+/// programs that were killed with stores that cannot be written back would rest for a week, until
+/// their sources are there again.
+const REMOVE: &str = r#"
+read -r _
+chmod -R u+rwX "$1" 2>/dev/null
+rm -rf "$1"
+for run in /dev/shm/culvert-*/???????????????? /tmp/culvert-*/????????????????; do
+    case $(readlink "$run/command") in
+    "$1"/*) flock -n "$run/lock" rm -rf "$run" ;;
+    esac
+done
+"#;
+
+/// Removes the base directory when this process ends, however it ends: the shell reads from a pipe
+/// whose other end is only here.
 fn remove_when_we_end(base: &Path) {
     use std::process::Stdio;
     let watcher = Command::new("sh")
-        .args([
-            "-c",
-            r#"read -r _; chmod -R u+rwX "$1" 2>/dev/null; rm -rf "$1""#,
-            "sh",
-        ])
+        .args(["-c", REMOVE, "sh"])
         .arg(base)
         .current_dir("/")
         .stdin(Stdio::piped())

@@ -61,6 +61,9 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        // Directories may be closed to their owner.
+        let mut chmod = Command::new("chmod");
+        let _ = chmod.args(["-R", "u+rwX"]).arg(&self.0).output();
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -92,6 +92,13 @@ pub fn nothing(wrong: &[String]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// As [`refused`], of the archive `name` among the hostile ones.
+fn archive_refused(wrong: &mut Vec<String>, name: &str) {
+    let (archive, target) = (hostile().join(name), world().path("other"));
+    let mount = format!("{}:{}", archive.display(), target.display());
+    refused(wrong, name, &["-v", &mount], &[name]);
+}
+
 #[test]
 fn what_is_no_archive_is_refused() {
     let mut wrong = Vec::new();
@@ -105,19 +112,7 @@ fn what_is_no_archive_is_refused() {
         "text.tar.bz2",
         "empty.zip.txt",
     ] {
-        refused(
-            &mut wrong,
-            name,
-            &[
-                "-v",
-                &format!(
-                    "{}:{}",
-                    hostile().join(name).display(),
-                    world().path("other").display()
-                ),
-            ],
-            &[name],
-        );
+        archive_refused(&mut wrong, name);
     }
     nothing(&wrong);
 }
@@ -148,19 +143,7 @@ fn a_broken_archive_is_refused() {
         "long-name-huge.tar",
     ];
     for name in names {
-        refused(
-            &mut wrong,
-            name,
-            &[
-                "-v",
-                &format!(
-                    "{}:{}",
-                    hostile().join(name).display(),
-                    world().path("other").display()
-                ),
-            ],
-            &[name],
-        );
+        archive_refused(&mut wrong, name);
     }
     nothing(&wrong);
 }

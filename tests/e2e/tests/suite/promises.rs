@@ -77,37 +77,23 @@ fn limits_that_leave_no_room() {
 #[test]
 fn what_the_run_is_made_of_is_gone() {
     let not = "would not see its mounts";
+    let same = [
+        ("gone: 125", &["No such file", not][..]),
+        ("once: 0 y", &[]),
+        ("again: 0 y", &[]),
+        ("mounts: 125", &["No such file", not]),
+        ("fifo: 125", &["says what is mounted", not]),
+        ("damaged: 125", &["says what is mounted", not]),
+        ("mode: 125", &["0755", not]),
+        ("moved: 125", &["No such file", not]),
+        ("link: 125", &["symbolic link", not]),
+    ];
+    let unread = ("unread: 125", &["Permission denied"][..]);
+    let noexec = ("noexec: 125", &["noexec"][..]);
     tried(
         "promises-gone",
         script!("promises/what_the_run_is_made_of_is_gone.sh"),
-        &[
-            &[
-                ("gone: 125", &["No such file", not][..]),
-                ("once: 0 y", &[]),
-                ("again: 0 y", &[]),
-                ("mounts: 125", &["No such file", not]),
-                ("fifo: 125", &["says what is mounted", not]),
-                ("damaged: 125", &["says what is mounted", not]),
-                ("mode: 125", &["0755", not]),
-                ("moved: 125", &["No such file", not]),
-                ("link: 125", &["symbolic link", not]),
-                ("noexec: 125", &["noexec"]),
-            ][..],
-            &[
-                ("gone: 125", &["No such file", not]),
-                ("once: 0 y", &[]),
-                ("again: 0 y", &[]),
-                ("mounts: 125", &["No such file", not]),
-                ("fifo: 125", &["says what is mounted", not]),
-                ("damaged: 125", &["says what is mounted", not]),
-                ("mode: 125", &["0755", not]),
-                ("moved: 125", &["No such file", not]),
-                ("link: 125", &["symbolic link", not]),
-                ("unread: 125", &["Permission denied"]),
-                ("noexec: 125", &["noexec"]),
-            ],
-        ]
-        .concat(),
+        &[&same[..], &[noexec], &same, &[unread, noexec]].concat(),
     );
 }
 
