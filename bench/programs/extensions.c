@@ -2,11 +2,12 @@
  * What filebench's workloads do to a file system, the same each time: bench/extensions counts the
  * requests that reach a server.
  *
- *     extensions WORKLOAD DIRECTORY FILES OPERATIONS
+ *     extensions WORKLOAD DIRECTORY FILES OPERATIONS [PROCESSES]
  *
  * create, delete, read: each of FILES once, 4 KiB. fileserver: create and write, append, read,
  * delete and stat of files of 16 KiB. webserver: ten files are read, then a log grows. Files lie in
- * directories of 100, as filebench has them; which one is next is drawn by a fixed seed.
+ * directories of 100, as filebench has them; which one is next is drawn by a fixed seed. Several
+ * processes (filebench's threads) do OPERATIONS each.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,11 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char buffer[1 << 17], path[4096];
 static const char *directory;
-static int files;
+static int files, first;
 static unsigned int seed = 1;
 
 static void failed(const char *what)
@@ -58,16 +60,32 @@ static void get(int file)
 	close(fd);
 }
 
+/* Goes on in so many processes, each with other files to come and go. */
+static void several(int processes, int operations)
+{
+	int child;
+
+	for (child = 1; child < processes; child++) {
+		if (!fork()) {
+			seed += child;
+			first += child * operations;
+			return;
+		}
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct stat st;
-	int i, j, operations, log;
+	int i, j, operations, log, status;
 
-	if (argc != 5)
+	if (argc != 5 && argc != 6)
 		return 2;
 	directory = argv[2];
 	files = atoi(argv[3]);
 	operations = atoi(argv[4]);
+	first = files;
+	several(argc == 6 ? atoi(argv[5]) : 1, operations);
 	if (!strcmp(argv[1], "create")) {
 		for (i = 0; i < files; i++) {
 			snprintf(path, sizeof(path), "%s/%d", directory, i / 100);
@@ -85,10 +103,10 @@ int main(int argc, char **argv)
 			get(drawn(files));
 	} else if (!strcmp(argv[1], "fileserver")) {
 		for (i = 0; i < operations; i++) {
-			put(files + i, O_CREAT, 16384);
+			put(first + i, O_CREAT, 16384);
 			put(drawn(files), O_APPEND, 4096);
 			get(drawn(files));
-			if (unlink(name(files + i)) || stat(name(drawn(files)), &st))
+			if (unlink(name(first + i)) || stat(name(drawn(files)), &st))
 				failed("unlink or stat");
 		}
 	} else if (!strcmp(argv[1], "webserver")) {
@@ -102,6 +120,11 @@ int main(int argc, char **argv)
 		}
 	} else {
 		return 2;
+	}
+	/* Its own processes have none to wait for. */
+	while (wait(&status) > 0) {
+		if (status)
+			return 1;
 	}
 	return 0;
 }

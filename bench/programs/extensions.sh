@@ -5,7 +5,7 @@
 # counts DIR: so many of each so far.
 counts() {
   culvert list | awk -v place="$1/m" '/^[^ ]/ { here = index($0 " ", place " ") }
-    here && $1 ~ /^[0-9]+$/ && NF == 2 { of[$2] = $1; all += $1 }
+    here && $1 ~ /^[0-9]+$/ && NF == 2 && $2 != "requests" { of[$2] = $1; all += $1 }
     END { print of["Lookup"] + 0, of["Getattr"] + 0,
       of["Getxattr"] + of["Listxattr"] + 0, of["Read"] + 0, of["Write"] + 0,
       all - of["Forget"] - of["BatchForget"] + 0 }'

@@ -19,7 +19,7 @@ use culvert_sys::{
 };
 use culvert_wire::Operation;
 use rustix::{
-    event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
+    event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
     time::{ClockId, clock_gettime},
 };
 use std::{
@@ -45,6 +45,11 @@ const HEADER: usize = 8;
 const FIXED: usize = 48;
 const NAME: usize = 128;
 const RECORD: usize = FIXED + 2 * NAME;
+/// How long the next lines may wait; the ring has room for more than the kernel can ask meanwhile.
+const REST: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 5_000_000,
+};
 /// `CULVERT_UPCALL`.
 const UPCALL: i32 = 0;
 
@@ -116,9 +121,14 @@ impl Log {
     }
 
     /// Until there is something to read; whether it is to end.
+    ///
+    /// What comes meanwhile wakes nobody: who asks much would wait for a switch at each line.
     fn wait(&self) -> bool {
         let mut both = [&self.ring, &self.ended]
             .map(|one| PollFd::from_borrowed_fd(one.as_fd(), PollFlags::IN));
+        if poll(&mut both[1..], Some(&REST)).is_ok_and(|ready| ready > 0) {
+            return true;
+        }
         match poll(&mut both, None) {
             Ok(_) => both[1].revents().contains(PollFlags::IN),
             Err(error) => io::Error::from(error).kind() != io::ErrorKind::Interrupted,
