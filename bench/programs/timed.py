@@ -53,7 +53,7 @@ if "untar" in rows:
     beside("untar", "untar", "ext4", [1, 2.1, 2.0, 1.65])
     if "build" in rows:
         beside("build", "build", "ext4", [1, 1.29, 1.22, 1.09])
-    part = f" `build`: `make {objects}` of a tinyconfig, once."
+    part = f" `build`: `make {objects}` of a tinyconfig, once." if "build" in rows else ""
     print(
         f"\n`untar`: `kernel`, `lib` and `mm` of Linux ({sources}), the median of three runs that take "
         f"turns.{part} The paper unpacked a whole kernel, and built its tinyconfig."
@@ -80,7 +80,7 @@ if "logged" in rows:
         "kernel answers. `AllOpt`: reads and writes are the kernel's and not logged (`log.data=no`). The "
         "paper had 200,000 files on an SSD."
     )
-if "stats" in rows:
+if "stat" in rows:
     table("100,000 times statx(2)", "of", "answered by", "ns each", "requests")
     names = {
         "ext4": "ext4",
@@ -89,7 +89,7 @@ if "stats" in rows:
         "server": "the server, each time (`AT_STATX_FORCE_SYNC`)",
     }
     for mount, name in names.items():
-        seconds, requests, _ = rows["stats"][mount]
+        seconds, requests, _ = rows["stat"][mount]
         print(f"| one file | {name} | {seconds * 10000:.0f} | {requests:.0f} |")
 kinds = {"rr": "random reads", "sr": "reads", "rw": "random writes", "sw": "writes"}
 if "rr 4 1" in rows:
