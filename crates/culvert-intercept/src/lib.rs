@@ -78,7 +78,7 @@ pub use quiesce::{
     exclusively, forked_beside_others, if_alone, is_last_thread, multi_threaded, stop_others,
 };
 pub use site::{Places, SiteRecord};
-pub use thread::{ThreadBlock, current};
+pub use thread::{ThreadBlock, current, first_stack};
 
 /// A system call that the program is making.
 #[repr(C)]

@@ -221,6 +221,10 @@ impl MountTable {
         let id = MountId(u16::try_from(self.first.len()).map_err(|_| Errno::ENOSPC)?);
         let made = OnceCell::new();
         let driver = Arc::new(Driver { open, made });
+        if self.first.is_empty() {
+            // Most runs have one, and each process keeps the table.
+            self.first.reserve_exact(1);
+        }
         self.first.push(Mounted::new(target, driver, identity));
         relate(&mut self.first);
         Ok(id)

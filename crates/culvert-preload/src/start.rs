@@ -1,7 +1,7 @@
 //! Start-up in a fresh program: from its environment to its run and the engine.
 
 mod carried;
-mod emulated;
+pub mod emulated;
 mod environment;
 mod lost;
 pub mod other_user;

@@ -107,6 +107,12 @@ unsafe impl lock_api::RawMutex for RawFutex {
         taken
     }
 
+    /// lock_api's own takes the lock to know: in a child of fork that copies a page.
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.0.load(Relaxed) != 0
+    }
+
     #[inline]
     unsafe fn unlock(&self) {
         if self.0.swap(0, Release) == 2 {
@@ -187,5 +193,25 @@ impl<T> OnceCell<T> {
 impl<T> Default for OnceCell<T> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PAGE;
+    use crate::flags::Protection;
+    use crate::memory::{Mapping, Of};
+    use lock_api::RawMutex;
+
+    #[test]
+    fn who_asks_for_a_lock_writes_nothing() {
+        let page = Mapping::new(Of::Nothing, PAGE, Protection::READ).unwrap();
+        // SAFETY: zeroes, which are a free lock, and stay mapped.
+        let free = unsafe { &*page.start().cast::<RawFutex>() };
+        assert!(!free.is_locked());
+        let held = Mutex::new(());
+        let _guard = held.lock();
+        assert!(held.is_locked());
     }
 }

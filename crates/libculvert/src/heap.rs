@@ -61,13 +61,13 @@ unsafe impl Allocator for Pages {
 }
 
 /// What the heap begins with, in the library's zeroed data: most programs need no more, and so make
-/// no mapping for it. Its ends lie in pages that are used anyway (`data.ld`).
+/// no mapping for it. It begins with a page, and ends in one that is used anyway (`data.ld`).
 mod first {
     use core::cell::UnsafeCell;
     use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    /// As much as dlmalloc asks for at least.
-    pub const SIZE: usize = 64 << 10;
+    /// As much as dlmalloc asks for at least, and room for what it puts at the end.
+    pub const SIZE: usize = (64 << 10) + 128;
 
     #[repr(align(16))]
     struct Memory(UnsafeCell<[u8; SIZE]>);

@@ -16,7 +16,7 @@ mod stack;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use culvert_preload::exec::static_tls::{self, LinkMap};
 use culvert_preload::exec::{debugger, library_names};
-use culvert_preload::start::{Environment, start};
+use culvert_preload::start::{Environment, emulated, start};
 
 /// Both ways in may be taken by the same object (an auditor's initialiser runs too).
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -68,9 +68,42 @@ pub extern "C" fn la_preinit(_: *mut usize) {
 unsafe fn begin(environment: *mut *mut u8) {
     if !STARTED.swap(true, Relaxed) {
         culvert_preload::lifecycle::fork::trim_with(heap::trim);
+        // Valgrind tells its user of a stack that it does not know.
+        let begin = match emulated::by_valgrind() {
+            true => on_any_stack,
+            false => on_hook_stack,
+        };
         // SAFETY: the caller's promise.
-        unsafe { start(Environment::new(environment)) };
+        unsafe { begin(environment) };
     }
+}
+
+/// [`start`] on the stack that hooks will use, which takes no page of the program's own.
+///
+/// # Safety
+/// As [`start`].
+unsafe extern "C" fn on_hook_stack(environment: *mut *mut u8) {
+    // SAFETY: nobody uses the stack yet; the way back is in a register that the callee preserves.
+    unsafe {
+        core::arch::asm!(
+            "mov r12, rsp",
+            "mov rsp, {stack}",
+            "call {start}",
+            "mov rsp, r12",
+            stack = in(reg) culvert_intercept::first_stack(),
+            start = sym on_any_stack,
+            in("rdi") environment,
+            out("r12") _,
+            clobber_abi("C"),
+        );
+    }
+}
+
+/// # Safety
+/// As [`start`].
+unsafe extern "C" fn on_any_stack(environment: *mut *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { start(Environment::new(environment)) };
 }
 
 /// The preloaded way in. glibc gives initialisers the arguments of main, musl gives them nothing

@@ -245,14 +245,19 @@ fn make() -> Option<&'static ThreadBlock> {
 
 /// Makes the first block that of the calling thread, which has none.
 pub(crate) fn take_first() -> &'static ThreadBlock {
-    let stack = FIRST_STACK.0.get() as usize;
-    FIRST.frame.stack.set(stack + STACK);
+    FIRST.frame.stack.set(first_stack());
     FIRST.frame.used.store(1, Relaxed);
     link(&FIRST);
     USED.fetch_add(1, SeqCst);
     FIRST.prepare();
     FIRST.fs.store(fs_base(), Relaxed);
     &FIRST
+}
+
+/// Where the first thread's hook stack begins, which grows down: until [`crate::install`] returns
+/// nobody uses it, so that who calls that may run on it.
+pub fn first_stack() -> usize {
+    FIRST_STACK.0.get() as usize + STACK
 }
 
 /// Gives up a block whose thread never came to be.

@@ -74,7 +74,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Mount>> {
         )));
     }
     let count = reader.number()?;
-    let mut mounts = Vec::new();
+    let mut mounts = room_for(count);
     for _ in 0..count {
         let mount = reader.mount(DEEPEST)?;
         if let Err(error) = mount.check() {
@@ -86,6 +86,12 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Mount>> {
         return Err(reader.bad("more bytes after the last mount"));
     }
     Ok(mounts)
+}
+
+/// A list for `count` entries, if that many can be meant: each process of a run keeps it.
+fn room_for<T>(count: u32) -> Vec<T> {
+    const MOST: u32 = 64;
+    Vec::with_capacity(count.min(MOST) as usize)
 }
 
 struct Reader<'a> {
@@ -137,8 +143,9 @@ impl<'a> Reader<'a> {
         let below = below.ok_or_else(|| self.bad("too many branches of branches"))?;
         let driver = self.name()?;
         let (source, target) = (self.string()?.to_vec(), self.string()?.to_vec());
-        let mut options = Vec::new();
-        for _ in 0..self.number()? {
+        let count = self.number()?;
+        let mut options = room_for(count);
+        for _ in 0..count {
             options.push((self.name()?, self.string()?.to_vec()));
         }
         let mut branches = Vec::new();

@@ -120,7 +120,7 @@ impl Request {
         options: Options,
     ) -> Result<Self> {
         Ok(Self {
-            driver: driver.map(driver_name).transpose()?,
+            driver: driver.map(driver_name).transpose()?.map(Into::into),
             source: checked_path("source", source)?,
             target: checked_path("target", target)?,
             options,
@@ -212,11 +212,11 @@ impl Mount {
             branch.check_within(depth)?;
         }
         driver_name(self.driver.as_bytes())?;
-        checked_path("source", &self.source)?;
-        checked_path("target", &self.target)?;
-        let shown = shown(&self.target);
+        check_path("source", &self.source)?;
+        check_path("target", &self.target)?;
+        let target = || shown(&self.target);
         if self.target[0] != b'/' {
-            return Err(invalid(format!("target {shown} is not absolute")));
+            return Err(invalid(format!("target {} is not absolute", target())));
         }
         if self.target == b"/" {
             return Err(invalid(
@@ -226,8 +226,8 @@ impl Mount {
         for part in self.target[1..].split(|&b| b == b'/') {
             if matches!(part, b"" | b"." | b"..") {
                 return Err(invalid(format!(
-                    "target {shown} is not in its plainest form (an empty component, \".\" \
-                    or \"..\")"
+                    "target {} is not in its plainest form (an empty component, \".\" or \"..\")",
+                    target()
                 )));
             }
         }
@@ -265,6 +265,10 @@ fn shown(bytes: &[u8]) -> String {
 }
 
 fn checked_path(what: &str, path: &[u8]) -> Result<Vec<u8>> {
+    check_path(what, path).map(|()| path.to_vec())
+}
+
+fn check_path(what: &str, path: &[u8]) -> Result<()> {
     if path.is_empty() {
         return Err(invalid(format!("the {what} is empty")));
     }
@@ -280,7 +284,7 @@ fn checked_path(what: &str, path: &[u8]) -> Result<Vec<u8>> {
             shown(path)
         )));
     }
-    Ok(path.to_vec())
+    Ok(())
 }
 
 /// Whether `driver`, the type of a mount, is the path of a library: it has a slash.
@@ -290,15 +294,17 @@ pub fn is_library(driver: &str) -> bool {
 
 /// A driver's name: 1 to 64 lower-case letters, digits, `-`, `_` and `.`, a letter first. Or the
 /// path of a library, which has a slash.
-fn driver_name(name: &[u8]) -> Result<String> {
+fn driver_name(name: &[u8]) -> Result<&str> {
+    let as_text = || str::from_utf8(name);
+    let not_text = |_| invalid(format!("the type {} is not UTF-8", shown(name)));
     if name.contains(&b'/') {
-        let path = String::from_utf8(checked_path("type", name)?);
-        return path.map_err(|_| invalid(format!("the type {} is not UTF-8", shown(name))));
+        check_path("type", name)?;
+        return as_text().map_err(not_text);
     }
     let plain = |b: &u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.');
     match name {
         [b'a'..=b'z', rest @ ..] if rest.len() < 64 && rest.iter().all(plain) => {
-            Ok(String::from_utf8_lossy(name).into_owned())
+            as_text().map_err(not_text)
         }
         [] => Err(invalid("the type is empty")),
         _ => Err(invalid(format!(
@@ -309,14 +315,13 @@ fn driver_name(name: &[u8]) -> Result<String> {
 }
 
 /// An option's name: 1 to 64 letters, digits, `-`, `_` and `.`.
-fn option_name(name: &[u8]) -> Result<String> {
+fn option_name(name: &[u8]) -> Result<&str> {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    match name {
-        [] => Err(invalid("an option has no name")),
-        _ if name.len() <= 64 && name.iter().all(plain) => {
-            Ok(String::from_utf8_lossy(name).into_owned())
-        }
-        _ => Err(invalid(format!(
+    let text = str::from_utf8(name).ok();
+    match text.filter(|_| name.len() <= 64 && name.iter().all(plain)) {
+        Some("") => Err(invalid("an option has no name")),
+        Some(text) => Ok(text),
+        None => Err(invalid(format!(
             "{} is not an option name (letters, digits, -, _ and .)",
             shown(name)
         ))),

@@ -67,7 +67,7 @@ fn typed_volume(sources: &[&[u8]], target: &[u8], options: &[u8]) -> Result<Requ
     let (mut driver, mut rest) = (None, Options::new());
     for (name, value) in options_of(options)? {
         match name.as_str() {
-            "type" => once(&mut driver, "type", driver_name(&value)?)?,
+            "type" => once(&mut driver, "type", driver_name(&value)?.into())?,
             _ => rest.push((name, value)),
         }
     }
@@ -213,7 +213,7 @@ pub(super) fn request(text: &[u8], of: Option<&[u8]>) -> Result<Request> {
             value.ok_or_else(|| invalid(format!("{} needs a value", shown(&name))))
         };
         match &*name {
-            b"type" => once(&mut driver, "type", driver_name(&wanted(value)?)?)?,
+            b"type" => once(&mut driver, "type", driver_name(&wanted(value)?)?.into())?,
             b"source" | b"src" => {
                 sources.push(checked_path("source", &wanted(value)?)?);
                 typed.push(raw);
@@ -226,7 +226,7 @@ pub(super) fn request(text: &[u8], of: Option<&[u8]>) -> Result<Request> {
                 once(&mut target, "target", path)?;
             }
             _ if is_kept(&name) && value.is_some() => {
-                options.push((option_name(&name)?, raw));
+                options.push((option_name(&name)?.into(), raw));
             }
             _ => options.push(canonical(&name, value)?),
         }
@@ -271,7 +271,7 @@ fn once<T>(slot: &mut Option<T>, what: &str, value: T) -> Result<()> {
 /// `rw`.
 fn canonical(name: &[u8], value: Option<Vec<u8>>) -> Result<(alloc::string::String, Vec<u8>)> {
     if !matches!(name, b"readonly" | b"ro" | b"rw") {
-        return Ok((option_name(name)?, value.unwrap_or_default()));
+        return Ok((option_name(name)?.into(), value.unwrap_or_default()));
     }
     let yes = match value.as_deref() {
         None | Some(b"true" | b"1") => true,
