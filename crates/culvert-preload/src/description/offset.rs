@@ -31,7 +31,7 @@ pub(crate) fn own_block() -> usize {
 
 impl Description {
     /// Whether the calling thread's turn is under way, and the lock of the node stands for it.
-    pub fn is_lent_to_us(&self) -> bool {
+    fn is_lent_to_us(&self) -> bool {
         self.offset.owner.load(Relaxed) == own_block() && self.offset.lent.lock().is_some()
     }
 

@@ -50,7 +50,7 @@ fn is_epoll(fd: i32) -> bool {
 
 impl DescriptorTable {
     /// Whether the engine's table says that `fd` is a directory of a backing tree.
-    pub fn is_backed_directory(&self, fd: i32) -> bool {
+    fn is_backed_directory(&self, fd: i32) -> bool {
         fd >= 0 && classes::get(fd) >= BACKED
     }
 

@@ -15,7 +15,7 @@ pub fn is_dynamic_loader(path: &[u8]) -> bool {
 }
 
 /// Whether `path` is musl's loader, which is its whole library, too.
-pub fn is_musl(path: &[u8]) -> bool {
+fn is_musl(path: &[u8]) -> bool {
     super::base_name(path).starts_with(b"ld-musl")
 }
 

@@ -62,6 +62,18 @@ struct Image {
     saved: Option<OwnedFd>,
 }
 
+impl Image {
+    /// The arguments of a script's interpreter: `first` in place of the first of the script's
+    /// `arguments`.
+    fn with_first(&mut self, first: [Option<Vec<u8>>; 3], arguments: &[usize]) -> Vec<usize> {
+        let words: Vec<CString> = first.into_iter().flatten().map(c_string).collect();
+        let places = words.iter().map(|word| word.as_ptr() as usize);
+        let all = places.chain(arguments.iter().skip(1).copied()).collect();
+        self.strings.extend(words);
+        all
+    }
+}
+
 /// What a program is given beside its environment and the run, and does not see.
 struct Extras {
     /// Bytes of static TLS more than ld.so provides by itself.
@@ -247,14 +259,8 @@ fn assemble(
                 if ourselves {
                     crate::vfs::busy::may_execute(look.file.raw())?;
                 }
-                let mut list = vec![c_string(&interpreter)];
-                list.extend(argument.map(c_string));
-                list.push(c_string(&name));
-                let mut start: Vec<usize> =
-                    list.iter().map(|string| string.as_ptr() as usize).collect();
-                image.strings.extend(list);
-                start.extend(arguments.iter().skip(1));
-                arguments = start;
+                let first = [Some(interpreter.clone()), argument, Some(name)];
+                arguments = image.with_first(first, &arguments);
                 name = interpreter;
             }
             Format::Elf { .. } if let Some(why) = look.privileges() => break Loader::None(why),
@@ -300,24 +306,7 @@ fn assemble(
             Format::Other => break Loader::None(Why::UnknownFormat),
         }
     };
-    // A loader that finds no library would start the program without it.
-    let loader = match loader {
-        Loader::None(_) => loader,
-        _ if look::library_is_there(process) => loader,
-        _ => Loader::None(Why::NoLibrary),
-    };
-    if let Loader::None(why) = loader
-        && let Some(because) = if process.flags & STRICT != 0 {
-            Some("so --strict does not let it start")
-        } else {
-            // It would take the machine's files for those below its root.
-            let root = process.mounts.root();
-            root.map(|_| "so it is not started below a root directory on a mount")
-        }
-    {
-        notice::mounts_are_lost(path, why.reason(), because);
-        return Err(Errno::EACCES);
-    }
+    let loader = permitted(process, path, loader)?;
     let mut extras = Extras {
         room,
         said,
@@ -335,6 +324,32 @@ fn assemble(
     image.environment.push(0);
     image.arguments.push(0);
     Ok((image, loader))
+}
+
+/// How the program at `path` gets the library, where `loader` was found for it: EACCES where it
+/// would not get it, and must not start so.
+fn permitted(process: &Process, path: &[u8], loader: Loader) -> Result<Loader, Errno> {
+    let why = match loader {
+        Loader::None(why) => why,
+        _ if look::library_is_there(process) => return Ok(loader),
+        // A loader that finds no library would start the program without it.
+        _ => Why::NoLibrary,
+    };
+    let refusal = match process.flags & STRICT != 0 {
+        true => Some("so --strict does not let it start"),
+        false => {
+            // It would take the machine's files for those below its root.
+            let root = process.mounts.root();
+            root.map(|_| "so it is not started below a root directory on a mount")
+        }
+    };
+    match refusal {
+        Some(because) => {
+            notice::mounts_are_lost(path, why.reason(), because);
+            Err(Errno::EACCES)
+        }
+        None => Ok(Loader::None(why)),
+    }
 }
 
 /// The path by which the kernel finds the interpreter that a program calls `path`,

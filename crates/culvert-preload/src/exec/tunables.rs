@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 pub const DEFAULT: u64 = 512;
 
 /// The setting for it.
-pub const TUNABLE: &[u8] = b"glibc.rtld.optional_static_tls=";
+const TUNABLE: &[u8] = b"glibc.rtld.optional_static_tls=";
 
 /// More than this is no thread's (bytes).
 pub const MOST: u64 = 1 << 28;

@@ -411,28 +411,8 @@ impl Batch<'_> {
             }
             Treatment::Epoll => Judgement::Call,
             Treatment::Address => self.judge_address(entry, registered),
-            Treatment::Send => match (entry.file_index & 0xffff) as usize {
-                0 => Judgement::Kernel,
-                length => match self.keep(entry.offset as usize, length) {
-                    Err(errno) => Judgement::Answer(errno),
-                    Ok(kept) if is_path(kept, length) => Judgement::Answer(Errno::EOPNOTSUPP),
-                    Ok(kept) => {
-                        entry.offset = kept as u64;
-                        Judgement::Kernel
-                    }
-                },
-            },
-            Treatment::SendMessage => match socket::hand_over(
-                process::get(),
-                if registered { -1 } else { entry.fd },
-                entry.address as usize,
-            ) {
-                Ok(()) if unix_sockets::is_to_path(entry.address as usize) => {
-                    Judgement::Answer(Errno::EOPNOTSUPP)
-                }
-                Ok(()) => Judgement::Kernel,
-                Err(errno) => Judgement::Answer(errno),
-            },
+            Treatment::Send => self.judge_send(entry),
+            Treatment::SendMessage => judge_send_message(entry, registered),
             Treatment::ReceiveMessage => self.judge_message(entry, registered),
             // A descriptor passed from ring to ring: which, is read when it is passed.
             Treatment::MessageRing if entry.address != 0 => Judgement::Answer(Errno::EINVAL),
@@ -448,6 +428,22 @@ impl Batch<'_> {
                     let inherits = !registered || self.ring.unix.load(Relaxed);
                     self.ring.unix.fetch_or(inherits, Relaxed);
                 }
+                Judgement::Kernel
+            }
+        }
+    }
+
+    /// Bytes to an address, which is not to be a path any more when the kernel looks.
+    fn judge_send(&mut self, entry: &mut Entry) -> Judgement {
+        let length = (entry.file_index & 0xffff) as usize;
+        if length == 0 {
+            return Judgement::Kernel;
+        }
+        match self.keep(entry.offset as usize, length) {
+            Err(errno) => Judgement::Answer(errno),
+            Ok(kept) if is_path(kept, length) => Judgement::Answer(Errno::EOPNOTSUPP),
+            Ok(kept) => {
+                entry.offset = kept as u64;
                 Judgement::Kernel
             }
         }
@@ -554,6 +550,17 @@ fn is_backed(fd: i32) -> bool {
 /// Whether it is known without a look that `fd` is the kernel's own, and nothing about it.
 fn is_foreign(fd: i32) -> bool {
     fd < 0 || crate::descriptors::class(fd) == classes::FOREIGN
+}
+
+/// A message, with the descriptors that it carries.
+fn judge_send_message(entry: &Entry, registered: bool) -> Judgement {
+    let socket = if registered { -1 } else { entry.fd };
+    let message = entry.address as usize;
+    match socket::hand_over(process::get(), socket, message) {
+        Ok(()) if unix_sockets::is_to_path(message) => Judgement::Answer(Errno::EOPNOTSUPP),
+        Ok(()) => Judgement::Kernel,
+        Err(errno) => Judgement::Answer(errno),
+    }
 }
 
 /// Whether an address of a socket, a copy of ours, is a path in the file system.

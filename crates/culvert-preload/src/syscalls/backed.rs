@@ -108,7 +108,7 @@ pub fn perform_resolved(process: &Process, call: &Call, at: At, place: &Backed<'
 
 /// A call on the mount's root.
 #[cold]
-pub fn on_root(process: &Process, call: &Call, at: At, place: &Backed<'_>) -> Answer {
+fn on_root(process: &Process, call: &Call, at: At, place: &Backed<'_>) -> Answer {
     let removes_directory = match call.number {
         nr::RMDIR => true,
         nr::UNLINKAT => call.args[2] & AT_REMOVEDIR != 0,

@@ -118,13 +118,9 @@ fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) ->
     let directory = at
         .directory
         .map_or(AT_FDCWD, |index| call.args[index] as i32);
-    match crate::vfs::path::find(process, directory, path, last, at.restrictions)? {
-        Found::Inside(found) => return open_inside(process, found, flags, mode),
-        Found::Backed(place) => {
-            return open_backed(process, call, at, path, &place, flags, mode);
-        }
-        Found::Outside(path) => return open_outside(process, call, at, &path),
-        Found::MagicLink(_) | Found::Kernel => {}
+    let found = crate::vfs::path::find(process, directory, path, last, at.restrictions)?;
+    if let Some(answer) = open_found(process, call, at, path, found, (flags, mode)) {
+        return answer;
     }
     let given = path;
     let path = given.bytes();
@@ -148,13 +144,9 @@ fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) ->
         }
     };
     if made_there {
-        match look_again(process, directory, given, last, at.restrictions, true)? {
-            Found::Inside(found) => return open_inside(process, found, flags, mode),
-            Found::Backed(place) => {
-                return open_backed(process, call, at, given, &place, flags, mode);
-            }
-            Found::Outside(path) => return open_outside(process, call, at, &path),
-            Found::MagicLink(_) | Found::Kernel => {}
+        let found = look_again(process, directory, given, last, at.restrictions, true)?;
+        if let Some(answer) = open_found(process, call, at, given, found, (flags, mode)) {
+            return answer;
         }
     }
     let certain = creates
@@ -172,37 +164,52 @@ fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) ->
         None => call.wait(),
     };
     match answer {
-        Ok(fd) => {
-            let fd = process
-                .table
-                .opened_by_kernel(fd as i32, flags & O_CLOEXEC != 0) as usize;
-            if flags & O_DIRECT != 0 {
-                process.table.note_unbuffered(fd as i32);
-            }
-            // Another process's descriptor may be a shadow.
-            if path.starts_with(b"/proc/") && path.windows(4).any(|part| part == b"/fd/") {
-                process.table.forget(fd as i32);
-            }
-            if flags & (O_DIRECTORY | O_PATH) != 0
-                && process.targets_exist
-                && let Some(mount) = stat_descriptor(fd as i32)
-                    .ok()
-                    .and_then(|found| process.mounts.is_target(found.st_dev, found.st_ino))
-            {
-                crate::vfs::targets::adopt_target(process, fd as i32, mount)?;
-            }
-            Ok(fd)
-        }
+        Ok(fd) => keep_opened(process, fd as i32, path, flags),
         Err(Errno::ENOENT | Errno::ENOTDIR) => {
-            match look_again(process, directory, given, last, at.restrictions, certain)? {
-                Found::Inside(found) => open_inside(process, found, flags, mode),
-                Found::Backed(place) => open_backed(process, call, at, given, &place, flags, mode),
-                Found::Outside(path) => open_outside(process, call, at, &path),
-                Found::MagicLink(_) | Found::Kernel => answer,
-            }
+            let found = look_again(process, directory, given, last, at.restrictions, certain)?;
+            open_found(process, call, at, given, found, (flags, mode)).unwrap_or(answer)
         }
         Err(_) => answer,
     }
+}
+
+/// Opens what `given` was found to be; none: it is the kernel's.
+fn open_found(
+    process: &Process,
+    call: &Call,
+    at: At,
+    given: Path<'_>,
+    found: Found<'_>,
+    (flags, mode): (u32, u32),
+) -> Option<Answer> {
+    match found {
+        Found::Inside(found) => Some(open_inside(process, found, flags, mode)),
+        Found::Backed(place) => Some(open_backed(process, call, at, given, &place, flags, mode)),
+        Found::Outside(path) => Some(open_outside(process, call, at, &path)),
+        Found::MagicLink(_) | Found::Kernel => None,
+    }
+}
+
+/// What is known of a descriptor that the kernel has opened by `path`; the target of a mount
+/// becomes its root.
+fn keep_opened(process: &Process, fd: i32, path: &[u8], flags: u32) -> Answer {
+    let table = &process.table;
+    let fd = table.opened_by_kernel(fd, flags & O_CLOEXEC != 0);
+    if flags & O_DIRECT != 0 {
+        table.note_unbuffered(fd);
+    }
+    // Another process's descriptor may be a shadow.
+    if path.starts_with(b"/proc/") && path.windows(4).any(|part| part == b"/fd/") {
+        table.forget(fd);
+    }
+    if flags & (O_DIRECTORY | O_PATH) != 0
+        && process.targets_exist
+        && let Ok(found) = stat_descriptor(fd)
+        && let Some(mount) = process.mounts.is_target(found.st_dev, found.st_ino)
+    {
+        crate::vfs::targets::adopt_target(process, fd, mount)?;
+    }
+    Ok(fd as usize)
 }
 
 /// Opens something in the backing tree of a mount: the program gets the kernel's own descriptor.

@@ -27,7 +27,7 @@ fn device(mount: MountId) -> u64 {
 }
 
 /// The bytes of a `struct stat` (x86-64, 144 bytes).
-pub fn stat_bytes(mount: MountId, attributes: &Attributes) -> [u8; 144] {
+fn stat_bytes(mount: MountId, attributes: &Attributes) -> [u8; 144] {
     let mut out = [0u8; 144];
     let mut put = |at: usize, value: u64| out[at..at + 8].copy_from_slice(&value.to_ne_bytes());
     put(0, device(mount));

@@ -56,7 +56,7 @@ pub fn is_to_path(header: usize) -> bool {
 
 /// Does the call with this address in place of the program's, where [`given_address`] finds it; a
 /// signal ends its wait.
-pub fn with_address(call: &Call, at: usize, path: &[u8]) -> Answer {
+fn with_address(call: &Call, at: usize, path: &[u8]) -> Answer {
     if path.len() > LONGEST {
         return Err(Errno::ENAMETOOLONG);
     }

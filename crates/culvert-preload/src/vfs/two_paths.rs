@@ -40,7 +40,7 @@ pub enum Side<'p> {
 
 impl<'p> Given<'p> {
     /// Where the last component begins, slashes behind it left out.
-    pub fn last_component(&self) -> (&'p [u8], &'p [u8]) {
+    fn last_component(&self) -> (&'p [u8], &'p [u8]) {
         let path = self.path.bytes();
         let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
         let start = path[..end]

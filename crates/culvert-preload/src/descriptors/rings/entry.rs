@@ -8,7 +8,7 @@ const INJECT_RESULT: u32 = 1;
 
 pub const FIXED_FILE: u8 = 1 << 0;
 pub const IO_DRAIN: u8 = 1 << 1;
-pub const IO_LINK: u8 = 1 << 2;
+const IO_LINK: u8 = 1 << 2;
 pub const IO_HARDLINK: u8 = 1 << 3;
 pub const ASYNC: u8 = 1 << 4;
 pub const BUFFER_SELECT: u8 = 1 << 5;

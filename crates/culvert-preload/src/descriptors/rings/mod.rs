@@ -21,7 +21,7 @@ pub const SETUP_SQE128: u32 = 1 << 10;
 
 pub const SETUP_CQE32: u32 = 1 << 11;
 
-pub const SETUP_SINGLE_ISSUER: u32 = 1 << 12;
+const SETUP_SINGLE_ISSUER: u32 = 1 << 12;
 
 pub const SETUP_NO_SQARRAY: u32 = 1 << 16;
 
