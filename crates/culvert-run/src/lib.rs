@@ -19,14 +19,15 @@
 //!                         such a program got in place of N because N could not be shown
 //!     directories/D.I     for each directory of the kernel's, inode I of device D, that such a
 //!                         program got as its working directory: a symbolic link whose target
-//!                         is the node's M.N and, where known, when the directory was made: inode numbers come back (M.N@seconds.nanoseconds)
+//!                         is the node's M.N and, where known, when the directory was made:
+//!                         inode numbers come back (M.N@seconds.nanoseconds)
 //!     fifos/M.I           FIFOs that stand for those on mounts, by their inode numbers
 //!     fifos/M.I.path      links to where these are in the mount
 //!     sockets/M.I         likewise sockets; M.I.name is a symbolic link whose target is the name
 //!                         that the program gave
 //!     gone/I              the shadow with the inode number I, which is a file itself since that
-//!                         has no name; gone/I.attributes: what it
-//!                         cannot say of it; gone/M.N: a link whose text is the number of the last one of node N
+//!                         has no name; gone/I.attributes: what it cannot say of it; gone/M.N: a
+//!                         link whose text is the number of the last one of node N
 //!     strangers/M.N       an empty file for each node whose shadow was given to a program that is
 //!                         not intercepted and may write to it
 //!     descriptors/D.I     for each file of the kernel's, inode I of device D, of which a

@@ -46,11 +46,7 @@ fn carriers(
     entries
 }
 
-/// `CULVERT_RUN=<directory>:<lock descriptor>[,<descriptor of a node>.<its
-/// mount>]...[,s<descriptor>][,l<descriptor>.<mount>.<node>]...[,p<number>][,r<mount>]:<flags>[:<log
-/// file>]`, where the second descriptor is what open files have saved ([`saved`]), the third stands
-/// for the locks of a node, the number is what is said of the program, and the last mount the one
-/// that the root directory is on.
+/// `CULVERT_RUN=` and what `start/carried.rs` reads.
 fn carrier(
     process: &Process,
     handed: &[(u16, OwnedFd)],

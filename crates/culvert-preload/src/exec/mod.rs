@@ -29,7 +29,6 @@ use crate::vfs::own_file::OwnFile;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_intercept::images::Key;

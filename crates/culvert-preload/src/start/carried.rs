@@ -1,4 +1,13 @@
-//! The variable by which a program of a run knows its run.
+//! The variable by which a program of a run knows its run, which `exec/environment.rs` writes:
+//! `<directory>:<lock descriptor>[,<word>]...:<flags>[:<log file>]`.
+//!
+//! | word | says |
+//! |---|---|
+//! | `<descriptor>.<mount>` | a node that the program would not find |
+//! | `s<descriptor>` | what open files have saved |
+//! | `l<descriptor>.<mount>.<node>` | what stands for the locks of a node |
+//! | `p<number>` | what is known of the program's code |
+//! | `r<mount>` | the mount that the root directory is on |
 
 use alloc::vec::Vec;
 use culvert::Node;
@@ -24,9 +33,7 @@ pub struct Carried<'a> {
 }
 
 impl<'a> Carried<'a> {
-    /// Reads `<directory>:<lock descriptor>[,<descriptor of a node>.<its
-    /// mount>]...[,s<descriptor>][,l<descriptor>.<mount>.<node>]...[,p<number>][,r<mount>]:<flags>[:<log
-    /// file>]`.
+    /// Reads the variable's value; none: it is no such one.
     pub fn of(value: &'a [u8]) -> Option<Self> {
         let mut parts = value.splitn(4, |&b| b == b':');
         let directory = parts.next()?;

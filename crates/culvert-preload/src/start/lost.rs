@@ -1,4 +1,4 @@
-//! A program that cannot join its run: why, whether it may go on without, and what its user is told.
+//! A program that cannot join its run: why, whether it goes on without, and what its user is told.
 
 use super::carried::Carried;
 use crate::notice;

@@ -6,7 +6,7 @@ use super::permission::{allowed, granted};
 use crate::answer::Answer;
 use crate::description::Object;
 use crate::process::Process;
-use culvert::{Errno, FileKind};
+use culvert::{Attributes, Caller, Errno, FileKind};
 use culvert_cache::change;
 use culvert_mounts::resolver::{Inside, Last};
 use culvert_run::ShadowName;
@@ -70,44 +70,7 @@ pub fn open_inside(process: &Process, mut found: Inside<'_>, flags: u32, mode: u
     match attributes.kind {
         FileKind::Directory if flags & O_DIRECT != 0 => Err(Errno::EINVAL),
         FileKind::Directory => add_directory(process, &mut found, attributes, &caller, flags),
-        FileKind::Regular => {
-            // As on tmpfs (since Linux 6.6), which has no cache to go around either. What cannot be
-            // changed is decompressed: there it means nothing.
-            if flags & O_DIRECT != 0 && file_system.capabilities().immutable {
-                return Err(Errno::EINVAL);
-            }
-            let (mount, node) = (found.mount, attributes.node);
-            let name = ShadowName { mount, node };
-            if wanted & 2 != 0 {
-                super::busy::may_write(process, name)?;
-            }
-            let open = || {
-                let gone = match found.last == Last::Magic && attributes.links == 0 {
-                    true => culvert_cache::gone::open(found.mount, &attributes, flags),
-                    false => Ok(None),
-                };
-                let opened = gone.and_then(|gone| match gone {
-                    Some(gone) => Ok(gone),
-                    None => file_system.open(&caller, attributes.node, to_driver(flags)),
-                });
-                opened.map_err(|error| {
-                    if let Some(cause) = error.cause() {
-                        culvert_sys::log!(
-                            "a file on {} (inode {}) cannot be opened: {cause}",
-                            process.mounts.shown_name(found.mount),
-                            attributes.node.0
-                        );
-                    }
-                    error.errno()
-                })
-            };
-            let opened = match flags & O_TRUNC {
-                0 => open(),
-                _ => change::resizing(name, || Ok((open()?, 0))),
-            }?;
-            culvert_cache::recover_node(name);
-            give(process, &mut found, attributes, opened, flags, false)
-        }
+        FileKind::Regular => open_file(process, found, &caller, attributes, flags, wanted & 2 != 0),
         // No device driver, no pipe behind a name in an archive (`nodev`).
         FileKind::Fifo => super::fifos::open(process, &mut found, &attributes, flags),
         FileKind::Socket => Err(Errno::ENXIO),
@@ -116,4 +79,52 @@ pub fn open_inside(process: &Process, mut found: Inside<'_>, flags: u32, mode: u
         FileKind::CharacterDevice | FileKind::BlockDevice => Err(Errno::EACCES),
         FileKind::Symlink => Err(Errno::ELOOP),
     }
+}
+
+/// The regular file with these `attributes`; `writes`: to be changed, or emptied, by who opens it.
+fn open_file(
+    process: &Process,
+    mut found: Inside<'_>,
+    caller: &Caller<'_>,
+    attributes: Attributes,
+    flags: u32,
+    writes: bool,
+) -> Answer {
+    let file_system = culvert_cache::looked_at::file_system(found.mount)?;
+    // As on tmpfs (since Linux 6.6), which has no cache to go around either. What cannot be changed
+    // is decompressed: there it means nothing.
+    if flags & O_DIRECT != 0 && file_system.capabilities().immutable {
+        return Err(Errno::EINVAL);
+    }
+    let (mount, node) = (found.mount, attributes.node);
+    let name = ShadowName { mount, node };
+    if writes {
+        super::busy::may_write(process, name)?;
+    }
+    let open = || {
+        let gone = match found.last == Last::Magic && attributes.links == 0 {
+            true => culvert_cache::gone::open(mount, &attributes, flags),
+            false => Ok(None),
+        };
+        let opened = gone.and_then(|gone| match gone {
+            Some(gone) => Ok(gone),
+            None => file_system.open(caller, node, to_driver(flags)),
+        });
+        opened.map_err(|error| {
+            if let Some(cause) = error.cause() {
+                culvert_sys::log!(
+                    "a file on {} (inode {}) cannot be opened: {cause}",
+                    process.mounts.shown_name(mount),
+                    node.0
+                );
+            }
+            error.errno()
+        })
+    };
+    let opened = match flags & O_TRUNC {
+        0 => open(),
+        _ => change::resizing(name, || Ok((open()?, 0))),
+    }?;
+    culvert_cache::recover_node(name);
+    give(process, &mut found, attributes, opened, flags, false)
 }

@@ -11,7 +11,7 @@ use crate::process::Process;
 use alloc::format;
 use alloc::vec::Vec;
 use core::ffi::CStr;
-use culvert::Errno;
+use culvert::{Errno, mount::Mount};
 use culvert_drivers::binding::is_bound;
 use culvert_intercept::Call;
 use culvert_mounts::MountId;
@@ -220,62 +220,74 @@ pub fn content(process: &Process, path: &[u8]) -> Option<Vec<u8>> {
         if is_bound(specification) || mounts.is_kernels(mount) {
             continue;
         }
-        let target = match mounts.target(mount) {
-            [] => b"/",
-            target => target,
-        };
-        if target[0] != b'/' {
-            continue; // the root does not lead there
-        }
-        let (source, target) = (escaped(&specification.source), escaped(target));
-        let driver = &specification.driver;
-        let file_system = culvert_cache::looked_at::file_system(mount);
-        let mode = if file_system.is_ok_and(|fs| !fs.capabilities().read_only) {
-            "rw"
-        } else {
-            "ro"
-        };
-        // As stat(2) has it: of the tree that stands behind, else the mount's own.
-        let (major, minor) = file_system
-            .ok()
-            .and_then(|fs| culvert_run::stat_descriptor(fs.backing()?.root).ok())
-            .map_or((0, 0xc0000 + u64::from(mount.0)), |root| {
-                device(root.st_dev)
-            });
-        let line = |parts: &[&[u8]]| parts.concat();
-        content.extend(match table {
-            MountList::MountInfo => {
-                let above = process.mounts.parent(mount);
-                let above = above.filter(|above| {
-                    let above = process.specifications.get(usize::from(above.0));
-                    above.is_some_and(|above| !is_bound(above))
-                });
-                let parent = above.map_or_else(|| parent_number(&content, &target), mount_number);
-                let head = format!("{} {parent} {major}:{minor} / ", mount_number(mount));
-                line(&[
-                    head.as_bytes(),
-                    &target,
-                    format!(" {mode},nosuid,nodev,relatime - culvert.{driver} ").as_bytes(),
-                    &source,
-                    format!(" {mode}\n").as_bytes(),
-                ])
-            }
-            MountList::Mounts => line(&[
-                &source,
-                b" ",
-                &target,
-                format!(" culvert.{driver} {mode},nosuid,nodev,relatime 0 0\n").as_bytes(),
-            ]),
-            MountList::MountStats => line(&[
-                b"device ",
-                &source,
-                b" mounted on ",
-                &target,
-                format!(" with fstype culvert.{driver}\n").as_bytes(),
-            ]),
-        });
+        let line = line_of(process, table, &content, mount, specification);
+        content.extend(line.unwrap_or_default());
     }
     Some(content)
+}
+
+/// The line of `mount` in a `table` that has this `content` so far; none: it is not seen.
+fn line_of(
+    process: &Process,
+    table: MountList,
+    content: &[u8],
+    mount: MountId,
+    specification: &Mount,
+) -> Option<Vec<u8>> {
+    let target = match process.mounts.target(mount) {
+        [] => b"/",
+        target => target,
+    };
+    if target[0] != b'/' {
+        return None; // the root does not lead there
+    }
+    let (source, target) = (escaped(&specification.source), escaped(target));
+    let driver = &specification.driver;
+    let file_system = culvert_cache::looked_at::file_system(mount);
+    let mode = if file_system.is_ok_and(|fs| !fs.capabilities().read_only) {
+        "rw"
+    } else {
+        "ro"
+    };
+    // As stat(2) has it: of the tree that stands behind, else the mount's own.
+    let (major, minor) = file_system
+        .ok()
+        .and_then(|fs| culvert_run::stat_descriptor(fs.backing()?.root).ok())
+        .map_or((0, 0xc0000 + u64::from(mount.0)), |root| {
+            device(root.st_dev)
+        });
+    let line = |parts: &[&[u8]]| parts.concat();
+    Some(match table {
+        MountList::MountInfo => {
+            let above = process.mounts.parent(mount);
+            let above = above.filter(|above| {
+                let above = process.specifications.get(usize::from(above.0));
+                above.is_some_and(|above| !is_bound(above))
+            });
+            let parent = above.map_or_else(|| parent_number(content, &target), mount_number);
+            let head = format!("{} {parent} {major}:{minor} / ", mount_number(mount));
+            line(&[
+                head.as_bytes(),
+                &target,
+                format!(" {mode},nosuid,nodev,relatime - culvert.{driver} ").as_bytes(),
+                &source,
+                format!(" {mode}\n").as_bytes(),
+            ])
+        }
+        MountList::Mounts => line(&[
+            &source,
+            b" ",
+            &target,
+            format!(" culvert.{driver} {mode},nosuid,nodev,relatime 0 0\n").as_bytes(),
+        ]),
+        MountList::MountStats => line(&[
+            b"device ",
+            &source,
+            b" mounted on ",
+            &target,
+            format!(" with fstype culvert.{driver}\n").as_bytes(),
+        ]),
+    })
 }
 
 /// The number of the kernel's mount that `target` lies on, by the longest mount point.
