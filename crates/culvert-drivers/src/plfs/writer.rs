@@ -53,7 +53,9 @@ pub struct Writer {
     pid: u32,
     physical: u64,
     /// Records made.
-    pub records: u64,
+    records: u64,
+    /// How long the index dropping is; none: it is appended to.
+    end: Option<u64>,
     /// How far its records reach.
     pub reach: u64,
     bytes: u64,
@@ -121,7 +123,11 @@ impl Writer {
             ]
             .concat();
             let index_name = [layout::INDEX, &rest].concat();
-            let flags = linux::O_RDWR | linux::O_APPEND | new;
+            // Clients of network file systems join writes at offsets, not those of O_APPEND, for
+            // which they ask how long the file is. Nobody else changes the length while it is
+            // locked.
+            let append = if setup.syncs { 0 } else { linux::O_APPEND };
+            let flags = linux::O_RDWR | append | new;
             let index = match host::open(dir, &index_name, flags, layout::DROPPING_MODE) {
                 // A writer of this process that began in the same microsecond.
                 Err(error) if error.errno() == Errno::EEXIST => continue,
@@ -172,6 +178,7 @@ impl Writer {
             pid,
             physical: 0,
             records: 0,
+            end: setup.syncs.then_some(0),
             reach: 0,
             bytes: 0,
             cuts: locks::cuts(container)?,
@@ -334,10 +341,15 @@ impl Writer {
     }
 
     /// Adds records to the index dropping, whole ones or none.
-    fn add(&self, setup: &Setup, bytes: &[u8]) -> Result<()> {
+    fn add(&mut self, setup: &Setup, bytes: &[u8]) -> Result<()> {
         let mut done = 0;
         while done < bytes.len() {
-            match fs::write(self.index.fd(), &bytes[done..]) {
+            let rest = &bytes[done..];
+            let written = match self.end {
+                Some(end) => fs::pwrite(self.index.fd(), rest, end + done as u64),
+                None => fs::write(self.index.fd(), rest),
+            };
+            match written {
                 Ok(count) if count > 0 => done += count,
                 Err(Errno::EINTR) => {}
                 failed => {
@@ -348,6 +360,9 @@ impl Writer {
                     return Err(failed.err().unwrap_or(Errno::ENOSPC).into());
                 }
             }
+        }
+        if let Some(end) = &mut self.end {
+            *end += bytes.len() as u64;
         }
         self.grown(setup);
         Ok(())
@@ -368,10 +383,14 @@ impl Writer {
 
     /// Pushes records that wait.
     pub fn push(&mut self, setup: &Setup) -> Result<()> {
-        if !self.waiting.is_empty() {
-            self.add(setup, &self.waiting)?;
-            self.waiting.clear();
+        if self.waiting.is_empty() {
+            return Ok(());
         }
+        let waiting = core::mem::take(&mut self.waiting);
+        let added = self.add(setup, &waiting);
+        self.waiting = waiting;
+        added?;
+        self.waiting.clear();
         Ok(())
     }
 
@@ -396,12 +415,24 @@ impl Writer {
         (self.touched, self.stale) = (0, false);
     }
 
+    /// How many records it has made.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// The file was cut: so many records are left, and none waits.
+    pub fn left(&mut self, records: u64) {
+        self.records = records;
+        self.end = self.end.map(|_| records * Record::SIZE as u64);
+    }
+
     /// The file was cut to nothing.
     pub fn empty(&mut self, setup: &Setup) -> Result<()> {
         self.waiting.clear();
         fs::ftruncate(self.index.fd(), 0)?;
         fs::ftruncate(self.data.fd(), 0)?;
-        (self.physical, self.records, self.reach, self.bytes) = (0, 0, 0, 0);
+        (self.physical, self.reach, self.bytes) = (0, 0, 0);
+        self.left(0);
         self.grown(setup);
         Ok(())
     }

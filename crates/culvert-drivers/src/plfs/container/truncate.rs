@@ -66,7 +66,7 @@ impl Container {
             }
             reach = reach.max(left.reach);
             match &mut own {
-                Some(writer) => writer.records = left.count,
+                Some(writer) => writer.left(left.count),
                 None if quiet && left.count == 0 => {
                     match host::unlink(dir, &dropping.name, false) {
                         // Its writer has just made another one.

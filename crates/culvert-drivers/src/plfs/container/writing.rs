@@ -136,7 +136,7 @@ impl Container {
         let at = state.droppings.iter().position(own);
         let follows = state.loaded && (state.stamp == before || self.setup.at_sync) && !lazy;
         let number = |at: usize| state.droppings[at].seen / Record::SIZE as u64;
-        let at = at.filter(|at| follows && writer.records == number(*at) + 1);
+        let at = at.filter(|at| follows && writer.records() == number(*at) + 1);
         let Some(at) = at else {
             // Who reads next sees it in any case.
             state.checked = 0;
