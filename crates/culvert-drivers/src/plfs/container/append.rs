@@ -357,7 +357,18 @@ impl Container {
         };
         match host::lock(holder, false, false) {
             Ok(()) => host::unlock(holder),
-            Err(Errno::EAGAIN) => self.tell_holder(service, holder, end)?,
+            Err(Errno::EAGAIN) => {
+                // Another process has made the service hold it: this write and the next ones are
+                // told by the memory, too.
+                if self.is_home()
+                    && service.shares_memory()
+                    && let Ok(Some(turn)) = self.hold(service, state)
+                    && turn.reach(end)
+                {
+                    return Ok(());
+                }
+                self.tell_holder(service, holder, end)?;
+            }
             // No locks, no service that holds it.
             Err(_) => {}
         }
