@@ -12,7 +12,7 @@ use crate::{
 };
 use culvert::mount::Mount;
 use culvert_drivers::OtherUser;
-use culvert_preload::start::other_user::Carried;
+use culvert_preload::start::other_user::TheirRun;
 use culvert_sys::{
     BorrowedFd,
     fd::{Command, fcntl},
@@ -87,16 +87,16 @@ fn joined(again: &Again) -> Result<(program::Environment, RunDirectory), Failure
 
 /// What the run that this process inherited has mounted.
 fn inherited(descriptor: RawFd) -> Result<Vec<Mount>, Failure> {
-    let carried = Carried::read(descriptor);
+    let theirs = TheirRun::read(descriptor);
     // It stays open until exec.
     let _ = fcntl(
         BorrowedFd::number(descriptor),
         Command::SETFD,
         FD_CLOEXEC as usize,
     );
-    carried
+    theirs
         .ok()
-        .and_then(|carried| culvert::mount::decode(&carried.mounts).ok())
+        .and_then(|theirs| culvert::mount::decode(&theirs.mounts).ok())
         .ok_or_else(|| Failure::new("what is mounted cannot be read"))
 }
 

@@ -18,7 +18,7 @@ use culvert_sys::{Errno, nr, syscall};
 pub const WORD: &core::ffi::CStr = c"run-again";
 
 /// What the state of a run says to another user's program.
-pub struct Carried {
+pub struct TheirRun {
     /// The path of the command.
     pub command: Vec<u8>,
     /// The mounts, [`culvert::mount::encode`].
@@ -38,7 +38,7 @@ pub enum Unread {
 const TRIES: usize = 200;
 const PAUSE: u64 = 10_000_000;
 
-impl Carried {
+impl TheirRun {
     /// Reads it from the descriptor `fd`, whose offset stays.
     pub fn read(fd: i32) -> Result<Self, Unread> {
         for _ in 0..TRIES {
@@ -70,8 +70,8 @@ pub(super) fn start_again(lock: i32, flags: u8, environment: &Environment) -> Op
     if found.st_mode & S_IFMT != S_IFREG || found.st_uid == user {
         return None;
     }
-    let carried = match Carried::read(lock) {
-        Ok(carried) => carried,
+    let theirs = match TheirRun::read(lock) {
+        Ok(theirs) => theirs,
         Err(Unread::Nothing) => return None,
         Err(Unread::Changing) => {
             let own = culvert_run::read_link(c"/proc/self/exe");
@@ -80,7 +80,7 @@ pub(super) fn start_again(lock: i32, flags: u8, environment: &Environment) -> Op
         }
     };
     let started = static_tls::as_started().ok()?;
-    let command = c_string(&carried.command);
+    let command = c_string(&theirs.command);
     let (lock, flags) = (c_string(format!("{lock}")), c_string(format!("{flags}")));
     let first = [
         command.as_ptr() as usize,
