@@ -108,7 +108,7 @@ if "rr 4 1" in rows:
         cells += [f"{run[n]:.0f}" for n in (1, 2) for run in mounts]
         print(f"| {size} KiB {kinds[kind]} | {threads} | {' | '.join(cells)} |")
     print(
-        "\nAs filebench's workloads of these names: each thread has the file open once; 2,048 operations "
+        "\nAs filebench's workloads of these names: each thread has the file open once; 16,384 operations "
         "of 4 KiB, 64 of 1 MiB, by all threads together. Of the mounts: how often ext4's "
         "time."
     )

@@ -86,7 +86,7 @@ io() {
     begun $(options)
     dd if=/dev/zero of=$tree/s/file bs=1M count=32 2>/dev/null
     for kind in rr sr rw sw; do
-      for size in 4:2048 1024:64; do
+      for size in 4:16384 1024:64; do
         for threads in 1 32; do
           timed "$kind ${size%:*} $threads" \
             /timed io $tree/m/file $kind $((${size%:*} * 1024)) $threads ${size#*:}
