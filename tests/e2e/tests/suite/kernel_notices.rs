@@ -86,7 +86,8 @@ fn what_is_watched_is_believed_for_a_day() {
     let mount = Mounted::new("notices-day", &["-o", "watch"]);
     let (source, target) = (mount.text("source"), mount.text("target"));
     let look = format!("ls -l {target}/d");
-    let warm = format!("mkdir {source}/d; echo > {source}/d/f; {look}; {look}; sleep 1.5");
+    // What is heard of the new file, perhaps late, ends a listing.
+    let warm = format!("mkdir {source}/d; echo > {source}/d/f; sleep 1; {look}; {look}; sleep 1.5");
     asks(
         &target,
         &warm,
