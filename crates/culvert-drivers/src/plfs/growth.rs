@@ -7,12 +7,10 @@
 //! another writer's, says nothing.
 
 use super::layout;
-use super::shared::Shared;
+use super::shared::{OF_DROPPINGS, Shared};
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Words of all entries.
-pub const WORDS: usize = ENTRIES * ENTRY;
-const ENTRIES: usize = 1024;
+const ENTRIES: usize = OF_DROPPINGS / ENTRY;
 /// Words of an entry: its key, how often the dropping has grown, and what was synced.
 const ENTRY: usize = 3;
 /// Entries in which a key may be.

@@ -4,7 +4,7 @@
 //! so that who reads one asks the back end only after that, and otherwise a few times a second, for
 //! what strangers write.
 
-use super::{growth, host};
+use super::host;
 use crate::OwnedFd;
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -19,7 +19,9 @@ const SLOTS: usize = 512;
 /// Bytes of the file.
 const LENGTH: usize = WORDS * size_of::<AtomicU64>();
 /// Counters of both kinds, and what is told of droppings.
-const WORDS: usize = 2 * SLOTS + growth::WORDS;
+const WORDS: usize = 2 * SLOTS + OF_DROPPINGS;
+/// Words of what is told of droppings: three for each of 1,024.
+pub const OF_DROPPINGS: usize = 3 * 1024;
 
 /// The counters.
 pub enum Shared {
@@ -80,7 +82,7 @@ impl Shared {
     pub fn growth_word(&self, at: usize) -> Option<&AtomicU64> {
         match self {
             Self::Unknown(_) => None,
-            _ => Some(self.counter(2 * SLOTS + at % growth::WORDS)),
+            _ => Some(self.counter(2 * SLOTS + at % OF_DROPPINGS)),
         }
     }
 
