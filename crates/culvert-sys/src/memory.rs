@@ -309,3 +309,24 @@ calls! {
     /// msync(2), `MS_ASYNC`, which only says whether something is mapped at each address (ENOMEM).
     pub fn ask(start: usize, length: usize) -> () = MSYNC[start, length, linux::MS_ASYNC];
 }
+
+/// Here, above the lock: what it is asked on is a page that cannot be written.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PAGE;
+    use crate::flags::Protection;
+    use crate::sync::{Mutex, RawFutex};
+    use lock_api::RawMutex;
+
+    #[test]
+    fn who_asks_for_a_lock_writes_nothing() {
+        let page = Mapping::new(Of::Nothing, PAGE, Protection::READ).unwrap();
+        // SAFETY: zeroes, which are a free lock, and stay mapped.
+        let free = unsafe { &*page.start().cast::<RawFutex>() };
+        assert!(!free.is_locked());
+        let held = Mutex::new(());
+        let _guard = held.lock();
+        assert!(held.is_locked());
+    }
+}

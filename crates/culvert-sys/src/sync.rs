@@ -195,23 +195,3 @@ impl<T> Default for OnceCell<T> {
         Self::new()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::PAGE;
-    use crate::flags::Protection;
-    use crate::memory::{Mapping, Of};
-    use lock_api::RawMutex;
-
-    #[test]
-    fn who_asks_for_a_lock_writes_nothing() {
-        let page = Mapping::new(Of::Nothing, PAGE, Protection::READ).unwrap();
-        // SAFETY: zeroes, which are a free lock, and stay mapped.
-        let free = unsafe { &*page.start().cast::<RawFutex>() };
-        assert!(!free.is_locked());
-        let held = Mutex::new(());
-        let _guard = held.lock();
-        assert!(held.is_locked());
-    }
-}

@@ -254,8 +254,8 @@ pub(crate) fn take_first() -> &'static ThreadBlock {
     &FIRST
 }
 
-/// Where the first thread's hook stack begins, which grows down: until [`crate::install`] returns
-/// nobody uses it, so that who calls that may run on it.
+/// Where the first thread's hook stack begins, which grows down. Nobody uses it until that thread
+/// makes a call that is intercepted, so its start may run there.
 pub fn first_stack() -> usize {
     FIRST_STACK.0.get() as usize + STACK
 }
