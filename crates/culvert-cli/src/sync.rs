@@ -168,8 +168,8 @@ unsafe extern "C" {
     safe fn fork() -> i32;
 }
 
-/// Becomes a service, or a relay, at `socket`, in a child that nobody waits for, once it listens.
-/// It is fine if there is one.
+/// Becomes a service, or a relay, at `socket`, in a child that nobody waits for, once it listens,
+/// and in a child of that. It is fine if there is one.
 pub fn serve_in_background(socket: &Path, kind: Kind) -> Result<u8, Failure> {
     // The lock of a run among them. Nothing is open here yet.
     let _ = culvert_sys::fd::close_range(3, u32::MAX, 0);
@@ -195,11 +195,11 @@ pub fn serve_in_background(socket: &Path, kind: Kind) -> Result<u8, Failure> {
         let _ = rustix::stdio::dup2_stdout(&nothing);
         let _ = rustix::stdio::dup2_stderr(&nothing);
     }
+    if let Some(code) = stand_by() {
+        std::mem::forget(listener);
+        return Ok(code);
+    }
     if kind == Kind::Relay {
-        if let Some(code) = stand_by() {
-            std::mem::forget(listener);
-            return Ok(code);
-        }
         culvert_sync::relay(&listener, MOST_RELAYED, LEAVE, mounts_live).map_err(failed)?;
         return Ok(0);
     }

@@ -14,7 +14,7 @@ use alloc::{format, vec::Vec};
 use culvert::{Errno, Error, Result, Source};
 use culvert_sys::fd::BorrowedFd;
 use culvert_sys::fs;
-use culvert_sys::raw::general as linux;
+use culvert_sys::raw::general::{self as linux, statx};
 
 /// Records that wait at most with `index=lazy`, and for how many nanoseconds.
 const MOST_WAITING: usize = 1024;
@@ -29,6 +29,8 @@ const TOUCH: u64 = 4_000_000;
 /// The same where that is a message to a server, which others may see as late as this anyway:
 /// clients keep attributes for a second.
 const TOUCH_FAR: u64 = 1_000_000_000;
+/// How wrong a back end's clock for times of files may be, nanoseconds.
+const TICK: u64 = 10_000_000;
 
 /// The largest file.
 pub const LARGEST: u64 = i64::MAX as u64;
@@ -39,6 +41,24 @@ pub struct Written {
     begin: f64,
     /// Bytes.
     pub length: u64,
+}
+
+/// Times of the access file, nanoseconds, as its back end has them.
+#[derive(Clone, Copy)]
+pub struct Times {
+    modified: u64,
+    changed: u64,
+}
+
+impl Times {
+    pub fn of(status: &statx) -> Self {
+        let time = &status.stx_ctime;
+        let seconds = (time.tv_sec as u64).wrapping_mul(1_000_000_000);
+        Self {
+            modified: host::changed(status),
+            changed: seconds.wrapping_add(time.tv_nsec.into()),
+        }
+    }
 }
 
 /// See the module.
@@ -65,8 +85,10 @@ pub struct Writer {
     last: f64,
     when: (i64, u32),
     touched: u64,
-    /// Something was written since.
-    stale: bool,
+    /// When something was written since, nanoseconds.
+    stale: Option<u64>,
+    /// The times of the access file after they were set then.
+    times: Option<Times>,
     /// The record of being open is its own.
     own: bool,
     /// Data may be so large before the limit of the process is asked for again.
@@ -185,7 +207,8 @@ impl Writer {
             last: 0.0,
             when: (0, 0),
             touched: 0,
-            stale: false,
+            stale: None,
+            times: None,
             own,
             room: host::file_size_limit(),
             waiting: Vec::new(),
@@ -401,18 +424,40 @@ impl Writer {
         if due {
             self.touched = now;
         }
-        self.stale = !due && setup.syncs;
+        self.stale = (!due && setup.syncs).then_some(now);
         due
     }
 
-    /// Whether the times of the access file have waited, and are to be set now.
-    pub fn touch_is_due(&mut self) -> bool {
-        core::mem::take(&mut self.stale)
+    /// Whether the times of the access file have waited, and are to be set now: when the last write
+    /// was, nanoseconds.
+    pub fn touch_is_due(&mut self) -> Option<u64> {
+        self.stale.take()
+    }
+
+    /// The times of the access file, which this process has just set.
+    pub fn times_are(&mut self, times: Option<Times>) {
+        self.times = times;
+    }
+
+    /// The same, which are set now.
+    pub fn touched(&mut self, now: u64) {
+        self.touched = now;
+    }
+
+    /// Whether another process has set `times`, and later than this one wrote, which was at
+    /// `written`: so long after it had set them itself, by the back end's clock as by its own. Where
+    /// that cannot be told apart, it was before.
+    pub fn are_of_others(&self, times: &Times, written: u64) -> bool {
+        self.times.is_some_and(|own| {
+            let since = written.saturating_sub(self.touched);
+            let until = own.changed.saturating_add(since).saturating_add(TICK);
+            times.modified != own.modified && times.changed > until
+        })
     }
 
     /// Times were set by utimensat(2): the next write sets them again.
     pub fn times_were_set(&mut self) {
-        (self.touched, self.stale) = (0, false);
+        (self.touched, self.stale) = (0, None);
     }
 
     /// How many records it has made.

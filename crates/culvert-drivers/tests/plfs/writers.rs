@@ -491,6 +491,39 @@ fn bytes_go_straight_or_by_copies() {
     assert_eq!(indexes.next().unwrap().metadata().unwrap().len(), 12 * 48);
 }
 
+/// Times that another process sets after a write are not those of the write, which has waited.
+#[test]
+fn times_that_others_set_stay_at_close() {
+    let scratch = Scratch::new(1);
+    let mut mount = scratch.prepared(&[]);
+    mount.options.push(("syncs".into(), Vec::new()));
+    let fs = crate::tools::open(&mount);
+    let file = create_file(&*fs, "f");
+    let access = scratch.backends[0].join("f/.plfsaccess113918400");
+    let on_disk = || std::fs::metadata(&access).unwrap().mtime();
+    let set = |seconds| {
+        // The kernel's clock for times of files has ticks.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        let raw = std::fs::File::options().write(true).open(&access).unwrap();
+        raw.set_modified(time).unwrap();
+    };
+    // The first one is set at once, the second one waits.
+    for text in [b"a", b"b"] {
+        write_at(&*file, 0, text);
+    }
+    set(1_000_000_000);
+    file.sync(false).unwrap();
+    assert_eq!(on_disk(), 1_000_000_000, "fsync");
+    write_at(&*file, 0, b"c");
+    file.flush().unwrap();
+    assert!(on_disk() > 1_700_000_000, "a later write");
+    write_at(&*file, 0, b"d");
+    set(1_100_000_000);
+    drop(file);
+    assert_eq!(on_disk(), 1_100_000_000, "close");
+}
+
 /// Where times are messages to a server, they wait for who asks for them, and for sync and close.
 #[test]
 fn times_that_waited_are_there_when_it_matters() {

@@ -462,6 +462,19 @@ fn a_run_with_tls_has_a_relay() {
     assert!(told.contains(&format!(" {size} ")), "{report}");
 }
 
+/// A service of `sync=auto` that is killed is there again, without a new run, and record locks stay
+/// with those that have them.
+#[test]
+fn a_service_that_is_killed_is_there_again() {
+    let place = place("service");
+    let culvert = world().culvert.display();
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/plfs_service.py");
+    let done = shell(&format!("python3 {program} {culvert} {place}"));
+    let want = "True\nhas it EAGAIN\nEAGAIN\nthe next one True\n\
+                EAGAIN gave it back has it EAGAIN\nhas it\nTrue True\n";
+    assert_eq!(done.text(), want, "{}", done.report());
+}
+
 /// A relay that is killed is there again; one that is told to end, ends.
 #[test]
 fn a_relay_that_is_killed_is_there_again() {

@@ -6,7 +6,7 @@ use crate::passthrough::kernel;
 use crate::plfs::forks::forks;
 use crate::plfs::index::Numbered;
 use crate::plfs::layout::Record;
-use crate::plfs::writer::{LARGEST, Writer, Written};
+use crate::plfs::writer::{LARGEST, Times, Writer, Written};
 use crate::plfs::{host, layout};
 use core::sync::atomic::Ordering::SeqCst;
 use culvert::{Errno, Result, Source};
@@ -88,8 +88,20 @@ impl Container {
             .is_some_and(|writer| writer.must_touch(&self.setup, now))
         {
             self.touch()?;
+            self.note_times(state);
         }
         Ok(record.length as usize)
+    }
+
+    /// Where times wait: what they are, now that this process has set them.
+    fn note_times(&self, state: &mut State) {
+        if !self.setup.syncs {
+            return;
+        }
+        let found = host::status_now(self.dir.fd(), layout::ACCESS);
+        if let Some(writer) = &mut state.writer {
+            writer.times_are(found.ok().as_ref().map(Times::of));
+        }
     }
 
     /// Sets the times of the file to the present.
@@ -108,8 +120,19 @@ impl Container {
     pub(super) fn touch_if_due(&self, state: &mut State) -> bool {
         let writer = state.writer.as_mut();
         let writer = writer.filter(|writer| writer.made == forks());
+        let Some(writer) = writer else { return false };
+        let Some(written) = writer.touch_is_due() else {
+            return false;
+        };
+        let found = host::status_now(self.dir.fd(), layout::ACCESS);
+        if found.is_ok_and(|found| writer.are_of_others(&Times::of(&found), written)) {
+            return false;
+        }
+        writer.touched(self.setup.nanoseconds());
         // What was written is written, whatever becomes of the times.
-        writer.is_some_and(Writer::touch_is_due) && self.touch().is_ok()
+        let touched = self.touch().is_ok();
+        self.note_times(state);
+        touched
     }
 
     /// The same, for who asks for them.
