@@ -253,6 +253,8 @@ impl Advice {
     pub const DONTDUMP: Self = Self(linux::MADV_DONTDUMP);
     /// `MADV_DONTFORK`: children of fork do not get it.
     pub const DONTFORK: Self = Self(linux::MADV_DONTFORK);
+    /// `MADV_COLLAPSE` (Linux 6.1): in large pages, now.
+    pub const COLLAPSE: Self = Self(linux::MADV_COLLAPSE);
 }
 
 /// Policies of mbind(2) (include/uapi/linux/mempolicy.h): the values of `MPOL_PREFERRED` and those

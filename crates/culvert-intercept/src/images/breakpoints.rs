@@ -65,6 +65,11 @@ impl Places {
         places
     }
 
+    /// Whether there are any.
+    pub fn are_known(&self) -> bool {
+        self.0.first().is_some_and(|place| *place != NONE)
+    }
+
     /// The sums of what stands at them in `code`; of all of it where none are known.
     pub fn sums(&self, code: &[u8]) -> Sums {
         let known = self.0.iter().take_while(|place| **place != NONE);

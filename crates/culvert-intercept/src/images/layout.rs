@@ -22,6 +22,8 @@ use culvert_sys::{PAGE, PAGE64};
 
 /// Changes with the format of images; what stubs are made of changes the store's name.
 const MAGIC: [u8; 8] = *b"culvimg4";
+/// Bytes of a large page.
+pub const LARGE_PAGE: u64 = 2 << 20;
 
 /// A number for the first page of a program that is mapped at `start`, where its segments and its
 /// build-id stand; none where it cannot be read. What is executed under the name of a file is that
@@ -99,6 +101,32 @@ pub struct Planned {
     pub build_id: Vec<u8>,
     pub changes: Vec<(u64, Vec<u8>)>,
     pub tail: Vec<u8>,
+    /// Whether it is a loader, as far as is known: all processes map those.
+    pub is_loader: bool,
+}
+
+impl Planned {
+    /// What the image of an object of `length` bytes takes, in large pages where it fills half of
+    /// one at least, or is a loader: the bytes in all, and the offsets of large pages.
+    pub fn pages(&self, length: u64) -> (u64, Vec<u64>) {
+        let chunk = self.layout.chunk_offset;
+        let end = chunk + self.tail.len() as u64;
+        let part = |start: u64, end: u64, page: u64| {
+            end.min(page + LARGE_PAGE).saturating_sub(start.max(page))
+        };
+        let (mut taken, mut large) = (0, Vec::new());
+        for page in (0..end).step_by(LARGE_PAGE as usize) {
+            // Between the object's bytes and the chunk there may be a hole.
+            let filled = part(0, length, page) + part(chunk, end, page);
+            if filled >= LARGE_PAGE / 2 || (self.is_loader && filled > 0) {
+                large.push(page);
+                taken += LARGE_PAGE;
+            } else {
+                taken += filled;
+            }
+        }
+        (taken, large)
+    }
 }
 
 /// Why an object has no image.
@@ -143,6 +171,7 @@ pub fn plan(
     let own = layout.code_offset as usize..(layout.code_offset + layout.code_length) as usize;
     let own = file.get(own.start..own.end.min(file.len()));
     let places = Places::of(file, image, layout.code_address);
+    let is_loader = places.are_known();
     let mut header = Header {
         magic: MAGIC,
         key: *key,
@@ -171,6 +200,7 @@ pub fn plan(
         build_id: id.into(),
         changes: written.changes.iter().map(in_file).collect(),
         tail,
+        is_loader,
     })
 }
 

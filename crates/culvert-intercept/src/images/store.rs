@@ -5,7 +5,7 @@
 //! could change what the user's runs execute, as he could change the runs themselves.
 
 use super::index::{self, Index, Kind, Known, Writer, publish};
-use super::layout::{self, Key, Layout, Planned, Reason};
+use super::layout::{self, Key, LARGE_PAGE, Layout, Planned, Reason};
 use crate::elf::Image;
 use crate::functions::Functions;
 use crate::{Interest, cache, sites};
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 use culvert_sys::fd::{AsFd, CWD};
 use culvert_sys::flags::{OFlags, Protection};
-use culvert_sys::memory::{Mapping, Of};
+use culvert_sys::memory::{Advice, Mapping, Of};
 use culvert_sys::{BorrowedFd, Errno, OwnedFd, fs, process, trust};
 
 /// Files of more bytes have no image.
@@ -218,12 +218,15 @@ impl Store {
         if !may_write(end) {
             return Err(Errno::EFBIG);
         }
-        // Between the file's bytes and the chunk the image may have a hole.
-        let taken = (bytes.len() + planned.tail.len()) as u64;
+        let (taken, large) = planned.pages(bytes.len() as u64);
         if !writer.has_room(taken) {
             return Err(Errno::ENOSPC);
         }
         fill(new.as_fd(), bytes, planned)?;
+        // Where the kernel cannot, it is as it was.
+        for page in large {
+            let _ = into_large_page(new.as_fd(), page);
+        }
         // Of the longest build-ids a part: the name has to fit into an entry.
         let digits = planned.build_id.iter().take(20);
         let hexadecimal: alloc::string::String =
@@ -275,13 +278,17 @@ pub fn rehearse(scratch: &'static [u8]) -> Result<(), Errno> {
         build_id: Vec::new(),
         changes: Vec::new(),
         tail: Vec::from(b"tail"),
+        is_loader: false,
     };
     let bytes = b"bytes";
     let _ = may_be_remembered(new.as_fd(), &key);
     let _ = may_write(0);
     fs::pwrite(&new, bytes, 0)?;
     fs::sync_file_range(&new, 0, 0, WRITE_AND_WAIT)?;
-    drop(Bytes::of(new.as_fd(), bytes.len() as u64).ok_or(Errno::EACCES)?);
+    let mapped = Bytes::of(new.as_fd(), bytes.len() as u64).ok_or(Errno::EACCES)?;
+    // It is too short for that.
+    let _ = mapped.0.advise(Advice::COLLAPSE);
+    drop(mapped);
     let store = Store {
         directory: scratch,
         site_tables: &[],
@@ -329,6 +336,18 @@ pub(super) fn fill(to: BorrowedFd<'_>, bytes: &[u8], planned: &Planned) -> Resul
         put(new, *offset)?;
     }
     put(&planned.tail, planned.layout.chunk_offset)
+}
+
+/// Makes what stands at `offset` in `file` one page of the kernel's. In memory (tmpfs) all others
+/// have 4 KiB, each of which is counted where a process maps or leaves it.
+fn into_large_page(file: BorrowedFd<'_>, offset: u64) -> Result<(), Errno> {
+    const LENGTH: usize = LARGE_PAGE as usize;
+    // It has to lie in memory as in the file.
+    let room = Mapping::new(Of::Nothing, 2 * LENGTH, Protection::READ)?;
+    let start = room.address().next_multiple_of(LENGTH);
+    drop(room);
+    let of = Of::Shared(file, offset);
+    Mapping::near(start, of, LENGTH, Protection::READ)?.advise(Advice::COLLAPSE)
 }
 
 /// The last component of the file's path, as the kernel tells it.
@@ -390,6 +409,7 @@ mod tests {
                 build_id: Vec::new(),
                 changes: Vec::new(),
                 tail: tail.into(),
+                is_loader: false,
             };
             let new = index::unnamed(store.directory, 0o400).unwrap();
             store.write(writer, new, &key, object.as_fd(), b"", &planned)
@@ -409,5 +429,49 @@ mod tests {
         assert_eq!(write(open(), b"next"), Ok(()));
         assert_eq!(std::fs::read(&image).unwrap(), b"next");
         std::fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn images_are_in_large_pages_where_they_fill_them() {
+        const MEGA: u64 = 1 << 20;
+        let planned = |chunk: u64, is_loader| Planned {
+            layout: Layout {
+                chunk_offset: chunk,
+                ..Layout::default()
+            },
+            build_id: Vec::new(),
+            changes: Vec::new(),
+            tail: std::vec![1; 4096],
+            is_loader,
+        };
+        let half = MEGA / 2;
+        for (length, chunk, is_loader, expected) in [
+            (half, half, false, (half + 4096, std::vec![])),
+            (half, half, true, (2 * MEGA, std::vec![0])),
+            (3 * half, 3 * half, false, (2 * MEGA, std::vec![0])),
+            // Behind a hole, and with a little more than what fits.
+            (MEGA, 20 * MEGA, false, (2 * MEGA + 4096, std::vec![0])),
+            (2 * MEGA, 2 * MEGA, false, (2 * MEGA + 4096, std::vec![0])),
+        ] {
+            assert_eq!(planned(chunk, is_loader).pages(length), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_made_one_page_keeps_its_bytes() {
+        const CLOEXEC: u32 = 1;
+        let file = culvert_sys::fd::memfd_create(c"image", CLOEXEC).unwrap();
+        let bytes: Vec<u8> = (0..1_500_000_u32).map(|at| (at * 7) as u8).collect();
+        assert_eq!(fs::pwrite(&file, &bytes, 0), Ok(bytes.len()));
+        // Not every kernel can.
+        let made = into_large_page(file.as_fd(), 0);
+        let found = fs::fstat(&file).unwrap();
+        assert_eq!(found.st_size as usize, bytes.len());
+        if made.is_ok() {
+            assert_eq!(found.st_blocks as u64 * 512, LARGE_PAGE);
+        }
+        let mut read = std::vec![0; bytes.len()];
+        assert_eq!(fs::pread(&file, &mut read, 0), Ok(bytes.len()));
+        assert!(read == bytes);
     }
 }
