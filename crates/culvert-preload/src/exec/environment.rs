@@ -13,6 +13,9 @@ use culvert_sys::OwnedFd;
 
 const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
 
+/// As many entries as we add mostly, and the NULL.
+const ROOM: usize = 4;
+
 /// The environment's entries that carry a run, for the next program; the list of libraries is the
 /// first.
 fn carriers(
@@ -91,12 +94,12 @@ fn carrier(
     entry
 }
 
-/// Gives `image` the entries of the array at the program's `address`, and behind them those that
-/// carry the run for a program of `loader`, with `extras`.
+/// Gives `image` the entries at the program's addresses `own`, and behind them those that carry the run for a program
+/// of `loader`, with `extras`.
 pub fn extend(
     process: &Process,
     image: &mut Image,
-    address: usize,
+    own: Vec<usize>,
     loader: Loader,
     extras: &Extras,
 ) -> Result<(), Errno> {
@@ -106,7 +109,13 @@ pub fn extend(
     let privileged = matches!(loader, Loader::None(why) if why.is_privileged());
     // Where the program's own list of libraries stood.
     let mut place = None;
-    for pointer in pointers(address)? {
+    image.environment.reserve(own.len() + ROOM);
+    for pointer in own {
+        // Most are neither of these.
+        if !matches!(memory::get::<u8>(pointer)?, b'C' | b'G' | b'L') {
+            image.environment.push(pointer);
+            continue;
+        }
         if starts_with(pointer, b"CULVERT_RUN=")? {
             // Ours is hidden from the program: this one was put there, by `culvert run` inside a
             // run, or by somebody who would like to say what a program with other rights sees.
@@ -191,10 +200,12 @@ fn string(address: usize) -> Result<Vec<u8>, Errno> {
 
 /// The pointers of a NULL-terminated array in the program's memory (E2BIG beyond a million).
 pub fn pointers(address: usize) -> Result<Vec<usize>, Errno> {
-    let mut list = Vec::new();
+    /// As many as most have.
+    const FEW: usize = 32;
     if address == 0 {
-        return Ok(list);
+        return Ok(Vec::new());
     }
+    let mut list = Vec::with_capacity(FEW);
     loop {
         let pointer: usize = memory::get(address + list.len() * 8)?;
         if pointer == 0 {

@@ -157,9 +157,8 @@ fn assemble(
     depth: &mut u32,
 ) -> Result<(Box<Image>, Loader), Errno> {
     // The kernel opens the file first.
-    let given = pointers(arguments);
-    let bad = given.as_ref().err().copied();
-    let bad = bad.or_else(|| pointers(environment).err());
+    let (given, own) = (pointers(arguments), pointers(environment));
+    let bad = given.as_ref().err().or(own.as_ref().err()).copied();
     let mut image = Box::new(Image {
         path: CString::default(),
         arguments: given.unwrap_or_default(),
@@ -171,8 +170,10 @@ fn assemble(
         hindrance: None,
         saved: None,
     });
-    let limits = limits::Limits::now();
-    let hindrance = |look: &Look| limits.as_ref()?.shortage(look, &process.library);
+    let mut limits = None;
+    let hindrance = |limits: &Option<limits::Limits>, look: &Look| {
+        limits.as_ref()?.shortage(look, &process.library)
+    };
     let mut name = path.to_vec();
     // What /proc/self/exe is to show, where the kernel shows another name of the file.
     let mut shown = None;
@@ -218,8 +219,10 @@ fn assemble(
             image.arguments.clone_from(&arguments);
             image.shadow = shadow;
         }
-        // The limits depend on more than the file.
-        if let (Some(key), None, None) = (file, bad, &limits)
+        // Not before: most names of a search in PATH are not there.
+        let limits = limits.get_or_insert_with(limits::Limits::now);
+        // They depend on more than the file.
+        if let (Some(key), None, None) = (file, bad, &*limits)
             && let Some(before) = look::started_before(process, &key)
             && for_kernel(process, before.interpreter.to_bytes(), locate).is_none()
         {
@@ -271,7 +274,7 @@ fn assemble(
                 if loader == Loader::Glibc {
                     room = static_tls::wanted(process, &look);
                 }
-                image.hindrance = hindrance(&look);
+                image.hindrance = hindrance(limits, &look);
                 break loader;
             }
             Format::Elf {
@@ -299,7 +302,7 @@ fn assemble(
                 if loader == Loader::Glibc {
                     room = static_tls::wanted(process, &look);
                 }
-                image.hindrance = hindrance(&look);
+                image.hindrance = hindrance(limits, &look);
                 break loader;
             }
             Format::Other => break Loader::None(Why::UnknownFormat),
@@ -319,7 +322,7 @@ fn assemble(
             shown,
         };
     }
-    environment::extend(process, &mut image, environment, loader, &extras)?;
+    environment::extend(process, &mut image, own?, loader, &extras)?;
     image.environment.push(0);
     image.arguments.push(0);
     Ok((image, loader))

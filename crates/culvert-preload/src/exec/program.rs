@@ -3,6 +3,7 @@
 use super::Program;
 use crate::process::Process;
 use crate::vfs::backed::{Backed, through_proc};
+use crate::vfs::misses;
 use crate::vfs::native::{AT_SYMLINK_NOFOLLOW, stat_at};
 use crate::vfs::path::{Found, existing, find, find_by_walking, look_again};
 use crate::vfs::permission::granted;
@@ -86,10 +87,19 @@ pub fn locate(
     }
     if let Found::MagicLink(_) | Found::Kernel = found {
         let there = stat_path(&host());
-        if !matches!(there, Err(Errno::ENOENT | Errno::ENOTDIR)) {
-            return Ok(Program::Host(host(), there.ok().as_ref().map(Key::of)));
-        }
+        let missing = match &there {
+            Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) => *errno,
+            // Who looks for a program in PATH executes all names on the way.
+            Err(Errno::EACCES) if misses::is_out_of_reach(process, directory, text) => {
+                return Err(Errno::EACCES);
+            }
+            _ => return Ok(Program::Host(host(), there.ok().as_ref().map(Key::of))),
+        };
         found = look_again(process, directory, text, last, Restrictions(0), false)?;
+        // A link that is not followed is there.
+        if matches!(found, Found::Kernel) && last == LastStep::Follow {
+            return Err(missing);
+        }
     }
     match found {
         Found::Inside(found) => of_mount(process, found),

@@ -257,7 +257,8 @@ fn image(process: &Process, room: u64) -> Result<Box<Image>, Errno> {
         said: None,
         own,
     };
-    environment::extend(process, &mut image, environment, Loader::Glibc, &extras)?;
+    let entries = environment::pointers(environment)?;
+    environment::extend(process, &mut image, entries, Loader::Glibc, &extras)?;
     image.environment.push(0);
     Ok(image)
 }

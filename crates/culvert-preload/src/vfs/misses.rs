@@ -173,6 +173,18 @@ pub fn confirmed(process: &Process, directory: i32, path: Path<'_>) -> Option<Er
     asked.then(|| look(process, &seen(path.bytes()), directory, path, true))?
 }
 
+/// Whether the caller may not search a directory on the way to `path`, which enters no mount by its
+/// text, and no link was on the way to that directory.
+#[cold]
+pub fn is_out_of_reach(process: &Process, directory: i32, path: Path<'_>) -> bool {
+    is_asked(process, path.bytes())
+        && matches!(
+            open_restricted(directory, path, O_PATH.into(), 0, RESOLVE_NO_SYMLINKS),
+            Err(Errno::EACCES)
+        )
+        && !may_be_in_mount(process, directory, path.bytes())
+}
+
 #[cold]
 fn look(
     process: &Process,
