@@ -11,6 +11,9 @@ pub struct Place {
     pub directory: PathBuf,
     /// The `culvert` command.
     pub culvert: String,
+    /// Where it lies, on a disk as what is installed does: the kernel maps files in memory by
+    /// smaller pages. Removed at the end.
+    installed: PathBuf,
 }
 
 impl Place {
@@ -33,16 +36,23 @@ impl Place {
                 .expect("the target directory has a plain name")
                 .to_owned()
         });
+        let installed = match disk() {
+            Some(parent) => {
+                Path::new(parent).join(format!("culvert-bench-{}-installed", std::process::id()))
+            }
+            None => directory.join("installed"),
+        };
         let place = Self {
-            culvert: directory.join("culvert").display().to_string(),
+            culvert: installed.join("culvert").display().to_string(),
+            installed,
             directory,
         };
         // Where every user can start it.
         sh(&format!(
-            "chmod 755 {0} && cp {culvert} $(dirname {culvert})/culvert-full $(dirname \
-            {culvert})/libculvert.so {0}/ && chmod 755 {0}/culvert {0}/culvert-full \
-            {0}/libculvert.so",
-            place.path("")
+            "mkdir -p {1} && chmod 755 {0} {1} && cp {culvert} $(dirname {culvert})/culvert-full \
+            $(dirname {culvert})/libculvert.so {1}/ && chmod 755 {1}/*",
+            place.path(""),
+            place.installed.display()
         ));
         place
     }
@@ -78,8 +88,17 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = Command::new("rm").arg("-rf").arg(&self.directory).status();
+        let both = [&self.directory, &self.installed];
+        let _ = Command::new("rm").arg("-rf").args(both).status();
     }
+}
+
+/// A directory for what is not in memory.
+pub fn disk() -> Option<&'static str> {
+    ["/var/tmp", "/tmp"].into_iter().find(|parent| {
+        Path::new(parent).is_dir()
+            && !["tmpfs", "ramfs"].contains(&sh(&format!("stat -fc %T {parent}")).trim())
+    })
 }
 
 /// Runs a shell command that must succeed, and gives its output.

@@ -4,8 +4,7 @@
 use crate::compare::{Row, Way, compare};
 use crate::figure::{Figure, Judged};
 use crate::fixture;
-use crate::tools::{Place, numbers, sh, succeeds};
-use std::path::Path;
+use crate::tools::{Place, disk, numbers, sh, succeeds};
 
 /// Columns of the tables.
 const DEFAULT: &str = "default";
@@ -102,13 +101,7 @@ impl Worker {
 /// A directory that is not in memory.
 pub fn disk_directory(place: &Place) -> Option<String> {
     let name = place.directory.file_name()?.to_str()?;
-    ["/var/tmp", "/tmp"]
-        .into_iter()
-        .find(|parent| {
-            Path::new(parent).is_dir()
-                && !["tmpfs", "ramfs"].contains(&sh(&format!("stat -fc %T {parent}")).trim())
-        })
-        .map(|parent| format!("{parent}/{name}"))
+    disk().map(|parent| format!("{parent}/{name}"))
 }
 
 /// What asks for `least` of the native speed in the default way, and for `fast` of it with
