@@ -32,6 +32,8 @@ const MOST_RELAYED: usize = 4096;
 /// One that was started for a mount ends when it has had no client for so long, and there is no
 /// mount.
 const LEAVE: Duration = Duration::from_secs(600);
+/// For how long one that does not answer is given time to end; it may just wait for its lease.
+const ENDING: Duration = Duration::from_millis(30);
 /// How often a service looks whether it still has its lease.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -174,10 +176,18 @@ pub fn serve_in_background(socket: &Path, kind: Kind) -> Result<u8, Failure> {
     // The lock of a run among them. Nothing is open here yet.
     let _ = culvert_sys::fd::close_range(3, u32::MAX, 0);
     let failed = |error: io::Error| cannot(socket, &error);
-    let listener = Listener::reserve(socket).and_then(|reserved| reserved.listen(kind));
-    let listener = match listener {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Ok(0),
-        listener => listener.map_err(failed)?,
+    let until = Instant::now() + ENDING;
+    let listener = loop {
+        match Listener::reserve(socket).and_then(|reserved| reserved.listen(kind)) {
+            // It answers, or it is just about to end, and has taken its socket away.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                if Listener::answers(socket, kind) || Instant::now() > until {
+                    return Ok(0);
+                }
+                std::thread::sleep(LOOK);
+            }
+            listener => break listener.map_err(failed)?,
+        }
     };
     match fork() {
         -1 => return Err(failed(io::Error::last_os_error())),

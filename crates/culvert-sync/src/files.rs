@@ -11,6 +11,7 @@
 //! service, and who appends without one finds none of any. What dies lets go, by the kernel.
 //! Writers make both files before they ask.
 
+use crate::locks::lock;
 use crate::memory::Memory;
 use culvert_sync_wire::memory::{FILES, Place, Taken};
 use culvert_sync_wire::{APPENDS, Answer, FileId, HOLDER};
@@ -426,32 +427,16 @@ fn open(file: FileId, path: &[u8]) -> Result<Locks, Errno> {
 impl Locks {
     /// Takes both; `wait`s, if it is to. Writers that were under way are done then.
     fn take(&self, wait: bool) -> Result<(), Errno> {
-        use FlockOperation::{LockExclusive, LockShared};
-        use FlockOperation::{NonBlockingLockExclusive, NonBlockingLockShared};
-        let operations = match wait {
-            true => [LockExclusive, LockShared],
-            false => [NonBlockingLockExclusive, NonBlockingLockShared],
-        };
-        let [exclusive, shared] = operations;
-        let taken = again(&self.holder, exclusive)
-            .and_then(|()| again(&self.appends, exclusive))
+        let taken = lock(&self.holder, true, wait)
+            .and_then(|()| lock(&self.appends, true, wait))
             // The kernel may give it to another one in between, who then appends without us: nobody
             // has a position from us yet.
-            .and_then(|()| again(&self.appends, shared));
+            .and_then(|()| lock(&self.appends, false, wait));
         if taken.is_err() {
             let _ = flock(&self.appends, FlockOperation::Unlock);
             let _ = flock(&self.holder, FlockOperation::Unlock);
         }
         taken
-    }
-}
-
-fn again(fd: &OwnedFd, operation: FlockOperation) -> Result<(), Errno> {
-    loop {
-        match flock(fd, operation) {
-            Err(Errno::INTR) => {}
-            other => return other,
-        }
     }
 }
 

@@ -11,9 +11,9 @@
 //! service or its host dies. Epochs only grow, and turns have their numbers: what was asked of a
 //! service is refused by its successor.
 
+use crate::locks::lock;
 use crate::remote::{Secret, random};
 use culvert_sync_wire::secret::SHORTEST;
-use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -111,12 +111,7 @@ impl Lease {
     /// is reached by TLS if it has a public `key`.
     pub fn wait(backend: &Path, address: SocketAddr, key: Option<&str>) -> io::Result<Self> {
         let lease = Self::open(backend)?;
-        loop {
-            match flock(&lease, FlockOperation::LockExclusive) {
-                Err(rustix::io::Errno::INTR) => {}
-                locked => break locked?,
-            }
-        }
+        lock(&lease, true, true)?;
         Self::taken(lease, address, key)
     }
 
@@ -127,7 +122,7 @@ impl Lease {
         key: Option<&str>,
     ) -> io::Result<Option<Self>> {
         let lease = Self::open(backend)?;
-        match flock(&lease, FlockOperation::NonBlockingLockExclusive) {
+        match lock(&lease, true, false) {
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(errno) => Err(errno.into()),
             Ok(()) => Self::taken(lease, address, key).map(Some),

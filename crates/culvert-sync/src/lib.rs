@@ -18,6 +18,7 @@
 mod clients;
 pub mod files;
 pub mod lease;
+mod locks;
 pub mod memory;
 mod queue;
 mod relay;

@@ -9,10 +9,14 @@ use culvert_sys::flags::{AtFlags, OFlags, RenameFlags};
 use culvert_sys::raw::general::{self as linux, statx};
 use culvert_sys::{fd, fs, process};
 
+use super::reach::NFS;
 pub use crate::archive::host::terminated;
 
 /// Bytes that are copied at once where they cannot go straight.
 pub const PIECE: usize = 64 << 10;
+/// For how long a lock that is wanted on NFS is not asked for again, nanoseconds.
+const SHORTEST_PAUSE: u64 = 1_000_000;
+const LONGEST_PAUSE: u64 = 16_000_000;
 
 /// A directory that exists for the moment, or as long as the mount.
 pub enum Dir<'a> {
@@ -243,14 +247,27 @@ pub fn write_at(
 }
 
 /// flock(2), exclusive or shared; waits, if it is to.
+///
+/// A client of NFS that is not told by its server that a lock is free asks for it again after 30
+/// seconds (`nfs4_retry_setlk`, fs/nfs/nfs4proc.c), so there it is asked for more often.
 pub fn lock(fd: impl AsFd, exclusive: bool, wait: bool) -> core::result::Result<(), Errno> {
     let kind = if exclusive {
         linux::LOCK_EX
     } else {
         linux::LOCK_SH
     };
-    let kind = if wait { kind } else { kind | linux::LOCK_NB };
+    let mut pause = SHORTEST_PAUSE;
     loop {
+        match fd::flock(&fd, kind | linux::LOCK_NB) {
+            Err(Errno::EINTR) => continue,
+            Err(Errno::EAGAIN) if wait => {}
+            other => return other,
+        }
+        if fs::fstatfs(&fd).is_ok_and(|found| found.f_type as u64 == NFS) {
+            let _ = process::nanosleep(pause);
+            pause = (2 * pause).min(LONGEST_PAUSE);
+            continue;
+        }
         match fd::flock(&fd, kind) {
             Err(Errno::EINTR) => {}
             other => return other,

@@ -9,7 +9,7 @@ use culvert_sys::fd::AsFd;
 use culvert_sys::fs;
 
 /// What statfs(2) says of file systems whose client caches what others do not see at once.
-const NFS: u64 = 0x6969;
+pub const NFS: u64 = 0x6969;
 const FUSE: u64 = 0x6573_5546;
 const SMB: u64 = 0xfe53_4d42;
 const BEEGFS: u64 = 0x1983_0326;

@@ -3,7 +3,7 @@
 use crate::tools::{Scratch, create_file, open_file, open_for, read_all, truncate, write_at};
 use culvert::{OpenFlags, Result, SetAttributes, Sink, Source, testing::caller};
 use culvert_sys::fd::BorrowedFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::thread;
 
 /// The bytes of the pattern: `writers` write `count` records of `size` in turn.
@@ -489,6 +489,28 @@ fn bytes_go_straight_or_by_copies() {
     let indexes = files.map(|file| file.unwrap());
     let mut indexes = indexes.filter(|file| file.file_name().to_str().unwrap().contains(".index."));
     assert_eq!(indexes.next().unwrap().metadata().unwrap().len(), 12 * 48);
+}
+
+/// Who has opened a file goes on writing after a chmod(2) that takes that from others, as natively.
+#[test]
+fn who_may_not_set_times_any_more_still_writes() {
+    if culvert_sys::process::geteuid() != 0 {
+        return;
+    }
+    let scratch = Scratch::new(1);
+    let fs = scratch.open(&[]);
+    let file = create_file(&*fs, "f");
+    write_at(&*file, 0, b"before");
+    let access = scratch.backends[0].join("f/.plfsaccess113918400");
+    std::fs::set_permissions(&access, std::fs::Permissions::from_mode(0o400)).unwrap();
+    // Times are set at most every four milliseconds.
+    std::thread::sleep(std::time::Duration::from_millis(10));
+    // Of this thread alone: its privileges go with it.
+    culvert_sys::process::setfsuid(65534);
+    let written = file.write_at(6, &mut &b" and after"[..]);
+    culvert_sys::process::setfsuid(0);
+    assert_eq!(written.unwrap(), 10);
+    assert_eq!(read_all(&*file).unwrap(), b"before and after");
 }
 
 /// Times that another process sets after a write are not those of the write, which has waited.

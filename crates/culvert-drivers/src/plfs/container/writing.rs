@@ -37,7 +37,9 @@ impl Container {
     pub fn write(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
         let mut state = self.state.lock();
         let count = self.write_in(&mut state, offset, from, self.setup.lazy)?;
-        if let Some(service) = &self.setup.service {
+        if let Some(service) = &self.setup.service
+            && count > 0
+        {
             self.tell(service, &mut state, offset + count as u64)?;
         }
         Ok(count)
@@ -87,8 +89,11 @@ impl Container {
             .as_mut()
             .is_some_and(|writer| writer.must_touch(&self.setup, now))
         {
-            self.touch()?;
-            self.note_times(state);
+            // It is written, whatever becomes of the times: who had opened it may not set them any
+            // more, after a chmod(2) of its owner's.
+            if self.touch().is_ok() {
+                self.note_times(state);
+            }
         }
         Ok(record.length as usize)
     }
