@@ -12,7 +12,6 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -171,7 +170,7 @@ def after(steps, count):
 def small(rounds):
     """Each writer's own small files, in a directory of all, which are what its steps made of them."""
     option = f"type=plfs,source={backend}/packed,target={mount},workload=small_file"
-    pathlib.Path(backend, "packed").mkdir()
+    subprocess.run(within(1) + ["mkdir", f"{backend}/packed"], check=True)
     ended, found = {}, {}
     for turn in range(rounds):
         writers, lines = {}, {}
@@ -211,7 +210,7 @@ def small(rounds):
             sizes = {one: len(data) for one, data in have.items()}
             assert right, f"small files, turn {turn}: {name}, {count} steps of seed {seed}: {sizes}"
     print(sum(map(len, found.values())), "small files of", len(ended), "writers")
-    shutil.rmtree(f"{backend}/packed")
+    subprocess.run(within(1) + ["rm", "-r", f"{backend}/packed"], check=True)
 
 
 services = {node: serve(node) for node in holders}
