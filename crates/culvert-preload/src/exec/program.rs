@@ -5,12 +5,12 @@ use crate::process::Process;
 use crate::vfs::backed::{Backed, through_proc};
 use crate::vfs::misses;
 use crate::vfs::native::{AT_SYMLINK_NOFOLLOW, stat_at};
-use crate::vfs::path::{Found, existing, find, find_by_walking, look_again};
+use crate::vfs::path::{Found, Given, existing, find_resolved, look_again};
 use crate::vfs::permission::granted;
 use alloc::format;
 use culvert::{Attributes, Errno, FileKind};
 use culvert_intercept::images::Key;
-use culvert_mounts::resolver::{Inside, LastStep, Restrictions};
+use culvert_mounts::resolver::{Inside, LastStep};
 use culvert_mounts::{MountId, References};
 use culvert_run::{ShadowName, files::c_string, memory::Path, stat_descriptor, stat_path};
 use culvert_sys::own_descriptors;
@@ -80,22 +80,19 @@ pub fn locate(
         }
     };
     let owned = c_string(path);
-    let text = Path::of(&owned);
-    let mut found = find(process, directory, text, last, Restrictions(0))?;
-    if matches!(&found, Found::Backed(place) if !place.is_resolved()) {
-        found = find_by_walking(process, directory, text, last, Restrictions(0))?;
-    }
+    let given = Given::new(directory, Path::of(&owned), last);
+    let mut found = find_resolved(process, given)?;
     if let Found::MagicLink(_) | Found::Kernel = found {
         let there = stat_path(&host());
         let missing = match &there {
             Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) => *errno,
             // Who looks for a program in PATH executes all names on the way.
-            Err(Errno::EACCES) if misses::is_out_of_reach(process, directory, text) => {
+            Err(Errno::EACCES) if misses::is_out_of_reach(process, directory, given.path) => {
                 return Err(Errno::EACCES);
             }
             _ => return Ok(Program::Host(host(), there.ok().as_ref().map(Key::of))),
         };
-        found = look_again(process, directory, text, last, Restrictions(0), false)?;
+        found = look_again(process, given, false)?;
         // A link that is not followed is there.
         if matches!(found, Found::Kernel) && last == LastStep::Follow {
             return Err(missing);

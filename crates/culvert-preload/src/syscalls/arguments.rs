@@ -5,10 +5,11 @@ use crate::description::{Held, Object};
 use crate::process::Process;
 use crate::vfs::native::AT_SYMLINK_NOFOLLOW;
 use crate::vfs::node::On;
+use crate::vfs::path::Given;
 use culvert::Errno;
 use culvert_intercept::Call;
 use culvert_mounts::resolver::{LastStep, Restrictions};
-use culvert_run::memory;
+use culvert_run::memory::{self, Path};
 use culvert_sys::raw::general::AT_FDCWD;
 
 /// The description behind a descriptor argument, if it is ours. The kernel looks at the low 32 bits
@@ -112,6 +113,16 @@ impl At {
     pub fn directory_of(&self, call: &Call) -> i32 {
         self.directory
             .map_or(AT_FDCWD, |index| call.args[index] as i32)
+    }
+
+    /// The path argument that `call` has here: `path`, which was read from the program's memory.
+    pub fn given<'p>(&self, call: &Call, path: Path<'p>) -> Given<'p> {
+        Given {
+            directory: self.directory_of(call),
+            path,
+            last: self.last,
+            restrictions: self.restrictions,
+        }
     }
 }
 

@@ -8,20 +8,20 @@ use super::arguments::{At, descriptor};
 use super::path::{on_path, refuse_inside};
 use crate::answer::{Answer, FORWARD};
 use crate::process::{Here, Keeper, Process};
-use crate::vfs::path::{Found, existing, find};
+use crate::vfs::path::{Found, Given, existing, find};
 use crate::vfs::working_directory::{INSIDE, backed_path, enter};
 use alloc::vec;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind, Rights};
 use culvert_intercept::{Call, user};
 use culvert_mounts::Place;
-use culvert_mounts::resolver::{Last, LastStep, Restrictions};
+use culvert_mounts::resolver::{Last, LastStep};
 use culvert_run::memory::PathBuffer;
 use culvert_run::{ROOT, stat_path, task};
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::AtFlags;
 use culvert_sys::fs;
-use culvert_sys::raw::general::{AT_FDCWD, O_DIRECTORY, O_PATH, STATX_INO, STATX_MNT_ID};
+use culvert_sys::raw::general::{O_DIRECTORY, O_PATH, STATX_INO, STATX_MNT_ID};
 
 /// The identity of the working directory that the kernel has gone to.
 fn identity_of_here(process: &Process, _: &Call) -> Option<(u64, u64)> {
@@ -165,8 +165,7 @@ pub fn chroot(process: &Process, call: &mut Call) -> Answer {
 fn enter_root(process: &Process, call: &mut Call) -> Option<Answer> {
     let mut room = PathBuffer::new();
     let path = room.read(call.args[0]).ok()?;
-    let none = Restrictions(0);
-    let found = match find(process, AT_FDCWD, path, LastStep::Follow, none) {
+    let found = match find(process, Given::here(path, LastStep::Follow)) {
         Ok(Found::Inside(found)) => found,
         found if process.mounts.root().is_some() || process.flags & ROOT != 0 => {
             return Some(Err(found.err().unwrap_or(Errno::EOPNOTSUPP)));

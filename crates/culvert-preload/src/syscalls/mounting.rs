@@ -7,16 +7,16 @@ use crate::answer::{Answer, FORWARD};
 use crate::fuse_server;
 use crate::process::Process;
 use crate::vfs::backed::through_proc;
-use crate::vfs::path::{Found, existing, find, find_by_walking};
+use crate::vfs::path::{Found, Given, existing, find_resolved};
 use alloc::ffi::CString;
 use alloc::format;
 use culvert::{Errno, Node};
 use culvert_intercept::Call;
-use culvert_mounts::resolver::{Inside, Last, LastStep, Restrictions};
+use culvert_mounts::resolver::{Inside, Last, LastStep};
 use culvert_run::files::{c_string, own_descriptor};
 use culvert_run::memory::PathBuffer;
 use culvert_sys::own_descriptors;
-use culvert_sys::raw::general::{AT_FDCWD, MOVE_MOUNT_T_SYMLINKS};
+use culvert_sys::raw::general::MOVE_MOUNT_T_SYMLINKS;
 
 const MS_BIND: usize = 0x1000;
 const MS_MOVE: usize = 0x2000;
@@ -51,12 +51,7 @@ pub fn mount(process: &Process, call: &mut Call) -> Answer {
 fn source_for_kernel(process: &Process, address: usize) -> Result<Option<CString>, Errno> {
     let mut room = PathBuffer::new();
     let path = room.read(address)?;
-    let last = LastStep::Follow;
-    let mut found = find(process, AT_FDCWD, path, last, Restrictions(0))?;
-    if matches!(&found, Found::Backed(place) if !place.is_resolved()) {
-        found = find_by_walking(process, AT_FDCWD, path, last, Restrictions(0))?;
-    }
-    match found {
+    match find_resolved(process, Given::here(path, LastStep::Follow))? {
         Found::Inside(found) => {
             let own = kernel_node(&found, existing(&found)?.node)?.ok_or(Errno::EOPNOTSUPP)?;
             Ok(Some(c_string(culvert_run::descriptor_path(own)?)))

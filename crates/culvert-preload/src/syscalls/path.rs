@@ -6,7 +6,7 @@ use super::backed;
 use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::misses;
-use crate::vfs::path::{AtOnce, Found, at_once, errno_of};
+use crate::vfs::path::{AtOnce, Found, Given, at_once, errno_of};
 use crate::vfs::path::{confirms_miss, is_kernels, look_again};
 use crate::vfs::path::{find_by_text, find_by_walking, find_straight};
 use crate::vfs::targets::{is_another, parent_is_target, target_at};
@@ -52,27 +52,24 @@ pub fn on_path_or_at_once(
 ) -> Answer {
     let mut room = PathBuffer::new();
     let path = room.read(call.args[at.path])?;
-    let directory = at.directory_of(call);
+    let given = at.given(call, path);
     let by_name = match path.first() {
         Some(b'/') => None,
-        _ => backed::by_name(process, call, at, directory, path),
+        _ => backed::by_name(process, call, at, given.directory, path),
     };
     let mut found = match by_name {
         Some(Some(answer)) => return answer,
-        Some(None) => find_by_walking(process, directory, path, at.last, at.restrictions),
+        Some(None) => find_by_walking(process, given),
         None => {
-            let asked = ask.and_then(|ask| {
-                let at_once = at_once(process, directory, path.bytes(), at.restrictions)?;
-                ask(&at_once)
-            });
+            let asked = ask.and_then(|ask| ask(&at_once(process, given)?));
             if let Some(answer) = asked {
                 return answer;
             }
             // Used where it lies: it is large.
-            match &mut find_straight(process, directory, path, at.last, at.restrictions) {
+            match &mut find_straight(process, given) {
                 Some(Ok(found)) => return inside(call, found),
                 Some(Err(error)) => return Err(errno_of(error)),
-                None => find_by_text(process, directory, path, at.last, at.restrictions),
+                None => find_by_text(process, given),
             }
         }
     };
@@ -80,7 +77,7 @@ pub fn on_path_or_at_once(
         if let Some(answer) = backed::perform(process, call, at, place) {
             return answer;
         }
-        found = find_by_walking(process, directory, path, at.last, at.restrictions);
+        found = find_by_walking(process, given);
     }
     match &mut found {
         Err(errno) => return Err(*errno),
@@ -91,16 +88,44 @@ pub fn on_path_or_at_once(
         Ok(Found::Outside(path)) => return outside(call, at, path),
         Ok(Found::MagicLink(_) | Found::Kernel) => {}
     }
-    if path.is_empty() {
-        return Err(FORWARD);
+    let (answer, second_look) = natively(process, call, given, identity);
+    let Some(certain) = second_look else {
+        return answer;
+    };
+    match look_again(process, given, certain) {
+        Ok(Found::Inside(mut found)) => inside(call, &mut found),
+        Ok(Found::Backed(place)) => backed::perform_resolved(process, call, at, &place),
+        Ok(Found::Outside(path)) => outside(call, at, &path),
+        Err(errno) if answer.is_err() => Err(errno),
+        _ => answer,
     }
-    let changes = !matches!(at.last, LastStep::Follow | LastStep::NoFollow);
+}
+
+/// What the kernel answers to a call on a path that has nothing to do with a mount by its text; and
+/// where a link may have led the kernel past one, that a second look is needed ([`look_again`]),
+/// and whether that is certain to find a mount.
+fn natively(
+    process: &Process,
+    call: &Call,
+    given: Given<'_>,
+    identity: Option<Identity>,
+) -> (Answer, Option<bool>) {
+    let Given {
+        directory,
+        path,
+        last,
+        restrictions,
+    } = given;
+    if path.is_empty() {
+        return (Err(FORWARD), None);
+    }
+    let changes = !matches!(last, LastStep::Follow | LastStep::NoFollow);
     if !changes
         && is_look(call)
-        && at.restrictions == Restrictions(0)
-        && let Some(errno) = misses::expected(process, directory, path, at.last == LastStep::Follow)
+        && restrictions == Restrictions(0)
+        && let Some(errno) = misses::expected(process, directory, path, last == LastStep::Follow)
     {
-        return Err(errno);
+        return (Err(errno), None);
     }
     let mut certain =
         changes && process.targets_open && parent_is_target(process, directory, path.bytes());
@@ -125,16 +150,8 @@ pub fn on_path_or_at_once(
             .and_then(|identity| identity(process, call))
             .is_some_and(|(dev, ino)| process.mounts.is_target(dev, ino).is_some());
     }
-    if !certain && !matches!(answer, Err(Errno::ENOENT | Errno::ENOTDIR)) {
-        return answer;
-    }
-    match look_again(process, directory, path, at.last, at.restrictions, certain) {
-        Ok(Found::Inside(mut found)) => inside(call, &mut found),
-        Ok(Found::Backed(place)) => backed::perform_resolved(process, call, at, &place),
-        Ok(Found::Outside(path)) => outside(call, at, &path),
-        Err(errno) if answer.is_err() => Err(errno),
-        _ => answer,
-    }
+    let missing = matches!(answer, Err(Errno::ENOENT | Errno::ENOTDIR));
+    (answer, (certain || missing).then_some(certain))
 }
 
 /// Whether `call` does nothing but look whether something is there, and what, so that a name that

@@ -6,12 +6,12 @@ use crate::process::Process;
 use crate::vfs::backed::through_proc;
 use crate::vfs::create;
 use crate::vfs::native::{AT_SYMLINK_NOFOLLOW, stat_at};
-use crate::vfs::path::{Found, existing, find, find_by_walking, is_link, look_again};
+use crate::vfs::path::{Found, Given, existing, find, find_by_walking, is_link, look_again};
 use crate::vfs::permission::granted;
 use crate::vfs::targets::{parent_is_target, parent_of};
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, user};
-use culvert_mounts::resolver::{Inside, Last, LastStep, Restrictions};
+use culvert_mounts::resolver::{Inside, Last, LastStep};
 use culvert_run::{files::c_string, memory::Path};
 use culvert_sys::nr;
 use culvert_sys::raw::general::AT_FDCWD;
@@ -89,14 +89,15 @@ fn on_socket_path(
     let given = &given[..given.iter().position(|&b| b == 0).unwrap_or(given.len())];
     let (path, binds) = (c_string(given), call.number == nr::BIND);
     let path = Path::of(&path);
-    let mut found = find(process, AT_FDCWD, path, last, Restrictions(0));
+    let here = Given::here(path, last);
+    let mut found = find(process, here);
     if let Ok(Found::Backed(place)) = &found {
         // A plain name in the working directory means the same to the kernel, and is not made
         // longer: `sun_path` is short.
         if place.base == AT_FDCWD && !path.contains(&b'/') && (binds || !is_link(AT_FDCWD, path)) {
             return Err(FORWARD);
         }
-        found = find_by_walking(process, AT_FDCWD, path, last, Restrictions(0));
+        found = find_by_walking(process, here);
     }
     if matches!(found, Ok(Found::Kernel)) && !path.is_empty() {
         // Nothing by that name natively, or only the empty directory under a mount: a link outside
@@ -107,7 +108,7 @@ fn on_socket_path(
             matches!(found, Err(Errno::ENOENT | Errno::ENOTDIR))
         };
         if certain || missing() {
-            found = look_again(process, AT_FDCWD, path, last, Restrictions(0), certain);
+            found = look_again(process, here, certain);
         }
     }
     match found? {

@@ -4,12 +4,11 @@ use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::link::link_given;
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_FOLLOW};
-use crate::vfs::path::{at_once, is_nobodys_business};
+use crate::vfs::path::{Given, at_once, is_nobodys_business};
 use crate::vfs::rename::rename_given;
-use crate::vfs::two_paths::Given;
 use culvert::{Errno, RenameFlags};
 use culvert_intercept::Call;
-use culvert_mounts::resolver::{LastStep, Restrictions};
+use culvert_mounts::resolver::LastStep;
 use culvert_run::memory::PathBuffer;
 use culvert_sys::nr;
 use culvert_sys::raw::general::AT_FDCWD;
@@ -30,28 +29,23 @@ pub fn rename(process: &Process, call: &mut Call) -> Answer {
     // A bad new path is said after what is wrong with the old one (`filename_create`,
     // `filename_parentat` get it late).
     let to = to_room.read(to);
-    let given = |directory, path| Given {
-        directory,
-        path,
-        last: LastStep::Parent,
-    };
-    let to = to.map(|path| given(to_directory, path));
+    let from = Given::new(from_directory, from, LastStep::Parent);
+    let to = to.map(|path| Given::new(to_directory, path, LastStep::Parent));
     if flags == 0
-        && let Ok(to) = &to
-        && let Some(answer) = rename_at_once(process, &given(from_directory, from), to)
+        && let Ok(to) = to
+        && let Some(answer) = rename_at_once(process, from, to)
     {
         return answer;
     }
-    let both = (given(from_directory, from), to);
+    let both = (from, to);
     rename_given(process, both, flags, false)
         .unwrap_or_else(|| rename_given(process, both, flags, true).unwrap_or(Err(Errno::ELOOP)))
 }
 
 /// A rename within one mount whose driver makes it at once. None: both paths are looked up.
-fn rename_at_once(process: &Process, from: &Given<'_>, to: &Given<'_>) -> Option<Answer> {
-    let plain = Restrictions(0);
-    let from = at_once(process, from.directory, from.path.bytes(), plain)?;
-    let to = at_once(process, to.directory, to.path.bytes(), plain)?;
+fn rename_at_once(process: &Process, from: Given<'_>, to: Given<'_>) -> Option<Answer> {
+    let from = at_once(process, from)?;
+    let to = at_once(process, to)?;
     let renamed = is_nobodys_business(from.driver)
         .then(|| from.rename(&to))
         .flatten()?;
@@ -79,16 +73,8 @@ pub fn link(process: &Process, call: &mut Call) -> Answer {
     // A bad new path is said after what is wrong with the old one (`filename_create`,
     // `filename_parentat` get it late).
     let to = to_room.read(to);
-    let from = Given {
-        directory: from_directory,
-        path: from,
-        last,
-    };
-    let to = to.map(|path| Given {
-        directory: to_directory,
-        path,
-        last: LastStep::Parent,
-    });
+    let from = Given::new(from_directory, from, last);
+    let to = to.map(|path| Given::new(to_directory, path, LastStep::Parent));
     link_given(process, from, to, flags, false)
         .unwrap_or_else(|| link_given(process, from, to, flags, true).unwrap_or(Err(Errno::ELOOP)))
 }

@@ -3,8 +3,9 @@
 use super::backed::{Backed, Name};
 use super::create::{Making, may_make};
 use super::native::{AT_EMPTY_PATH, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW, stat_at};
+use super::path::Given;
 use super::path::existing;
-use super::two_paths::{Given, Side, beside, host_error, same_tree};
+use super::two_paths::{Side, beside, host_error, same_tree};
 use crate::answer::Answer;
 use crate::process::{self, Process};
 use culvert::{Attributes, Errno, FileKind, Node, Rights};
@@ -23,7 +24,7 @@ pub fn link_given(
     flags: usize,
     walking: bool,
 ) -> Option<Answer> {
-    let find_target = || to.and_then(|to| to.find(walking));
+    let find_target = || to.and_then(|to| to.side(walking));
     if flags & AT_EMPTY_PATH != 0
         && from.path.first() != Some(&b'/')
         && let Err(errno) = may_begin_at(process, from.directory)
@@ -36,7 +37,7 @@ pub fn link_given(
             Err(errno) => Some(Err(errno)),
         };
     }
-    let source = from.find(walking).and_then(|it| it.existing(from.last));
+    let source = from.side(walking).and_then(|it| it.existing(from.last));
     let (source, target) = match source.map(|source| (source, find_target())) {
         Ok((source, Ok(target))) => (source, target),
         Ok((source, Err(_))) if source.is_open() => return None,

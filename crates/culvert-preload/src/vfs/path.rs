@@ -15,6 +15,41 @@ use culvert_mounts::{MountId, Place};
 use culvert_run::{files::c_string, memory::Path};
 use culvert_sys::raw::general::{AT_FDCWD, S_IFDIR, S_IFLNK, S_IFMT};
 
+/// A path argument of a call.
+#[derive(Clone, Copy)]
+pub struct Given<'p> {
+    /// The descriptor at which a relative path begins.
+    pub directory: i32,
+    /// The path.
+    pub path: Path<'p>,
+    /// What its last component is wanted for.
+    pub last: LastStep,
+    /// What openat2(2) forbids on the way.
+    pub restrictions: Restrictions,
+}
+
+impl<'p> Given<'p> {
+    /// Without restrictions.
+    pub const fn new(directory: i32, path: Path<'p>, last: LastStep) -> Self {
+        Self {
+            directory,
+            path,
+            last,
+            restrictions: Restrictions(0),
+        }
+    }
+
+    /// From the working directory.
+    pub const fn here(path: Path<'p>, last: LastStep) -> Self {
+        Self::new(AT_FDCWD, path, last)
+    }
+
+    /// Whether it does not begin at the directory that is given.
+    fn is_absolute(&self) -> bool {
+        self.path.first() == Some(&b'/') && self.restrictions.0 & Restrictions::IN_ROOT == 0
+    }
+}
+
 /// What a path argument comes to.
 // made once for a call, on the stack: a box would cost each path an allocation
 #[allow(clippy::large_enum_variant)]
@@ -57,19 +92,10 @@ fn is_no_directory(fd: i32) -> bool {
     culvert_run::stat_descriptor(fd).is_ok_and(|found| found.st_mode & S_IFMT != S_IFDIR)
 }
 
-/// Whether `path` does not begin at a directory that is given.
-fn is_absolute(path: Path<'_>, restrictions: Restrictions) -> bool {
-    path.first() == Some(&b'/') && restrictions.0 & Restrictions::IN_ROOT == 0
-}
-
 /// Where a path starts: `Err` is the call's answer, `Ok(None)` a directory that cannot be named.
-fn start(
-    process: &Process,
-    directory: i32,
-    path: Path<'_>,
-    restrictions: Restrictions,
-) -> Result<Option<Place>, Errno> {
-    if is_absolute(path, restrictions) {
+fn start(process: &Process, given: Given<'_>) -> Result<Option<Place>, Errno> {
+    let directory = given.directory;
+    if given.is_absolute() {
         return Ok(Some(Place::Host(Vec::new())));
     }
     if directory == AT_FDCWD {
@@ -88,18 +114,20 @@ fn start(
     }
 }
 
-/// Finds out what `path` is, by text, and by walking the mounts where text does not tell.
-pub fn find<'p>(
-    process: &Process,
-    directory: i32,
-    path: Path<'p>,
-    last: LastStep,
-    restrictions: Restrictions,
-) -> Result<Found<'p>, Errno> {
-    match find_straight(process, directory, path, last, restrictions) {
+/// Finds out what a path is, by text, and by walking the mounts where text does not tell.
+pub fn find<'p>(process: &Process, given: Given<'p>) -> Result<Found<'p>, Errno> {
+    match find_straight(process, given) {
         Some(Ok(inside)) => Ok(Found::Inside(inside)),
         Some(Err(error)) => Err(errno_of(&error)),
-        None => find_by_text(process, directory, path, last, restrictions),
+        None => find_by_text(process, given),
+    }
+}
+
+/// The same for who must know where a path into a backing tree leads.
+pub fn find_resolved<'p>(process: &Process, given: Given<'p>) -> Result<Found<'p>, Errno> {
+    match find(process, given)? {
+        Found::Backed(place) if !place.is_resolved() => find_by_walking(process, given),
+        found => Ok(found),
     }
 }
 
@@ -108,14 +136,11 @@ pub fn find<'p>(
 #[inline(never)]
 pub fn find_straight<'p>(
     process: &Process,
-    directory: i32,
-    path: Path<'p>,
-    last: LastStep,
-    restrictions: Restrictions,
+    given: Given<'p>,
 ) -> Option<culvert::Result<Inside<'p>>> {
-    let found = find_straight_now(process, directory, path, last, restrictions);
+    let found = find_straight_now(process, given);
     if has_more_mounts(process) {
-        return find_straight_now(process, directory, path, last, restrictions);
+        return find_straight_now(process, given);
     }
     found
 }
@@ -132,16 +157,13 @@ fn has_more_mounts(process: &Process) -> bool {
 /// [`find_straight`], among the mounts that are known.
 fn find_straight_now<'p>(
     process: &Process,
-    directory: i32,
-    path: Path<'p>,
-    last: LastStep,
-    restrictions: Restrictions,
+    given: Given<'p>,
 ) -> Option<culvert::Result<Inside<'p>>> {
-    let (mount, dir, names) = names_in_mount(process, directory, path.bytes(), restrictions)?;
+    let (mount, dir, names) = names_in_mount(process, given)?;
     culvert_cache::looked_at::bring_all();
     let mounts = &process.mounts;
     // Who asks is found out by nine calls, once, and a tree of the kernel's need not know.
-    mounts.straight_in(culvert_run::task::caller, mount, dir, names, last)
+    mounts.straight_in(culvert_run::task::caller, mount, dir, names, given.last)
 }
 
 /// What [`FileSystem::attributes_at`] and [`FileSystem::change_at`] are asked for `path`.
@@ -240,16 +262,11 @@ pub fn is_nobodys_business(driver: &dyn FileSystem) -> bool {
     driver.capabilities().transient_nodes && !watch::tells() && !culvert_cache::shadow::may_be_any()
 }
 
-/// What `path` is by text alone, if its driver may be asked at once. None: the path must be looked
+/// What a path is by text alone, if its driver may be asked at once. None: the path must be looked
 /// up.
 #[inline]
-pub fn at_once<'p>(
-    process: &'p Process,
-    directory: i32,
-    path: &'p [u8],
-    restrictions: Restrictions,
-) -> Option<AtOnce<'p>> {
-    let (mount, dir, names) = names_in_mount(process, directory, path, restrictions)?;
+pub fn at_once<'p>(process: &'p Process, given: Given<'p>) -> Option<AtOnce<'p>> {
+    let (mount, dir, names) = names_in_mount(process, given)?;
     let driver = process.mounts.driver_of(mount, names)?;
     if driver.capabilities().access_time_lags {
         return None;
@@ -263,20 +280,19 @@ pub fn at_once<'p>(
     })
 }
 
-/// The mount that `path` is in by text, the directory of its driver's where it begins (none: the
+/// The mount that a path is in by text, the directory of its driver's where it begins (none: the
 /// root), and the path from there.
 #[inline]
 fn names_in_mount<'p>(
     process: &Process,
-    directory: i32,
-    path: &'p [u8],
-    restrictions: Restrictions,
+    given: Given<'p>,
 ) -> Option<(MountId, Option<Node>, &'p [u8])> {
-    if restrictions != Restrictions(0) || culvert_run::task::has_left() {
+    if given.restrictions != Restrictions(0) || culvert_run::task::has_left() {
         return None;
     }
+    let path = given.path.bytes();
     if path.first()? != &b'/' {
-        let (mount, node) = directory_inside(process, directory)?;
+        let (mount, node) = directory_inside(process, given.directory)?;
         return Some((mount, Some(node), path));
     }
     let (mount, names) = process.mounts.deepest(path)?;
@@ -305,19 +321,19 @@ pub fn errno_of(error: &culvert::Error) -> Errno {
 }
 
 /// What [`find`] does where that is not enough.
-pub fn find_by_text<'p>(
-    process: &Process,
-    directory: i32,
-    path: Path<'p>,
-    last: LastStep,
-    restrictions: Restrictions,
-) -> Result<Found<'p>, Errno> {
+pub fn find_by_text<'p>(process: &Process, given: Given<'p>) -> Result<Found<'p>, Errno> {
+    let Given {
+        directory,
+        path,
+        restrictions,
+        ..
+    } = given;
     if path.is_empty() || culvert_run::task::has_left() {
         return Ok(Found::Kernel);
     }
-    let absolute = is_absolute(path, restrictions);
+    let absolute = given.is_absolute();
     if restrictions == Restrictions(0)
-        && let Some(place) = find_backed(process, directory, path, last)
+        && let Some(place) = find_backed(process, given)
     {
         return Ok(Found::Backed(place));
     }
@@ -328,13 +344,8 @@ pub fn find_by_text<'p>(
         .flatten()
         .filter(|original| !original.is_empty())
     {
-        return walk(
-            process,
-            &Place::Host(Vec::new()),
-            original,
-            last,
-            restrictions,
-        );
+        let root = Place::Host(Vec::new());
+        return walk(process, &root, original, given.last, restrictions);
     }
     let mut known = None;
     let quick = if absolute {
@@ -366,23 +377,21 @@ pub fn find_by_text<'p>(
     }
     let start = match known {
         Some(place) => Some(place),
-        None => start(process, directory, path, restrictions)?,
+        None => start(process, given)?,
     };
     let Some(start) = start else {
         return Ok(Found::Kernel);
     };
-    walk(process, &start, path.bytes(), last, restrictions)
+    walk(process, &start, path.bytes(), given.last, restrictions)
 }
 
 /// The quickest answer of all: the path begins in a backing tree that no other mount has to do
 /// with, so that only links could lead elsewhere.
 #[inline]
-fn find_backed<'p>(
-    process: &Process,
-    directory: i32,
-    path: Path<'p>,
-    last: LastStep,
-) -> Option<Backed<'p>> {
+fn find_backed<'p>(process: &Process, given: Given<'p>) -> Option<Backed<'p>> {
+    let Given {
+        directory, path, ..
+    } = given;
     if path[0] == b'/' {
         let (mount, backing) = process.mounts.direct_above(path.bytes())?;
         return Some(Backed::below_target(mount, backing, path));
@@ -390,22 +399,22 @@ fn find_backed<'p>(
     let mount = process.backed_directory(directory)?;
     let backing = process.mounts.direct(mount)?;
     if path.starts_with(b"..") && matches!(path.get(2), None | Some(b'/')) {
-        return Backed::above_directory(mount, backing, directory, path, last);
+        return Backed::above_directory(mount, backing, directory, path, given.last);
     }
     Some(Backed::below_directory(mount, backing, directory, path))
 }
 
-/// Resolves `path` component by component, in any case.
+/// Resolves a path component by component, in any case.
 #[cold]
-pub fn find_by_walking<'p>(
-    process: &Process,
-    directory: i32,
-    path: Path<'p>,
-    last: LastStep,
-    restrictions: Restrictions,
-) -> Result<Found<'p>, Errno> {
-    let start = start(process, directory, path, restrictions)?.ok_or(Errno::ENOENT)?;
-    walk(process, &start, path.bytes(), last, restrictions)
+pub fn find_by_walking<'p>(process: &Process, given: Given<'p>) -> Result<Found<'p>, Errno> {
+    let start = start(process, given)?.ok_or(Errno::ENOENT)?;
+    walk(
+        process,
+        &start,
+        given.path.bytes(),
+        given.last,
+        given.restrictions,
+    )
 }
 
 #[inline]
@@ -443,24 +452,22 @@ fn resolved<'p>(answer: culvert::Result<Resolved<'p>>) -> Result<Found<'p>, Errn
 /// directory under a mount.
 pub fn look_again<'p>(
     process: &Process,
-    directory: i32,
-    path: Path<'p>,
-    last: LastStep,
-    restrictions: Restrictions,
+    given: Given<'p>,
     certain: bool,
 ) -> Result<Found<'p>, Errno> {
     // No link leads to what it does not find itself.
     if !certain && process.kernel_sees_all.load(Relaxed) {
         return Ok(Found::Kernel);
     }
-    let Some(start) = start(process, directory, path, restrictions)? else {
+    let Some(start) = start(process, given)? else {
         return Ok(Found::Kernel);
     };
+    let (path, last, restrictions) = (given.path.bytes(), given.last, given.restrictions);
     if certain {
-        return walk(process, &start, path.bytes(), last, restrictions);
+        return walk(process, &start, path, last, restrictions);
     }
     let (mounts, caller) = (&process.mounts, culvert_run::task::caller);
-    resolved(mounts.after_miss(&Kernel, caller, &start, path.bytes(), last, restrictions))
+    resolved(mounts.after_miss(&Kernel, caller, &start, path, last, restrictions))
 }
 
 /// Whether the absolute `path`, without restrictions, is the kernel's by its text: it enters no

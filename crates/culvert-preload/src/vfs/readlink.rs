@@ -1,12 +1,12 @@
 //! What a symbolic link says, and what links of proc(5) to something of ours say.
 
 use super::node::On;
-use super::path::{Found, find};
+use super::path::{Found, Given, find};
 use super::{own_file, proc_files, shown};
 use crate::process::Process;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind};
-use culvert_mounts::resolver::{LastStep, Restrictions};
+use culvert_mounts::resolver::LastStep;
 use culvert_run::memory::Path;
 
 /// The target of a link in a mount; what is none says `otherwise`.
@@ -45,13 +45,7 @@ pub fn of_proc(
     if let Some(text) = own_file::of_a_process(process, directory, path.bytes()) {
         return Some(Ok(text));
     }
-    match find(
-        process,
-        directory,
-        path,
-        LastStep::NoFollow,
-        Restrictions(0),
-    ) {
+    match find(process, Given::new(directory, path, LastStep::NoFollow)) {
         Ok(Found::MagicLink(magic)) => shown::magic_text(process, &magic).ok().map(Ok),
         _ => None,
     }

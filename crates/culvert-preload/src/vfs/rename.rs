@@ -2,10 +2,11 @@
 //! and a file that loses its last name is kept for who has it open.
 
 use super::backed::{Backed, Name};
+use super::path::Given;
 use super::path::existing;
 use super::permission::allowed;
 use super::remove::{may_remove, of_target};
-use super::two_paths::{Given, Side, beside, host_error, same_tree};
+use super::two_paths::{Side, beside, host_error, same_tree};
 use crate::answer::Answer;
 use crate::process::Process;
 use crate::watch;
@@ -22,12 +23,12 @@ pub fn rename_given(
     flags: u32,
     walking: bool,
 ) -> Option<Answer> {
-    let from = match given_from.find(walking) {
+    let from = match given_from.side(walking) {
         Ok(from) => from,
         Err(Errno::ENAMETOOLONG) => return Some(Err(too_long(given_from, given_to, flags))),
         Err(errno) => return Some(Err(errno)),
     };
-    let to = match given_to.and_then(|to| to.find(walking)) {
+    let to = match given_to.and_then(|to| to.side(walking)) {
         Ok(to) => to,
         Err(Errno::ENAMETOOLONG) if given_to.is_ok() => {
             return Some(Err(too_long(given_from, given_to, flags)));
@@ -89,7 +90,7 @@ fn too_long(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno 
         Err(errno) => errno,
         Ok(_) if from.is_no_name() || to.is_ok_and(Given::is_no_name) => no_name(from, to, flags),
         Ok(_) => {
-            let old = from.find(true).and_then(|it| it.existing(from.last));
+            let old = from.side(true).and_then(|it| it.existing(from.last));
             old.err().unwrap_or(Errno::ENAMETOOLONG)
         }
     }

@@ -2,29 +2,18 @@
 
 use super::backed::Backed;
 use super::native::{AT_SYMLINK_NOFOLLOW, stat_at};
-use super::path::{Found, existing, find, find_by_walking, look_again};
+use super::path::{Found, Given, existing, find, find_resolved, look_again};
 use super::remove::parent_of_target;
 use super::targets::parent_is_target;
 use crate::process::{self, Process};
 use alloc::ffi::CString;
 use culvert::{Errno, FileKind};
 use culvert_mounts::MountId;
-use culvert_mounts::resolver::{Inside, Last, LastStep, Restrictions};
+use culvert_mounts::resolver::{Inside, Last, LastStep};
 use culvert_run::{files::c_string, memory::Path};
 use culvert_sys::raw::general::AT_FDCWD;
 
-/// One of the two paths of link and rename, as the program gave it.
-#[derive(Clone, Copy)]
-pub struct Given<'p> {
-    /// As the call has it.
-    pub directory: i32,
-    /// As the call has it.
-    pub path: Path<'p>,
-    /// As the call has it.
-    pub last: LastStep,
-}
-
-/// What it comes to.
+/// What one of the two paths comes to.
 // made once for a call, on the stack: a box would cost each path an allocation
 #[allow(clippy::large_enum_variant)]
 pub enum Side<'p> {
@@ -59,12 +48,8 @@ impl<'p> Given<'p> {
     pub fn mount_of_parent(self) -> Result<Option<MountId>, Errno> {
         let (parent, _) = self.last_component();
         let parent = searched(parent);
-        let given = Given {
-            directory: self.directory,
-            path: Path::of(&parent),
-            last: LastStep::Follow,
-        };
-        let (mount, mode) = match given.find(true)? {
+        let given = Given::new(self.directory, Path::of(&parent), LastStep::Follow);
+        let (mount, mode) = match given.side(true)? {
             Side::Inside(found) => {
                 let kind = existing(&found)?.kind;
                 return match kind {
@@ -86,23 +71,25 @@ impl<'p> Given<'p> {
     }
 
     /// Where the path leads, by a walk if `walking`, else by text where that will do.
-    pub fn find(self, walking: bool) -> Result<Side<'p>, Errno> {
+    pub fn side(self, walking: bool) -> Result<Side<'p>, Errno> {
         let Self {
             directory,
             path,
             last,
+            ..
         } = self;
+        let process = process::get();
         if path.is_empty() {
             return Err(Errno::ENOENT);
         }
-        let mut found = find(process::get(), directory, path, last, Restrictions(0))?;
-        if walking && matches!(&found, Found::Backed(place) if !place.is_resolved()) {
-            found = find_by_walking(process::get(), directory, path, last, Restrictions(0))?;
-        }
+        let mut found = match walking {
+            true => find_resolved(process, self)?,
+            false => find(process, self)?,
+        };
         if matches!(found, Found::Kernel) {
             // Nothing natively by that name: a link outside may lead into a mount.
-            let certain = process::get().targets_open
-                && parent_is_target(process::get(), directory, path.bytes());
+            let certain =
+                process.targets_open && parent_is_target(process, directory, path.bytes());
             let follows = match last {
                 LastStep::Follow => 0,
                 _ => AT_SYMLINK_NOFOLLOW,
@@ -112,15 +99,7 @@ impl<'p> Given<'p> {
                 matches!(found, Err(Errno::ENOENT | Errno::ENOTDIR))
             };
             if certain || missing() {
-                let again = look_again(
-                    process::get(),
-                    directory,
-                    path,
-                    last,
-                    Restrictions(0),
-                    certain,
-                );
-                found = match again {
+                found = match look_again(process, self, certain) {
                     // In a mount, which the kernel does not see there.
                     Err(Errno::EACCES) => return Err(Errno::EACCES),
                     again => again.unwrap_or(Found::Kernel),
@@ -143,7 +122,7 @@ pub fn beside<'p>(process: &Process, side: Side<'p>, other: &Side<'_>, last: Las
     let (Side::Host(directory, path), Side::Backed(_) | Side::Inside(_)) = (&side, other) else {
         return side;
     };
-    match look_again(process, *directory, *path, last, Restrictions(0), true) {
+    match look_again(process, Given::new(*directory, *path, last), true) {
         Ok(Found::Inside(found)) => Side::Inside(found),
         Ok(Found::Backed(place)) => Side::Backed(place),
         _ => side,
