@@ -6,7 +6,7 @@ use super::mappings;
 use crate::answer::{Answer, FORWARD};
 use crate::description::Object;
 use crate::process::Process;
-use crate::vfs::map::{Asked, MAP_ANONYMOUS, MAP_FIXED, map};
+use crate::vfs::map::{FileMapping, MAP_ANONYMOUS, MAP_FIXED};
 use culvert::Errno;
 use culvert_cache::{nodes, pager};
 use culvert_intercept::Call;
@@ -16,13 +16,6 @@ const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
 /// mmap(2)
 pub fn mmap(process: &Process, call: &mut Call) -> Answer {
     let [address, length, protection, flags, fd, offset] = call.args;
-    let asked = Asked {
-        address,
-        length,
-        protection,
-        flags,
-        offset,
-    };
     let held = match flags & MAP_ANONYMOUS {
         0 if process.run.is_internal(fd as i32) => return Err(Errno::EBADF),
         0 => kernel_has_not(process, fd),
@@ -33,32 +26,41 @@ pub fn mmap(process: &Process, call: &mut Call) -> Answer {
     let is_path = held
         .as_ref()
         .is_some_and(|held| matches!(held.object, Object::Path));
-    if length == 0 && (!is_path || !call.args[5].is_multiple_of(4096)) {
+    if length == 0 && (!is_path || !offset.is_multiple_of(4096)) {
         return Err(FORWARD);
     }
     let replaces = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) == MAP_FIXED
-        && (nodes::any() || pager::is_lazy(call.args[0], length));
+        && (nodes::any() || pager::is_lazy(address, length));
     if held.is_none() && !replaces {
         return Err(FORWARD);
     }
     let _changing = nodes::changing();
     let run = || {
-        let mut region = None;
         let lazy = match replaces {
-            true => pager::between(call.args[0], nodes::pages(length)),
+            true => pager::between(address, nodes::pages(length)),
             false => alloc::vec::Vec::new(),
         };
         if replaces {
-            pager::unmapped(call.args[0], length);
+            pager::unmapped(address, length);
         }
-        let start = match &held {
-            Some(held) => map(process, held, fd as i32, &asked, &mut region),
-            None => mappings::native(call),
+        let made = match &held {
+            None => mappings::native(call).map(|start| (start, None)),
+            Some(held) => FileMapping {
+                process,
+                held,
+                fd: fd as i32,
+                address,
+                length,
+                protection,
+                flags,
+                offset,
+            }
+            .make(),
         };
-        if start.is_err() {
+        if made.is_err() {
             mappings::stays(&lazy);
         }
-        let start = start?;
+        let (start, region) = made?;
         if replaces {
             nodes::take(start, length);
         }
@@ -66,7 +68,7 @@ pub fn mmap(process: &Process, call: &mut Call) -> Answer {
         Ok(start)
     };
     let answer = match replaces {
-        true => mappings::replacing(call.args[0], length, run),
+        true => mappings::replacing(address, length, run),
         false => run(),
     };
     if answer.is_err() {
