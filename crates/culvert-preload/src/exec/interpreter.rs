@@ -6,7 +6,7 @@
 //! stays the same, the text that ld.so reads (by `p_vaddr`) too. A copy is made once in a run for
 //! each state of a file.
 
-use super::Look;
+use super::look::Look;
 use super::materialise::name_in;
 use crate::process::Process;
 use alloc::{ffi::CString, format, vec};

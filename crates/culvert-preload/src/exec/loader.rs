@@ -1,7 +1,8 @@
 //! A dynamic loader, glibc's or musl's, started as a program.
 
+use super::look::Look;
 use super::materialise::materialise;
-use super::{Format, Image, Loader, Locate, Look, Program};
+use super::{Format, Image, Loader, Locate, Program};
 use crate::process::Process;
 use alloc::vec;
 use core::ffi::CStr;
