@@ -140,120 +140,246 @@ pub fn mremap(_: &Process, call: &mut Call) -> Answer {
     const MREMAP_FIXED: usize = 2;
     const MREMAP_DONTUNMAP: usize = 4;
     let [old, old_length, new_length, flags, target, _] = call.args;
-    let fixed = flags & MREMAP_FIXED != 0;
+    let target = (flags & MREMAP_FIXED != 0).then_some(target);
     let concerned =
         |start, length| !nodes::between(start, length).is_empty() || pager::is_lazy(start, length);
-    let replaces = fixed && concerned(target, new_length);
+    let replaces = target.is_some_and(|target| concerned(target, new_length));
     if !replaces && !concerned(old, old_length.max(1)) {
         return Err(FORWARD);
     }
     let _changing = nodes::changing();
-    let moved = nodes::between(old, old_length.max(1));
-    for region in moved.iter().filter(|region| region.written) {
+    let regions = nodes::between(old, old_length.max(1));
+    for region in regions.iter().filter(|region| region.written) {
         let first = region.offset - (region.start - old) as u64;
         let end = first.saturating_add(nodes::pages(new_length) as u64);
         region
             .of
             .record_locked((region.offset, end.max(region.offset)))?;
     }
-    let mut concerned = moved.clone();
-    if fixed {
+    let mut concerned = regions.clone();
+    if let Some(target) = target {
         concerned.extend(nodes::between(target, new_length));
     }
     let kept = nodes::pages(new_length);
     let cut_off = nodes::between(old.saturating_add(kept), old_length.saturating_sub(kept));
     let _flushing = nodes::flushing();
     let mut stored = dirty::collect(&concerned);
-    let lazy = pager::between(old, nodes::pages(old_length.max(1)));
-    // What is put where others may look already is filled before: a moved mapping has lost its
-    // registration.
-    if fixed {
-        fill(&lazy)?;
-    }
-    let whole = |start: usize, length: usize| start == old && length == nodes::pages(old_length);
-    let several = fixed
-        && nodes::pages(old_length) == nodes::pages(new_length)
-        && !moved.iter().any(|it| whole(it.start, it.end - it.start))
-        && !lazy.iter().any(|it| whole(it.start, it.length));
-    let pieces = match several {
-        true => {
-            // The kernel moves several mappings by one call (Linux 6.17), but none that is
-            // registered (`vma_multi_allowed`, mm/mremap.c).
-            let regions = moved.iter().map(|it| (it.start, it.end - it.start));
-            let parts = lazy.iter().map(|it| (it.start, it.length));
-            regions.chain(parts).for_each(pager::unregister);
-            // Only where something of ours lies at the target.
-            let nodes = nodes::between(target, new_length);
-            let parts = pager::between(target, nodes::pages(new_length));
-            let nodes = nodes.iter().map(|it| (it.start, it.end - it.start));
-            let parts = parts.iter().map(|it| (it.start, it.length));
-            let replaced = nodes.chain(parts);
-            let there = |(start, length)| nodes::what_is_there(old + (start - target), length);
-            replaced.flat_map(there).collect()
-        }
-        false => alloc::vec![(old, new_length)],
+    let moving = Move {
+        old,
+        old_length,
+        new_length,
+        target,
+        stays: flags & MREMAP_DONTUNMAP != 0 || old_length == 0,
+        regions,
+        parts: pager::between(old, nodes::pages(old_length.max(1))),
     };
-    let mut answer = native(call);
-    // What lay at the target is unmapped before anything else can fail (`mremap_to`, mm/mremap.c).
-    if fixed && answer.is_err() {
-        forget_what_is_gone(target, nodes::pages(new_length));
-        if several {
-            not_all_moved(&moved, &lazy, old, target);
-            stores::rewatch(old, old_length);
+    let pieces = moving.prepare()?;
+    let answer = match native(call) {
+        Ok(new) => {
+            let done = moving.done(new, &pieces);
+            // What other threads have stored since it was asked. A mapping that stays where it is
+            // still knows, but for the end that is cut off.
+            if culvert_intercept::multi_threaded() {
+                stored.extend(match moving.is_watched_anew(new) {
+                    true => dirty::all_of(&concerned),
+                    false => dirty::all_of(&cut_off),
+                });
+            }
+            done.map(|()| new)
         }
-        // What other threads have stored there since it was asked.
-        if culvert_intercept::multi_threaded() {
-            stored.extend(dirty::all_of(&concerned));
+        Err(errno) => {
+            if let Some(target) = target {
+                moving.failed(target);
+                // What other threads have stored there since it was asked.
+                if culvert_intercept::multi_threaded() {
+                    stored.extend(dirty::all_of(&concerned));
+                }
+            }
+            Err(errno)
         }
-    }
-    if let Ok(new) = answer {
-        // Where there was nothing, what lies at the target stays.
-        for (start, length) in pieces.into_iter().filter(|_| fixed) {
-            let start = target + (start - old);
-            pager::unmapped(start, length);
-            nodes::take(start, length);
-        }
-        if flags & MREMAP_DONTUNMAP == 0 && old_length != 0 {
-            nodes::take(old, old_length);
-        }
-        for region in moved {
-            insert_moved(&region, old, new, (old_length, new_length));
-        }
-        if flags & MREMAP_DONTUNMAP == 0 && old_length != 0 {
-            pager::unmapped(old, old_length);
-        }
-        if let Err(error) = attach_moved(&lazy, old, new, (old_length, new_length)) {
-            // SAFETY: what the call made, which nobody knows yet.
-            let _ = unsafe { syscall::call(culvert_sys::nr::MUNMAP, [new, new_length]) };
-            answer = Err(error);
-        }
-        // After that: the pager's registration has replaced the one that watches stores.
-        let watched_anew = new != old || !lazy.is_empty();
-        if watched_anew {
-            stores::rewatch(new, new_length);
-            stores::rewatch(old, old_length);
-        }
-        // What other threads have stored since it was asked. A mapping that stays where it is still
-        // knows, but for the end that is cut off.
-        if culvert_intercept::multi_threaded() {
-            stored.extend(match watched_anew {
-                true => dirty::all_of(&concerned),
-                false => dirty::all_of(&cut_off),
-            });
-        }
-    }
+    };
     write_back_some_time(stored);
     nodes::release();
     answer
 }
 
+/// A call of mremap(2), and what is known of the memory that it moves.
+struct Move {
+    old: usize,
+    old_length: usize,
+    new_length: usize,
+    /// Where it must go (MREMAP_FIXED).
+    target: Option<usize>,
+    /// What is at `old` stays there, too.
+    stays: bool,
+    /// The mappings at `old` that can be written.
+    regions: Vec<Mapped>,
+    /// Those that are filled on demand.
+    parts: Vec<Part>,
+}
+
+impl Move {
+    /// Whether several mappings are moved by one call, as the kernel does since Linux 6.17.
+    fn has_several(&self) -> bool {
+        let length = nodes::pages(self.old_length);
+        let whole = |part: (usize, usize)| part == (self.old, length);
+        self.target.is_some()
+            && length == nodes::pages(self.new_length)
+            && !extents(&self.regions).any(whole)
+            && !part_extents(&self.parts).any(whole)
+    }
+
+    /// Makes ready what is moved. The answer is which memory will be replaced at the target, by
+    /// where it comes from.
+    fn prepare(&self) -> Result<Vec<(usize, usize)>, Errno> {
+        let Some(target) = self.target else {
+            return Ok(Vec::new());
+        };
+        // What is put where others may look already is filled before: a moved mapping has lost its
+        // registration.
+        fill(&self.parts)?;
+        if !self.has_several() {
+            return Ok(alloc::vec![(self.old, self.new_length)]);
+        }
+        // The kernel moves none of several that is registered (`vma_multi_allowed`, mm/mremap.c).
+        extents(&self.regions)
+            .chain(part_extents(&self.parts))
+            .for_each(pager::unregister);
+        // Only where something of ours lies at the target.
+        let regions = nodes::between(target, self.new_length);
+        let parts = pager::between(target, nodes::pages(self.new_length));
+        let there = |(start, length)| nodes::what_is_there(self.old + (start - target), length);
+        Ok(extents(&regions)
+            .chain(part_extents(&parts))
+            .flat_map(there)
+            .collect())
+    }
+
+    /// The kernel has moved it to `new`, where `pieces` ([`Move::prepare`]) are.
+    fn done(&self, new: usize, pieces: &[(usize, usize)]) -> Result<(), Errno> {
+        // Where there was nothing, what lies at the target stays.
+        for (start, length) in pieces {
+            let start = new + (start - self.old);
+            pager::unmapped(start, *length);
+            nodes::take(start, *length);
+        }
+        if !self.stays {
+            nodes::take(self.old, self.old_length);
+        }
+        for region in &self.regions {
+            let (start, end) = self.place_of(region.start, region.end, new);
+            nodes::insert(Region {
+                start,
+                end,
+                ..region.clone()
+            });
+        }
+        if !self.stays {
+            pager::unmapped(self.old, self.old_length);
+        }
+        let attached = self.attach_parts(new);
+        if attached.is_err() {
+            // SAFETY: what the call made, which nobody knows yet.
+            let _ = unsafe { syscall::call(culvert_sys::nr::MUNMAP, [new, self.new_length]) };
+        }
+        // After that: the pager's registration has replaced the one that watches stores.
+        if self.is_watched_anew(new) {
+            stores::rewatch(new, self.new_length);
+            stores::rewatch(self.old, self.old_length);
+        }
+        attached
+    }
+
+    /// Whether nobody knows any more what was stored before it was moved to `new`.
+    fn is_watched_anew(&self, new: usize) -> bool {
+        new != self.old || !self.parts.is_empty()
+    }
+
+    /// Where what lies from `start` to `end` is, now that all is at `new`.
+    fn place_of(&self, start: usize, end: usize, new: usize) -> (usize, usize) {
+        let (start, end) = (start - self.old, end - self.old);
+        let new_length = nodes::pages(self.new_length);
+        // The last one grows with the mapping; one that is mapped once more (`old_length` 0) is as
+        // long as was asked for.
+        let end = match end >= nodes::pages(self.old_length) {
+            true => new_length,
+            false => end.min(new_length),
+        };
+        (new + start, new + end.max(start))
+    }
+
+    /// The pager hears of the parts that are filled on demand, which lie at `new` now, or they are
+    /// filled.
+    fn attach_parts(&self, new: usize) -> Result<(), Errno> {
+        for part in &self.parts {
+            let (start, end) = self.place_of(part.start, part.start + part.length, new);
+            let moved = Part {
+                start,
+                length: end - start,
+                ..*part
+            };
+            if moved.length != 0 && !pager::mapped(&moved) {
+                fill(&[moved])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel has failed to move it to `target`. What lay there is unmapped before anything
+    /// else can fail (`mremap_to`, mm/mremap.c).
+    fn failed(&self, target: usize) {
+        forget_what_is_gone(target, nodes::pages(self.new_length));
+        if self.has_several() {
+            self.not_all_moved(target);
+            stores::rewatch(self.old, self.old_length);
+        }
+    }
+
+    /// The kernel has moved the first of several mappings, or none, before it found one that it
+    /// could not move. What is not at `old` any more is at `target`.
+    fn not_all_moved(&self, target: usize) {
+        for region in &self.regions {
+            let length = region.end - region.start;
+            if !nodes::is_there(region.start, length) {
+                nodes::take(region.start, length);
+                let start = target + (region.start - self.old);
+                nodes::insert(Region {
+                    start,
+                    end: start + length,
+                    ..region.clone()
+                });
+                stores::rewatch(start, length);
+            }
+        }
+        for part in &self.parts {
+            let now = match nodes::is_there(part.start, part.length) {
+                true => *part,
+                false => {
+                    pager::unmapped(part.start, part.length);
+                    let start = target + (part.start - self.old);
+                    Part { start, ..*part }
+                }
+            };
+            stays(&[now]);
+        }
+    }
+}
+
+/// Address and length of each of these.
+fn extents(regions: &[Mapped]) -> impl Iterator<Item = (usize, usize)> {
+    regions.iter().map(|it| (it.start, it.end - it.start))
+}
+
+/// The same of what is filled on demand.
+fn part_extents(parts: &[Part]) -> impl Iterator<Item = (usize, usize)> {
+    parts.iter().map(|it| (it.start, it.length))
+}
+
 /// Forgets the mappings of a range, as far as nothing is mapped there any more.
 fn forget_what_is_gone(start: usize, length: usize) {
     let regions = nodes::between(start, length);
-    let regions = regions.iter().map(|it| (it.start, it.end - it.start));
     let parts = pager::between(start, length);
-    let parts = parts.iter().map(|it| (it.start, it.length));
-    for (start, length) in regions.chain(parts) {
+    for (start, length) in extents(&regions).chain(part_extents(&parts)) {
         let end = start + length;
         let (mut at, there) = (start, nodes::what_is_there(start, length));
         for (from, length) in there.into_iter().chain([(end, 0)]) {
@@ -263,30 +389,6 @@ fn forget_what_is_gone(start: usize, length: usize) {
             }
             at = from + length;
         }
-    }
-}
-
-/// The kernel has moved the first of several mappings, or none, before it found one that it could
-/// not move. What is not at `old` any more is at `target`.
-fn not_all_moved(regions: &[Mapped], parts: &[Part], old: usize, target: usize) {
-    for region in regions {
-        let length = region.end - region.start;
-        if !nodes::is_there(region.start, length) {
-            nodes::take(region.start, length);
-            insert_moved(region, old, target, (usize::MAX, usize::MAX));
-            stores::rewatch(target + (region.start - old), length);
-        }
-    }
-    for part in parts {
-        let now = match nodes::is_there(part.start, part.length) {
-            true => *part,
-            false => {
-                pager::unmapped(part.start, part.length);
-                let start = target + (part.start - old);
-                Part { start, ..*part }
-            }
-        };
-        stays(&[now]);
     }
 }
 
@@ -312,50 +414,6 @@ pub(super) fn stays(parts: &[Part]) {
         // The pager's registration has replaced the one that watches stores.
         stores::rewatch(part.start, part.length);
     }
-}
-
-/// The parts that were at `old` and are filled on demand are at `new` now: the pager hears of it,
-/// or they are filled.
-fn attach_moved(
-    parts: &[Part],
-    old: usize,
-    new: usize,
-    lengths: (usize, usize),
-) -> Result<(), Errno> {
-    let (old_length, new_length) = (nodes::pages(lengths.0), nodes::pages(lengths.1));
-    for part in parts {
-        let start = part.start - old;
-        let end = match start + part.length {
-            end if end >= old_length => new_length,
-            end => end.min(new_length),
-        };
-        let moved = Part {
-            start: new + start,
-            length: end.saturating_sub(start),
-            ..*part
-        };
-        if moved.length != 0 && !pager::mapped(&moved) {
-            fill(&[moved])?;
-        }
-    }
-    Ok(())
-}
-
-/// `region`, which was part of `lengths.0` bytes at `old`, is part of `lengths.1` bytes at `new`.
-fn insert_moved(region: &Mapped, old: usize, new: usize, lengths: (usize, usize)) {
-    let (old_length, new_length) = (nodes::pages(lengths.0), nodes::pages(lengths.1));
-    let start = region.start - old;
-    // The last one grows with the mapping; one that is mapped once more (`old_length` 0) is as long
-    // as was asked for.
-    let end = match region.end - old {
-        end if end >= old_length => new_length,
-        end => end.min(new_length),
-    };
-    nodes::insert(Region {
-        start: new + start,
-        end: new + end.max(start),
-        ..region.clone()
-    });
 }
 
 /// msync(2). The kernel says what is wrong with the range, and syncs what it can all the same. With
