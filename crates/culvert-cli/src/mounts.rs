@@ -282,6 +282,7 @@ fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
 /// `target`, canonical: an empty directory, or a name that does not exist, or anything below one of
 /// `covering`; and the directories above it that do not exist either.
 fn target(typed: &Path, covering: &[&Path]) -> Result<(PathBuf, Vec<PathBuf>), Failure> {
+    const WANTED: &str = "give an empty directory or a name that does not exist yet";
     let wrong = |why: String| Failure::new(format!("target {}: {why}", shown(typed)));
     let (mut existing, mut rest) = (typed.to_path_buf(), Vec::new());
     let canonical = loop {
@@ -300,7 +301,16 @@ fn target(typed: &Path, covering: &[&Path]) -> Result<(PathBuf, Vec<PathBuf>), F
                 }
                 existing.pop();
             }
-            Err(error) => return Err(wrong(reason(&error))),
+            Err(error) => {
+                let failure = wrong(reason(&error));
+                return Err(match error.kind() {
+                    io::ErrorKind::PermissionDenied => {
+                        failure.advice("give one below directories that you may search")
+                    }
+                    io::ErrorKind::NotADirectory => failure.advice(WANTED),
+                    _ => failure,
+                });
+            }
         }
     };
     let target = rest
@@ -311,7 +321,7 @@ fn target(typed: &Path, covering: &[&Path]) -> Result<(PathBuf, Vec<PathBuf>), F
         return Err(wrong("the root directory cannot be covered".into()));
     }
     if !canonical.is_dir() {
-        return Err(wrong(format!("{} is not a directory", shown(&canonical))));
+        return Err(wrong("not a directory".into()).advice(WANTED));
     }
     let inside = covering
         .iter()
@@ -324,8 +334,7 @@ fn target(typed: &Path, covering: &[&Path]) -> Result<(PathBuf, Vec<PathBuf>), F
             let mut entries = fs::read_dir(&canonical).map_err(|error| wrong(reason(&error)))?;
             match entries.next() {
                 None => Ok((target, Vec::new())),
-                Some(_) => Err(wrong("the directory is not empty".into())
-                    .advice("give an empty directory or a name that does not exist yet")),
+                Some(_) => Err(wrong("the directory is not empty".into()).advice(WANTED)),
             }
         }
         missing => {
@@ -428,7 +437,7 @@ mod tests {
         let place = Place::new("bad");
         for (source, target, want) in [
             ("a.tar", "full", "the directory is not empty"),
-            ("a.tar", "a.tar", "is not a directory"),
+            ("a.tar", "a.tar", "not a directory"),
             ("a.tar", "dangling", "a link that leads nowhere"),
             ("a.tar", "x/../y", "\"..\" below a directory"),
             ("a.tar", "full/file/x", "Not a directory"),

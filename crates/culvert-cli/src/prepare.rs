@@ -3,7 +3,7 @@
 
 use crate::failure::{Failure, path, reason, shown};
 use crate::mounts;
-use culvert::mount::Mount;
+use culvert::{Errno, mount::Mount};
 use culvert_drivers::{Environment, Progress, Source};
 use rustix::fs::Access;
 use std::{
@@ -47,7 +47,7 @@ pub fn prepare(mount: &Mount, run_directory: &Path, alone: bool) -> Result<Mount
     let prepared =
         culvert_drivers::prepare(&mount, &environment, &mut |progress| bar.show(progress));
     bar.end(prepared.is_ok());
-    let prepared = prepared.map_err(|error| Failure::new(format!("{}: {error}", shown(source))))?;
+    let prepared = prepared.map_err(|error| refused(&mount, &error))?;
     for warning in prepared.warnings.first.iter().take(WARNINGS_SHOWN) {
         eprintln!("culvert: warning: {}: {warning}", shown(source));
     }
@@ -59,6 +59,22 @@ pub fn prepare(mount: &Mount, run_directory: &Path, alone: bool) -> Result<Mount
         eprintln!("culvert: warning: {}: {more} more", shown(source));
     }
     Ok(prepared.mount)
+}
+
+/// The driver of `mount` cannot serve its source, by `error`.
+fn refused(mount: &Mount, error: &culvert::Error) -> Failure {
+    let failure = Failure::new(format!("{}: {error}", shown(path(&mount.source))));
+    let driver = &mount.driver;
+    match error.errno() {
+        Errno::EACCES => failure.advice("give one that you may read"),
+        Errno::EINVAL => failure.advice(format!(
+            "what it serves, and its options: culvert drivers {driver}"
+        )),
+        Errno::EIO if driver == "archive" => failure.advice(
+            "the option damaged takes what can be read of a tar, cpio or ar that is not compressed",
+        ),
+        _ => failure,
+    }
 }
 
 /// Where indexes are kept: `$XDG_CACHE_HOME/culvert/index`, else `~/.cache/culvert/index`. None

@@ -93,7 +93,17 @@ fn bad_input_is_refused_with_125_and_the_cause() {
         ),
         ("run -v /dev/null:empty true", "is a device"),
         ("run -v text:full true", "full: the directory is not empty"),
-        ("run -v text:text true", "is not a directory"),
+        ("run -v text:text true", "text: not a directory"),
+        (
+            "run -v text:empty:full true",
+            "A:B:TARGET:type=union for several sources",
+        ),
+        ("run -v text:empty true", "culvert drivers archive"),
+        ("save missing new.tar", "missing: No such file or directory"),
+        (
+            "save full missing/new.tar",
+            "making missing/new.tar: No such",
+        ),
         (
             "run -v text:no/../such true",
             "below a directory that does not exist",

@@ -433,6 +433,16 @@ fn run_again(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     }
 }
 
+/// What -v says.
+fn volume(text: &OsStr) -> Result<Request, Failure> {
+    parse_volume(text.as_bytes()).map_err(|error| {
+        Failure::new(format!("-v {error}")).advice(
+            "-v SOURCE:TARGET[:OPTIONS], A:B:TARGET:type=union for several sources; a colon in a \
+            name is \\:",
+        )
+    })
+}
+
 /// The words of `run`; None: its help is wanted.
 fn run(parser: &mut lexopt::Parser) -> Result<Option<Run>, Failure> {
     let mut run = Run::default();
@@ -442,9 +452,7 @@ fn run(parser: &mut lexopt::Parser) -> Result<Option<Run>, Failure> {
             Long("help") | Short('h') => return Ok(None),
             Short('v') | Long("volume") => {
                 let text = parser.value().map_err(wrong)?;
-                let request = parse_volume(text.as_bytes());
-                run.mounts
-                    .push(request.map_err(|error| Failure::new(format!("-v {error}")))?);
+                run.mounts.push(volume(&text)?);
             }
             Long("mount") => {
                 let text = parser.value().map_err(wrong)?;

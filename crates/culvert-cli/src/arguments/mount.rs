@@ -6,11 +6,12 @@ use crate::{
     fuse,
     kernel_mount::{Log, Mount, Times},
 };
-use culvert::mount::{Options, Request, parse_options, parse_volume};
+use culvert::mount::{Options, Request, parse_options};
 use culvert_server::{Parts, Settings, Way, capabilities, mounting::Rights, used_capabilities};
 use lexopt::Arg::{Long, Short, Value};
 use std::{
     ffi::{OsStr, OsString},
+    num::NonZeroU16,
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::PathBuf,
     time::Duration,
@@ -79,14 +80,25 @@ fn help() -> String {
         .replace("{names}", &names)
 }
 
+/// What is said to the kernel mount, not to the driver.
+#[derive(Default)]
+struct Own {
+    foreground: bool,
+    rights: Rights,
+    settings: Settings,
+    restart: bool,
+    times: Times,
+    log: Option<Log>,
+    /// `extend=log`.
+    extension_logs: bool,
+}
+
 /// Reads what follows `culvert mount`.
 pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     let wrong = |error: lexopt::Error| bad(&error, "mount");
     let (mut driver, mut volume, mut options) = (None, None, Options::new());
     let mut paths = Vec::<OsString>::new();
-    let (mut foreground, mut restart, mut log) = (false, false, None);
-    let (mut rights, mut settings, mut times) =
-        (Rights::default(), Settings::default(), Times::default());
+    let mut own = Own::default();
     while let Some(argument) = parser.next().map_err(wrong)? {
         match argument {
             Long("help") | Short('h') => return Ok(Command::Print(help())),
@@ -97,25 +109,23 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 options.extend(more.map_err(|error| Failure::new(format!("-o {error}")))?);
             }
             Short('v') | Long("volume") if volume.is_none() && paths.is_empty() => {
-                let text = parser.value().map_err(wrong)?;
-                let request = parse_volume(text.as_bytes());
-                volume = Some(request.map_err(|error| Failure::new(format!("-v {error}")))?);
+                volume = Some(super::volume(&parser.value().map_err(wrong)?)?);
             }
             Long("mount") if volume.is_none() && paths.is_empty() => {
                 volume = Some(super::fields(&parser.value().map_err(wrong)?)?);
             }
-            Short('f') | Long("foreground") => foreground = true,
-            Long("allow-other") => rights.allow_other = true,
-            Long("restart") => restart = true,
-            Long("trace") => settings.trace = true,
-            Long("log") => log = Some(Log::named(parser.value().map_err(wrong)?)),
+            Short('f') | Long("foreground") => own.foreground = true,
+            Long("allow-other") => own.rights.allow_other = true,
+            Long("restart") => own.restart = true,
+            Long("trace") => own.settings.trace = true,
+            Long("log") => own.log = Some(Log::named(parser.value().map_err(wrong)?)),
             argument @ Long("with" | "without") => {
                 let with = argument == Long("with");
                 let name = parser.value().map_err(wrong)?;
                 if name == "list" {
                     return Ok(Command::Print(list()));
                 }
-                add(&mut settings, with, shown(name))?;
+                add(&mut own.settings, with, shown(name))?;
             }
             Value(path) if paths.len() < 2 && volume.is_none() => paths.push(path),
             other => return Err(wrong(other.unexpected())),
@@ -139,7 +149,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 .map_err(|error| Failure::new(error.to_string()))?
         }
     };
-    request = crate::bindings::resolved(request, foreground)?;
+    request = crate::bindings::resolved(request, own.foreground)?;
     if let Some(served) = request
         .driver
         .as_deref()
@@ -147,53 +157,62 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     {
         request.driver = Some(served);
     }
-    // Words of mount(8) that are the kernel's, not the driver's. Of each pair the last one holds:
-    // mount(8) puts what `user` implies in front.
     let is_served = |request: &Request| request.driver.as_deref().is_some_and(fuse::is_served);
-    let mut logs = false;
     for (name, value) in std::mem::take(&mut request.options) {
         // A FUSE server knows its own.
         if is_served(&request) {
             request.options.push((name, value));
-            continue;
+        } else if name == "type" && request.driver.is_none() {
+            request.driver = Some(shown(OsStr::from_bytes(&value)));
+        } else if !own.take(&name, &value)? {
+            request.options.push((name, value));
         }
-        if times.take(&name)? {
-            continue;
+    }
+    if own.extension_logs != own.settings.extend.log.is_some() {
+        return Err(Failure::new(
+            "extend=log and extend_log=FILE go together: what is logged, and where",
+        ));
+    }
+    check(&own.settings.extend)?;
+    Ok(Command::Mount(Box::new(Mount {
+        request,
+        foreground: own.foreground,
+        rights: own.rights,
+        settings: own.settings,
+        restart: own.restart,
+        times: own.times,
+        log: own.log,
+    })))
+}
+
+impl Own {
+    /// Whether the option is one of the kernel mount's, which then holds. Of each pair of mount(8)
+    /// the last one does: mount(8) puts what `user` implies in front.
+    fn take(&mut self, name: &str, value: &[u8]) -> Result<bool, Failure> {
+        if self.times.take(name)? {
+            return Ok(true);
         }
-        match name.as_str() {
-            "type" if request.driver.is_none() => {
-                request.driver = Some(shown(OsStr::from_bytes(&value)));
-            }
-            "valid" => settings.valid = Some(seconds(&name, &value)?),
-            "absent" => settings.absent = Some(seconds(&name, &value)?),
-            "with" | "without" => {
-                add(
-                    &mut settings,
-                    name == "with",
-                    shown(OsStr::from_bytes(&value)),
-                )?;
-            }
-            "request_timeout" => {
-                let limit = str::from_utf8(&value)
-                    .ok()
-                    .and_then(|text| text.parse().ok());
-                settings.request_timeout =
-                    Some(limit.filter(|&limit| limit != 0).ok_or_else(|| {
-                        Failure::new("option request_timeout wants a number of seconds, 1 to 65535")
-                    })?);
-            }
-            "extend" => logs |= extend(&mut settings.extend, &value)?,
+        let Self {
+            rights, settings, ..
+        } = self;
+        let text = || OsStr::from_bytes(value);
+        match name {
+            "valid" => settings.valid = Some(seconds(name, value)?),
+            "absent" => settings.absent = Some(seconds(name, value)?),
+            "with" | "without" => add(settings, name == "with", shown(text()))?,
+            "request_timeout" => settings.request_timeout = Some(request_timeout(value)?),
+            "extend" => self.extension_logs |= extend(&mut settings.extend, value)?,
             "extend_log" | "extend_uid" | "extend_entries" => {
-                extend_by(&mut settings.extend, &name, value)?;
+                extend_by(&mut settings.extend, name, value.to_vec())?;
             }
             "transport" if value == b"auto" => settings.transport = None,
             "transport" => {
-                let way = Way::named(&value).ok_or_else(|| {
+                let way = Way::named(value).ok_or_else(|| {
                     Failure::new(format!("option transport is one of {}", Way::words(", ")))
                 })?;
                 settings.transport = Some(way.word);
             }
-            "log" => log = Some(Log::named(OsString::from_vec(value))),
+            "log" => self.log = Some(Log::named(text().to_owned())),
             "noexec" => rights.no_exec = true,
             "exec" => rights.no_exec = false,
             "allow_other" => rights.allow_other = true,
@@ -201,29 +220,23 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
             "default_permissions" | "nonempty" => {}
             "nosymfollow" => rights.no_symlinks = true,
             "symfollow" => rights.no_symlinks = false,
-            "restart" => restart = true,
+            "restart" => self.restart = true,
             "suid" => rights.set_id = true,
             "nosuid" => rights.set_id = false,
             "dev" => rights.devices = true,
             "nodev" => rights.devices = false,
-            _ => request.options.push((name, value)),
+            _ => return Ok(false),
         }
+        Ok(true)
     }
-    if logs != settings.extend.log.is_some() {
-        return Err(Failure::new(
-            "extend=log and extend_log=FILE go together: what is logged, and where",
-        ));
-    }
-    check(&settings.extend)?;
-    Ok(Command::Mount(Box::new(Mount {
-        request,
-        foreground,
-        rights,
-        settings,
-        restart,
-        times,
-        log,
-    })))
+}
+
+fn request_timeout(value: &[u8]) -> Result<u16, Failure> {
+    let text = str::from_utf8(value).ok();
+    let limit = text.and_then(|text| text.parse::<NonZeroU16>().ok());
+    limit
+        .map(NonZeroU16::get)
+        .ok_or_else(|| Failure::new("option request_timeout wants a number of seconds, 1 to 65535"))
 }
 
 /// `extend=PART[+PART]...`; whether `log` is one.

@@ -182,11 +182,13 @@ fn part(name: &OsStr, ending: &str) -> OsString {
 /// Writes the archive beside the old one, then gives it the name: whoever is killed leaves the old
 /// or the new one.
 pub fn save(wanted: &Save) -> Result<u8, Failure> {
+    fs::read_dir(&wanted.directory)
+        .map_err(|error| failed("reading", &wanted.directory, &error))?;
     let (directory, archive, name) = place(&wanted.archive)?;
     let how = how(&archive)?;
     remove_left(&directory, &name);
     let new = directory.join(part(&name, ".new"));
-    let made = make(&new)?;
+    let made = make(&new).map_err(|error| failed("making", &wanted.archive, &error))?;
     let outcome = write(&wanted.directory, &archive, how, &made, true).and_then(|()| {
         let renamed = fs::rename(&new, &archive);
         renamed.map_err(|error| failed("replacing", &archive, &error))
@@ -202,10 +204,9 @@ pub fn save(wanted: &Save) -> Result<u8, Failure> {
 }
 
 /// A new file that nobody else may read.
-fn make(new: &Path) -> Result<File, Failure> {
+fn make(new: &Path) -> io::Result<File> {
     let mut how = OpenOptions::new();
-    let made = how.write(true).create_new(true).mode(0o600).open(new);
-    made.map_err(|error| failed("making", new, &error))
+    how.write(true).create_new(true).mode(0o600).open(new)
 }
 
 /// Runs the command, then saves; the status is the command's, or 125 where saving has failed. What
@@ -276,7 +277,8 @@ fn rescue(wanted: &After, failure: Failure) -> Failure {
     named = OsString::from_vec(named.into_vec().split_off(1));
     let file = std::env::temp_dir().join(named);
     let directory = &wanted.save.directory;
-    let kept = make(&file).and_then(|made| write(directory, &real, How::Tar(None), &made, false));
+    let made = make(&file).map_err(|error| failed("making", &file, &error));
+    let kept = made.and_then(|made| write(directory, &real, How::Tar(None), &made, false));
     match kept {
         Ok(()) => failure.advice(format!("what was changed is in {}", shown(&file))),
         Err(second) => {
