@@ -13,6 +13,7 @@ use crate::vfs::own_file::OwnFile;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::vec::Vec;
+use core::cell::LazyCell;
 use culvert::Errno;
 use culvert_intercept::images::Key;
 use culvert_run::{STRICT, ShadowName};
@@ -24,7 +25,8 @@ const DEEPEST: u32 = 5;
 pub struct Search<'s> {
     process: &'s Process,
     locate: &'s Locate<'s>,
-    limits: Option<Limits>,
+    /// Asked for when a file was found: most names of a search in PATH are not there.
+    limits: LazyCell<Option<Limits>>,
     /// What is wrong with the arrays of the call. What is wrong with the file comes first: the
     /// kernel opens it before.
     bad: Option<Errno>,
@@ -77,7 +79,7 @@ impl<'s> Search<'s> {
         Self {
             process,
             locate,
-            limits: Limits::now(),
+            limits: LazyCell::new(Limits::now),
             bad,
             image: Box::new(Image {
                 arguments: arguments.clone(),
@@ -188,7 +190,7 @@ impl<'s> Search<'s> {
     /// Whether the file need not be opened, because all that is asked of it was found out when it
     /// was started before. The limits depend on more than the file.
     fn is_started_before(&mut self, found: &Found) -> bool {
-        let (Some(key), None, None) = (&found.key, self.bad, &self.limits) else {
+        let (Some(key), None, None) = (&found.key, self.bad, &*self.limits) else {
             return false;
         };
         let Some(before) = look::started_before(self.process, key) else {

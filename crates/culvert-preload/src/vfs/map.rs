@@ -65,7 +65,7 @@ impl FileMapping<'_> {
     /// What is wrong with it before any memory is looked at; else how the descriptor is open
     /// (O_ACCMODE).
     fn check(&self) -> Result<u32, Errno> {
-        if self.offset % 4096 != 0 {
+        if !self.offset.is_multiple_of(4096) {
             return Err(Errno::EINVAL);
         }
         match self.held.object {
