@@ -1,16 +1,50 @@
 //! What is moved. Where several branches have a name, the last ones are changed first, so that what
 //! the first one shows changes once, at the end.
 
-use super::choice::{instances, kind};
+use super::choice::{Instance, instances, kind};
 use super::control::NAME;
 use super::found::{All, Found};
 use super::options::Function;
 use super::state::{At, Core, Look, Parts};
 use super::transfer::temporary;
+use super::unfinished::Written;
 use alloc::vec::Vec;
 use culvert::{
     Caller, Errno, Error, FileKind, FileSystem, Node, RenameFlags, Result, SetAttributes,
 };
+
+/// A rename within the union that is no exchange.
+struct Move<'m> {
+    union: &'m Core,
+    caller: &'m Caller<'m>,
+    from: At<'m>,
+    to: At<'m>,
+    flags: RenameFlags,
+    is_directory: bool,
+    /// The directory of the old name on each branch.
+    old_parts: &'m Parts,
+    /// The directory of the new name on each branch.
+    new_parts: &'m Parts,
+}
+
+/// What becomes of the names on which branch.
+struct Plan {
+    /// The first branch that has the new name afterwards, which is changed last.
+    shown: usize,
+    /// The others on which the name is moved, the last one first.
+    others: Vec<usize>,
+    /// Those on which the old name is removed.
+    leaving: Vec<usize>,
+    /// Those before `shown` whose new name would hide what is moved.
+    hiding: Vec<usize>,
+    /// Those behind it whose new name nobody sees any more.
+    behind: Vec<usize>,
+    /// What is replaced where, by its permissions.
+    takes: Vec<(usize, u32)>,
+}
+
+/// A branch, and the directories of the old and the new name there.
+type Step = (usize, Node, Node);
 
 impl Core {
     pub fn move_name(
@@ -38,7 +72,7 @@ impl Core {
             // What another branch hides at the new name is linked there.
             false => self.all(caller, &old_parts, from.1, false, Look::Exact)?,
         };
-        let moved = kind(&olds)?;
+        let is_directory = kind(&olds)? == FileKind::Directory;
         if flags.no_replace() && !news.is_empty() {
             return Err(Errno::EEXIST.into());
         }
@@ -47,10 +81,6 @@ impl Core {
             // Either may be one.
             changing.of_directories();
         }
-        let is_directory = moved == FileKind::Directory;
-        let is_kind = |one: &(usize, Found<'_>)| {
-            (one.1.entry.attributes.kind == FileKind::Directory) == is_directory
-        };
         if is_directory {
             changing.of_directories();
             self.not_below(&olds, to.0)?;
@@ -64,167 +94,224 @@ impl Core {
         if flagged_below(self, &news, from.0) {
             return Err(Errno::ENOTEMPTY.into());
         }
-        let mut replaced = Ok(());
-        if let Ok(kind) = kind(&news) {
+        if let (Some(old), Some(new)) = (olds.first(), news.first())
+            && (old.0, old.1.node()) == (new.0, new.1.node())
+        {
             // Two names of one file.
-            let same = |old: &(usize, Found<'_>), new: &(usize, Found<'_>)| {
-                (old.0, old.1.node()) == (new.0, new.1.node())
-            };
-            if same(&olds[0], &news[0]) {
-                return Ok(());
-            }
-            replaced = match (is_directory, kind == FileKind::Directory) {
-                (true, false) => Err(Errno::ENOTDIR.into()),
-                (false, true) => Err(Errno::EISDIR.into()),
-                (true, true) => self.empty(caller, &news),
-                (false, false) => Ok(()),
-            };
+            return Ok(());
         }
-        let owner_of = olds.first().map(|one| one.1.entry.attributes.uid);
+        let moving = Move {
+            union: self,
+            caller,
+            from,
+            to,
+            flags,
+            is_directory,
+            old_parts: &old_parts,
+            new_parts: &new_parts,
+        };
+        let owner = owner(&olds);
+        let is_kind =
+            |one: &(usize, Found<'_>)| (one.1.kind() == FileKind::Directory) == is_directory;
         let olds: All<'_> = olds.into_iter().filter(is_kind).collect();
         let node = self.node_of(&olds);
         let olds = instances(olds);
-        let owner = |all: &All<'_>| all.first().map(|one| one.1.entry.attributes.uid);
-        let old_names = (&old_parts, from.1);
-        let acting = self.acting(caller, Function::Rename, &olds);
-        if let Err(wrong) = replaced {
-            let acting = acting.unwrap_or_default();
-            self.may_take(caller, old_names, &acting, owner_of.unwrap_or(0))?;
-            self.may_take(
-                caller,
-                (&new_parts, to.1),
-                &acting,
-                owner(&news).unwrap_or(0),
-            )?;
-            return Err(wrong);
-        }
-        let acting = acting?;
-        self.may_remove(caller, old_names, &acting, owner_of.unwrap_or(0))?;
-        match owner(&news) {
-            Some(owner) => self.may_remove(caller, (&new_parts, to.1), &acting, owner)?,
-            None => self.may_change(caller, &new_parts, &acting)?,
-        }
-        let keeps = self.settings().keeps_paths();
-        let (moving, leaving): (Vec<usize>, Vec<usize>) = acting
-            .into_iter()
-            .partition(|&index| !keeps || new_parts[index].is_some());
-        let Some(&shown) = moving.iter().min() else {
-            return Err(Errno::EXDEV.into());
-        };
-        // What would hide the new name.
-        let hiding: Vec<usize> = news
-            .iter()
-            .map(|new| new.0)
-            .filter(|&at| at < shown)
-            .collect();
-        let fixed = |&&at: &&usize| !self.branches[at].changes();
-        if hiding.iter().any(|at| fixed(&at)) {
-            return Err(Error::because(
-                Errno::EROFS,
-                "a branch that is not to be changed has the new name",
-            ));
-        }
-        let behind: Vec<usize> = news.iter().map(|new| new.0).collect();
-        let behind: Vec<usize> = behind
-            .into_iter()
-            .filter(|at| *at > shown && !moving.contains(at) && self.branches[*at].changes())
-            .collect();
-        for gone in [&hiding, &behind] {
-            self.judge_removal(caller, (&new_parts, to.1), gone)?;
-        }
-        let replaces = news.iter().any(|new| new.0 == shown);
-        let mut descending: Vec<usize> = moving.iter().copied().filter(|&at| at != shown).collect();
-        descending.sort_unstable_by(|left, right| right.cmp(left));
+        let acting = moving.judged(&olds, owner, &news)?;
+        let plan = moving.plan(acting, &news)?;
         let _written = match is_directory {
+            true => moving.written_down(&plan, &olds, &news),
             false => None,
-            true => {
-                let node_of = |index: usize| olds.iter().find(|one| one.index == index);
-                let moves = descending.iter().copied().chain([shown]);
-                let moves = moves.filter_map(|at| Some((at, node_of(at)?.node, true)));
-                let goes = |at: usize| hiding.contains(&at) || behind.contains(&at);
-                let goes = news.iter().filter(|new| goes(new.0));
-                let goes = goes.map(|new| (new.0, new.1.node(), false));
-                let steps: Vec<_> = moves.chain(goes).collect();
-                self.write_down(caller, (from, to), (&old_parts, &new_parts), &steps)
-            }
         };
-        let takes = news.iter().map(|new| (new.0, new.1.entry.attributes));
-        let takes: Vec<_> = takes.map(|(at, found)| (at, found.permissions)).collect();
         drop(news);
-        let remove = |branch: &dyn FileSystem, part: Node, name: &[u8]| match is_directory {
-            true => branch.rmdir(caller, part, name),
-            false => branch.unlink(caller, part, name),
-        };
-        let mut done = Vec::new();
-        let back = |done: &[(usize, Node, Node)]| {
-            for &(index, old, part) in done.iter().rev() {
-                let took = takes.iter().find(|one| one.0 == index).map(|one| one.1);
-                if took.is_some() && !is_directory {
-                    // What was replaced does not come back.
-                    continue;
-                }
-                let branch = &*self.branches[index].fs;
-                let undo = |flags: u32| {
-                    let flags = RenameFlags(flags);
-                    branch.rename(caller, (part, to.1), (old, from.1), flags)
-                };
-                let undone = match undo(RenameFlags::NO_REPLACE) {
-                    // A file system without it (NFS): a directory replaces an empty one at most.
-                    Err(error) if error.errno() == Errno::EINVAL && is_directory => undo(0),
-                    undone => undone,
-                };
-                if let (Some(mode), Ok(())) = (took, undone) {
-                    let _ = make_empty(caller, branch, (part, to.1), mode);
-                }
-            }
-        };
-        for index in descending {
-            let branch = &self.branches[index].fs;
-            let mut step = || {
-                let part = self.ensure(caller, to.0, &new_parts, index)?;
-                let old = old_parts[index].ok_or(Errno::ESTALE)?;
-                branch.rename(caller, (old, from.1), (part, to.1), flags)?;
-                done.push((index, old, part));
-                Ok::<_, Error>(())
-            };
-            step().inspect_err(|_| back(&done))?;
-        }
-        let branch = &*self.branches[shown].fs;
-        let part = self.ensure(caller, to.0, &new_parts, shown);
-        let part = part.inspect_err(|_| back(&done))?;
-        let old = old_parts[shown].ok_or(Errno::ESTALE)?;
-        let source = olds.iter().find(|one| one.index == shown);
-        let by_link = match (source, hiding.is_empty() || is_directory) {
-            (Some(source), false) => {
-                let at = (branch, source.node, part, to.1);
-                self.link_in_place(caller, at, replaces).is_ok()
-            }
-            _ => false,
-        };
-        if !by_link {
-            let renamed = branch.rename(caller, (old, from.1), (part, to.1), flags);
-            renamed.inspect_err(|_| back(&done))?;
-        }
-        self.remove_from(&new_parts, &hiding, |branch, part| {
-            remove(branch, part, to.1)
-        })?;
-        if by_link {
-            branch.unlink(caller, old, from.1)?;
-        }
-        // What nobody sees any more, or would see again.
-        let _ = self.remove_from(&new_parts, &behind, |branch, part| {
-            remove(branch, part, to.1)
-        });
-        if !is_directory {
-            let left = |branch: &dyn FileSystem, part| branch.unlink(caller, part, from.1);
-            let _ = self.remove_from(&old_parts, &leaving, left);
-        }
+        moving.carry_out(&plan, &olds)?;
         if let Some(node) = node {
             self.nodes.renamed(node, to).give_back();
         }
         Ok(())
     }
+}
 
+impl Move<'_> {
+    /// The branches that act on `olds`, of this `owner`, if the caller may move them over `news`.
+    fn judged(
+        &self,
+        olds: &[Instance<'_>],
+        owner: Option<u32>,
+        news: &All<'_>,
+    ) -> Result<Vec<usize>> {
+        let Self { union, caller, .. } = *self;
+        let owner_of_new = self::owner(news);
+        let owner = owner.unwrap_or(0);
+        let (old, new) = ((self.old_parts, self.from.1), (self.new_parts, self.to.1));
+        let replaced = match kind(news) {
+            Err(_) => Ok(()),
+            Ok(kind) => match (self.is_directory, kind == FileKind::Directory) {
+                (true, false) => Err(Errno::ENOTDIR.into()),
+                (false, true) => Err(Errno::EISDIR.into()),
+                (true, true) => union.empty(caller, news),
+                (false, false) => Ok(()),
+            },
+        };
+        let acting = union.acting(caller, Function::Rename, olds);
+        if let Err(wrong) = replaced {
+            let acting = acting.unwrap_or_default();
+            union.may_take(caller, old, &acting, owner)?;
+            union.may_take(caller, new, &acting, owner_of_new.unwrap_or(0))?;
+            return Err(wrong);
+        }
+        let acting = acting?;
+        union.may_remove(caller, old, &acting, owner)?;
+        match owner_of_new {
+            Some(owner) => union.may_remove(caller, new, &acting, owner)?,
+            None => union.may_change(caller, self.new_parts, &acting)?,
+        }
+        Ok(acting)
+    }
+
+    fn plan(&self, acting: Vec<usize>, news: &All<'_>) -> Result<Plan> {
+        let union = self.union;
+        let keeps = union.settings().keeps_paths();
+        let (mut others, leaving): (Vec<usize>, Vec<usize>) = acting
+            .into_iter()
+            .partition(|&index| !keeps || self.new_parts[index].is_some());
+        let Some(&shown) = others.iter().min() else {
+            return Err(Errno::EXDEV.into());
+        };
+        let at = || news.iter().map(|new| new.0);
+        let hiding: Vec<usize> = at().filter(|&at| at < shown).collect();
+        if hiding.iter().any(|&at| !union.branches[at].changes()) {
+            return Err(Error::because(
+                Errno::EROFS,
+                "a branch that is not to be changed has the new name",
+            ));
+        }
+        let is_behind =
+            |at: &usize| *at > shown && !others.contains(at) && union.branches[*at].changes();
+        let behind: Vec<usize> = at().filter(is_behind).collect();
+        for gone in [&hiding, &behind] {
+            union.judge_removal(self.caller, (self.new_parts, self.to.1), gone)?;
+        }
+        others.retain(|&at| at != shown);
+        others.sort_unstable_by(|left, right| right.cmp(left));
+        Ok(Plan {
+            shown,
+            others,
+            leaving,
+            hiding,
+            behind,
+            takes: news
+                .iter()
+                .map(|new| (new.0, new.1.entry.attributes.permissions))
+                .collect(),
+        })
+    }
+
+    /// Writes down what happens to a directory, so that whoever finds half of it can end it.
+    fn written_down(
+        &self,
+        plan: &Plan,
+        olds: &[Instance<'_>],
+        news: &All<'_>,
+    ) -> Option<Written<'_>> {
+        let node_of = |index: usize| olds.iter().find(|one| one.index == index);
+        let moves = plan.others.iter().copied().chain([plan.shown]);
+        let moves = moves.filter_map(|at| Some((at, node_of(at)?.node, true)));
+        let goes = |at: usize| plan.hiding.contains(&at) || plan.behind.contains(&at);
+        let goes = news.iter().filter(|new| goes(new.0));
+        let goes = goes.map(|new| (new.0, new.1.node(), false));
+        let steps: Vec<_> = moves.chain(goes).collect();
+        let (names, parts) = ((self.from, self.to), (self.old_parts, self.new_parts));
+        self.union.write_down(self.caller, names, parts, &steps)
+    }
+
+    fn carry_out(&self, plan: &Plan, olds: &[Instance<'_>]) -> Result<()> {
+        let mut done = Vec::new();
+        for &index in &plan.others {
+            let step = self.step(index).and_then(|step| {
+                self.rename(step)?;
+                Ok(step)
+            });
+            done.push(step.inspect_err(|_| self.undo(plan, &done))?);
+        }
+        let undo = |_: &Error| self.undo(plan, &done);
+        let last = self.step(plan.shown).inspect_err(undo)?;
+        let source = olds.iter().find(|one| one.index == plan.shown);
+        let by_link = match (source, plan.hiding.is_empty() || self.is_directory) {
+            (Some(source), false) => {
+                let branch = &*self.union.branches[plan.shown].fs;
+                let replaces = plan.takes.iter().any(|took| took.0 == plan.shown);
+                let at = (branch, source.node, last.2, self.to.1);
+                self.union.link_in_place(self.caller, at, replaces).is_ok()
+            }
+            _ => false,
+        };
+        if !by_link {
+            self.rename(last).inspect_err(undo)?;
+        }
+        self.remove_new(&plan.hiding)?;
+        if by_link {
+            let branch = &self.union.branches[plan.shown].fs;
+            branch.unlink(self.caller, last.1, self.from.1)?;
+        }
+        // What nobody sees any more, or would see again.
+        let _ = self.remove_new(&plan.behind);
+        if !self.is_directory {
+            let left =
+                |branch: &dyn FileSystem, part| branch.unlink(self.caller, part, self.from.1);
+            let _ = self.union.remove_from(self.old_parts, &plan.leaving, left);
+        }
+        Ok(())
+    }
+
+    /// Where the name is moved on branch `index`; the directory of the new one is made if need be.
+    fn step(&self, index: usize) -> Result<Step> {
+        let new = self
+            .union
+            .ensure(self.caller, self.to.0, self.new_parts, index)?;
+        let old = self.old_parts[index].ok_or(Errno::ESTALE)?;
+        Ok((index, old, new))
+    }
+
+    fn rename(&self, (index, old, new): Step) -> Result<()> {
+        let branch = &self.union.branches[index].fs;
+        let (from, to) = ((old, self.from.1), (new, self.to.1));
+        branch.rename(self.caller, from, to, self.flags)
+    }
+
+    /// Moves back what was `done`. A file that was replaced does not come back.
+    fn undo(&self, plan: &Plan, done: &[Step]) {
+        for &(index, old, new) in done.iter().rev() {
+            let took = plan.takes.iter().find(|one| one.0 == index);
+            if took.is_some() && !self.is_directory {
+                continue;
+            }
+            let branch = &*self.union.branches[index].fs;
+            let (from, to) = ((old, self.from.1), (new, self.to.1));
+            let back = |flags: u32| branch.rename(self.caller, to, from, RenameFlags(flags));
+            let undone = match back(RenameFlags::NO_REPLACE) {
+                // A file system without it (NFS): a directory replaces an empty one at most.
+                Err(error) if error.errno() == Errno::EINVAL && self.is_directory => back(0),
+                undone => undone,
+            };
+            if let (Some(&(_, mode)), Ok(())) = (took, undone) {
+                let _ = make_empty(self.caller, branch, to, mode);
+            }
+        }
+    }
+
+    /// Removes the new name on these `branches`.
+    fn remove_new(&self, branches: &[usize]) -> Result<()> {
+        self.union
+            .remove_from(self.new_parts, branches, |branch, part| {
+                match self.is_directory {
+                    true => branch.rmdir(self.caller, part, self.to.1),
+                    false => branch.unlink(self.caller, part, self.to.1),
+                }
+            })
+    }
+}
+
+impl Core {
     /// Makes `name` in `dir` another name of `node`, in the place of what it `replaces`: what is
     /// moved where another branch hides the new name yet has both names until that one is gone, so
     /// that whoever is killed meanwhile leaves the old or the new file.
@@ -310,6 +397,11 @@ impl Core {
             false => Ok(()),
         }
     }
+}
+
+/// Who owns what is shown.
+fn owner(all: &All<'_>) -> Option<u32> {
+    all.first().map(|one| one.1.entry.attributes.uid)
 }
 
 /// Makes an empty directory with this `mode` again.
