@@ -23,6 +23,7 @@ mod descriptor;
 pub mod fault;
 pub mod fuse;
 mod glob;
+mod holds;
 pub mod layers;
 pub mod log;
 pub mod memory;

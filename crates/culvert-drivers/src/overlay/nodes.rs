@@ -8,7 +8,7 @@
 //! entered for its own table of descriptors, and it finds what its parent knows.
 
 use super::parts::{Part, Parts, both};
-use crate::Keeper;
+use crate::{Keeper, holds::Holds};
 use alloc::{collections::BTreeMap, vec::Vec};
 use culvert::{Errno, FileKind, Node, Result, sync::Mutex};
 
@@ -37,9 +37,7 @@ pub struct Known {
     references: u64,
     /// Nodes below it, and open files.
     pins: u64,
-    holds: u64,
-    /// What is held in layers.
-    held: Vec<Part>,
+    holds: Holds<Part>,
     /// References that layers have given.
     given: Vec<(Part, u64)>,
 }
@@ -91,8 +89,7 @@ impl Nodes {
             pins_above: false,
             references: 1,
             pins: 0,
-            holds: 0,
-            held: Vec::new(),
+            holds: Holds::default(),
             given: Vec::new(),
         };
         table.known.insert((0, root), known);
@@ -169,8 +166,7 @@ impl Nodes {
             pins_above: false,
             references: 0,
             pins: 0,
-            holds: 0,
-            held: Vec::new(),
+            holds: Holds::default(),
             given: Vec::new(),
         });
         known.references += 1;
@@ -255,13 +251,8 @@ impl Nodes {
     /// The front end holds `node`; what is to be held in layers when it is the first hold.
     pub fn hold(&self, node: Node) -> Result<Vec<Part>> {
         self.with(node, |known| {
-            known.holds += 1;
             known.pins += 1;
-            if known.holds > 1 {
-                return Vec::new();
-            }
-            known.held = known.parts.all().copied().collect();
-            known.held.clone()
+            known.holds.begin(known.parts.all().copied())
         })
     }
 
@@ -270,10 +261,7 @@ impl Nodes {
         let mut held = Vec::new();
         let returned = self.drop_count(node, |known| {
             known.pins = known.pins.saturating_sub(1);
-            known.holds = known.holds.saturating_sub(1);
-            if known.holds == 0 {
-                held = core::mem::take(&mut known.held);
-            }
+            held = known.holds.end();
         });
         (held, returned)
     }

@@ -15,7 +15,7 @@
 use super::branch::{Branch, Tree};
 use super::table::{Key, Table, rank};
 pub use super::table::{Known, Member, Seen};
-use crate::Keeper;
+use crate::{Keeper, holds::Holds};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Errno, FileKind, Node, Result, sync::Mutex};
@@ -60,8 +60,7 @@ impl Nodes {
             pins_above: false,
             references: 1,
             pins: 0,
-            holds: 0,
-            held: Vec::new(),
+            holds: Holds::default(),
         };
         let mut table = Table {
             order: branches.iter().map(|branch| branch.id).collect(),
@@ -317,15 +316,10 @@ impl Nodes {
     /// The front end holds `node`; what is to be held on branches when it is the first hold.
     pub fn hold(&self, node: Node) -> Result<Vec<(Arc<Tree>, Node)>> {
         self.with(node, |known| {
-            known.holds += 1;
             known.pins += 1;
-            if known.holds > 1 {
-                return Vec::new();
-            }
             let all = known.members.iter();
             let each = all.map(|member| (Arc::clone(&member.tree), member.node));
-            known.held = each.collect();
-            known.held.clone()
+            known.holds.begin(each)
         })
     }
 
@@ -334,10 +328,7 @@ impl Nodes {
         let mut held = Vec::new();
         let returned = self.drop_count(node, |known| {
             known.pins = known.pins.saturating_sub(1);
-            known.holds = known.holds.saturating_sub(1);
-            if known.holds == 0 {
-                held = core::mem::take(&mut known.held);
-            }
+            held = known.holds.end();
         });
         (held, returned)
     }

@@ -1,6 +1,7 @@
 //! The table of nodes: what each of them is made of, and who keeps it.
 
 use super::branch::Tree;
+use crate::holds::Holds;
 use alloc::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -53,9 +54,7 @@ pub struct Known {
     pub references: u64,
     /// Nodes below it, and open files.
     pub pins: u64,
-    /// Who holds it, and what is held on branches.
-    pub holds: u64,
-    pub held: Vec<(Arc<Tree>, Node)>,
+    pub holds: Holds<(Arc<Tree>, Node)>,
 }
 
 impl Known {
@@ -206,8 +205,7 @@ impl Table {
                     pins_above: false,
                     references: 0,
                     pins: 0,
-                    holds: 0,
-                    held: Vec::new(),
+                    holds: Holds::default(),
                 };
                 self.known.insert(key, known);
             }
