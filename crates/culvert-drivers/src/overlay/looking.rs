@@ -36,6 +36,21 @@ pub enum Search {
     FromRoot(Vec<u8>),
 }
 
+impl Search {
+    /// Goes on where the redirect `to` leads: a path, or another name in the same directory.
+    fn redirect(&mut self, to: &[u8]) {
+        match (to.strip_prefix(b"/"), self) {
+            (Some(path), search) => *search = Self::FromRoot(path.to_vec()),
+            (None, Self::Beside(name)) => *name = to.to_vec(),
+            (None, Self::FromRoot(path)) => {
+                let end = path.iter().rposition(|&byte| byte == b'/');
+                path.truncate(end.map_or(0, |slash| slash + 1));
+                path.extend_from_slice(to);
+            }
+        }
+    }
+}
+
 impl Core {
     /// What `name` in `dir` is; none: nothing.
     pub fn find(&self, dir: Node, name: &[u8]) -> Result<Option<Found>> {
@@ -118,10 +133,10 @@ impl Core {
             FileKind::Regular if marks.metacopy => Some(()),
             _ => None,
         };
-        let next = next.map(|()| match &marks.redirect {
-            Some(path) if path.first() == Some(&b'/') => Search::FromRoot(path[1..].to_vec()),
-            Some(beside) => Search::Beside(beside.clone()),
-            None => Search::Beside(name.to_vec()),
+        let next = next.map(|()| {
+            let mut search = Search::Beside(name.to_vec());
+            marks.redirect.iter().for_each(|to| search.redirect(to));
+            search
         });
         let found = Found {
             attributes,
@@ -212,16 +227,7 @@ impl Core {
                 true => index + 1 == self.layers.len(),
                 false => parts.lowers.last().is_none_or(|part| part.layer <= index),
             };
-            let marks = match is_directory || self.may_lack_bytes(index, &attributes) {
-                true => self.lower_marks(index, &attributes),
-                false => Ok(Marks::default()),
-            };
-            let marks = marks.and_then(|mut marks| {
-                if !is_last {
-                    marks.redirect = self.redirect(&marks, attributes.kind)?;
-                }
-                Ok(marks)
-            });
+            let marks = self.marks_below(index, &attributes, is_last);
             let marks = marks.inspect_err(|_| fs.forget(attributes.node, 1))?;
             part.attribute_whiteouts = marks.attribute_whiteouts;
             let number = self.lower_number(index, &attributes, (dir, name));
@@ -255,20 +261,9 @@ impl Core {
             if !goes_on || is_last {
                 break;
             }
-            match marks.redirect {
-                Some(path) if path.first() == Some(&b'/') => {
-                    ends = false;
-                    search = Search::FromRoot(path[1..].to_vec());
-                }
-                Some(beside) => match &mut search {
-                    Search::Beside(name) => *name = beside,
-                    Search::FromRoot(path) => {
-                        let end = path.iter().rposition(|&byte| byte == b'/');
-                        path.truncate(end.map_or(0, |slash| slash + 1));
-                        path.extend_from_slice(&beside);
-                    }
-                },
-                None => {}
+            if let Some(path) = marks.redirect {
+                ends &= path.first() != Some(&b'/');
+                search.redirect(&path);
             }
         }
         // Another process may have fetched them meanwhile.
@@ -285,6 +280,20 @@ impl Core {
             )),
             false => Ok(()),
         }
+    }
+
+    /// The marks of what was `found` in lower layer `index`; where it leads only if it is not the
+    /// `last`.
+    fn marks_below(&self, index: usize, found: &Attributes, last: bool) -> Result<Marks> {
+        let is_directory = found.kind == FileKind::Directory;
+        let mut marks = match is_directory || self.may_lack_bytes(index, found) {
+            true => self.lower_marks(index, found)?,
+            false => Marks::default(),
+        };
+        if !last {
+            marks.redirect = self.redirect(&marks, found.kind)?;
+        }
+        Ok(marks)
     }
 
     /// Whether what was `found` in lower layer `index` may have its bytes elsewhere: a file of what
