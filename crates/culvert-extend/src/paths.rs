@@ -130,8 +130,8 @@ impl Paths {
 
     fn record(&self, place: usize) -> &Record {
         assert!(place <= self.places);
-        // SAFETY: the mapping has as many records and one more, lives as long as this, is aligned to
-        // a page, and holds integers that the kernel reads alone.
+        // SAFETY: the mapping has as many records and one more, lives as long as this, is aligned
+        // to a page, and holds integers that the kernel reads alone.
         unsafe { &*(self.table.address() as *const Record).add(place) }
     }
 
@@ -203,8 +203,8 @@ impl Paths {
         self.empty(book, self.place(node))
     }
 
-    /// Nothing is known of what the name leads to, nor of what is below it: this is what was. Empty:
-    /// nothing was.
+    /// Nothing is known any more of what the name leads to, nor of what is below it. The answer is
+    /// what was known.
     fn drop_name(&self, book: &mut Book, name: (u64, &[u8])) -> Vec<Kept> {
         let node = book.nodes.get(&(name.0, name.1.to_vec())).copied();
         let Some(first) = node.and_then(|node| self.drop_node(book, node)) else {

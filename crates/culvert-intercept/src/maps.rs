@@ -289,7 +289,8 @@ fn parse(line: &[u8]) -> Option<Mapping> {
     let inode = number(fields.next()?, 10)?;
     let name = match fields.next().unwrap_or_default().trim_ascii() {
         b"[stack]" => Name::Stack,
-        name if name.starts_with(b"[v") => Name::Kernel, // [vdso], [vvar], [vvar_vclock], [vsyscall]
+        // [vdso], [vvar], [vvar_vclock], [vsyscall]
+        name if name.starts_with(b"[v") => Name::Kernel,
         _ => Name::Other,
     };
     let has = |index, letter| permissions.get(index) == Some(&letter);

@@ -42,9 +42,9 @@ const TRIES: u32 = 10;
 /// Nodes in one message.
 const BATCH: usize = 512;
 
-/// Whether a kernel that speaks version `minor` hears of all that a driver tells, which is `observed`
-/// so: without a word for "everything" what an overflowing list of changes held would be believed
-/// on.
+/// Whether a kernel that speaks version `minor` hears of all that a driver tells, which is
+/// `observed` so: without a word for "everything" the kernel would go on believing what an
+/// overflowing list of changes held.
 pub const fn tells(observed: Observed, minor: u32) -> bool {
     !matches!(observed, Observed::Descriptor(_)) || minor >= EPOCH
 }

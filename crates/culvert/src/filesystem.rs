@@ -394,11 +394,11 @@ pub trait FileSystem: Send + Sync {
         Observed::Never
     }
 
-    /// The kernel mount has an extension of the driver's author (`extend=/PATH.o`, or the server's),
-    /// whose maps these are, as long as the driver lives. Called once, at most, before requests
-    /// come: what is put now is there when the kernel first asks. An error, of any kind: the
-    /// extension is not used, and the mount goes on, which is said. The default: whatever it does,
-    /// it does without the driver.
+    /// The kernel mount has an extension of the driver's author (`extend=/PATH.o`, or the
+    /// server's), whose maps these are, as long as the driver lives. Called once, at most, before
+    /// requests come: what is put now is there when the kernel first asks. After an error, of any
+    /// kind, the mount goes on without the extension, and says so. By default the extension does
+    /// what it does without the driver.
     fn extended(&self, maps: Arc<dyn Maps>) -> Result<()> {
         let _ = maps;
         Ok(())

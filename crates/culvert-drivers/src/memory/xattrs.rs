@@ -1,7 +1,8 @@
 //! Extended attributes: all of a file in one run of blocks, written anew at each change.
 //!
 //! ```text
-//! u32 bytes in use behind this, then for each: u8 length of the name, u32 length of the value, name, value
+//! u32 bytes in use behind this, then for each:
+//!     u8 length of the name, u32 length of the value, name, value
 //! ```
 
 use super::{
