@@ -29,7 +29,6 @@ pub mod given;
 pub mod gone;
 mod holes;
 pub mod kept;
-pub mod looked_at;
 pub mod mappable;
 pub mod nodes;
 mod open_file;
@@ -43,6 +42,7 @@ pub mod room;
 pub mod shadow;
 pub mod state;
 pub mod stores;
+pub mod strangers;
 pub mod synced;
 
 use culvert::{Errno, File};
@@ -54,6 +54,7 @@ use culvert_sys::{nr, syscall};
 pub use open_file::OpenFile;
 pub use recovery::{is_alive_with_records, recover, recover_all, recover_dead, recover_node};
 pub use state::State;
+pub use strangers::file_system;
 
 /// Reads from `offset` on into `spans`, where the shadow holds the truth; none where the driver is
 /// to be asked. `locked`: the caller has the lock of the node.

@@ -6,9 +6,9 @@ use crate::filling;
 use crate::given;
 use crate::gone::record::{Kept, all, last_of, number, open_record, path_of, record_of, since};
 use crate::gone::{COUNT, group, hand_over_xattrs};
-use crate::looked_at;
 use crate::shadow::{self, OwnedFd};
 use crate::state::{self, State};
+use crate::strangers;
 use crate::{bytes, records, reopen, room};
 use alloc::{boxed::Box, format};
 use core::sync::atomic::Ordering::*;
@@ -32,7 +32,7 @@ pub struct Losing {
 /// A name of `node` is about to be removed or replaced: none where no other process can have a
 /// shadow of it.
 pub fn losing(mount: MountId, found: &Attributes) -> Option<Losing> {
-    let file_system = looked_at::file_system(mount).ok()?;
+    let file_system = strangers::file_system(mount).ok()?;
     if found.kind != FileKind::Regular || !file_system.capabilities().transient_nodes {
         return None;
     }
@@ -47,7 +47,7 @@ pub fn losing(mount: MountId, found: &Attributes) -> Option<Losing> {
     if culvert_run::task::is_confined() {
         return None;
     }
-    looked_at::before_losing(name);
+    strangers::before_losing(name);
     let file = reopen::for_reading(name).ok();
     let last = found.links <= 1;
     Some(Losing { name, file, last })

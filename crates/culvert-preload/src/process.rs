@@ -334,7 +334,7 @@ impl Process {
         self.with_working_directory(|_| ());
         culvert_run::restarts::look();
         for mount in self.mounts.ids() {
-            let _ = culvert_cache::looked_at::file_system(mount);
+            let _ = culvert_cache::file_system(mount);
         }
         /// Descriptors that were inherited are looked at when they are used first.
         const INHERITED: i32 = 256;
@@ -354,7 +354,7 @@ impl Process {
     pub fn before_vfork(&self) {
         culvert_run::restarts::look();
         for mount in self.mounts.ids() {
-            let _ = culvert_cache::looked_at::file_system(mount);
+            let _ = culvert_cache::file_system(mount);
         }
         if self.table.end() != 0 || !self.has_only_trees() {
             self.run.prepare_internal();

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
-use culvert_cache::{State, looked_at};
+use culvert_cache::{State, strangers};
 use culvert_run::files::{c_string, open_descriptors};
 use culvert_run::{ShadowName, read_link, stat_descriptor};
 use culvert_sys::BorrowedFd;
@@ -72,7 +72,7 @@ pub fn give(description: &Description, fd: i32, call: &str) -> Result<(), Errno>
     if description.is_direct() {
         return Ok(());
     }
-    let immutable = culvert_cache::looked_at::file_system(description.mount)?
+    let immutable = culvert_cache::file_system(description.mount)?
         .capabilities()
         .immutable;
     let is_given = || {
@@ -86,8 +86,8 @@ pub fn give(description: &Description, fd: i32, call: &str) -> Result<(), Errno>
     } else {
         given_to_strangers();
         match description.writable() {
-            Ok(_) => looked_at::give_to_stranger(description),
-            Err(_) => looked_at::keep_equal(description, false).map(drop),
+            Ok(_) => strangers::give(description),
+            Err(_) => strangers::keep_equal(description, false).map(drop),
         }
     };
     match given {
@@ -127,7 +127,7 @@ pub fn before_leaving() {
     are_there();
     culvert_run::restarts::look();
     for mount in process.mounts.ids() {
-        let _ = culvert_cache::looked_at::file_system(mount);
+        let _ = culvert_cache::file_system(mount);
     }
     let promoted = process.table.promote_all(false);
     let ready = promoted

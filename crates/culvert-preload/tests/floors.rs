@@ -36,7 +36,7 @@ const FLOORS: [(&str, &[&str]); 4] = [
             "follow mappable pager_forked",
             "change holes recovery stores",
             "synced",
-            "looked_at",
+            "strangers",
             "orphans",
         ],
     ),

@@ -25,7 +25,7 @@ pub fn recognise(fd: i32, found: &stat) -> Option<Description> {
     let below = path.strip_prefix(&run.path[..])?;
     let name = ShadowName::of_text(below.strip_prefix(FOLDER)?)?;
     let (mount, inode) = (name.mount, name.node.0);
-    let file_system = culvert_cache::looked_at::file_system(mount).ok()?;
+    let file_system = culvert_cache::file_system(mount).ok()?;
     let fifo = run.fifo(name);
     // Another user's FIFO can have any path (`Run::name_of`).
     if stat_path(&fifo).is_ok_and(|it| (it.st_dev, it.st_ino) != (found.st_dev, found.st_ino)) {

@@ -49,7 +49,7 @@ pub fn hand_down() -> Vec<(u16, OwnedFd)> {
     inherited.sort_by_key(which);
     inherited.dedup_by_key(|it| which(it));
     let owns = inherited.iter().filter_map(|(_, description)| {
-        let file_system = culvert_cache::looked_at::file_system(description.mount).ok()?;
+        let file_system = culvert_cache::file_system(description.mount).ok()?;
         let own = match opened_no_more(file_system, description) {
             Some(own) => Some(own),
             None if !is_lost(file_system, description) => None,

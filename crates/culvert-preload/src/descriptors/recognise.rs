@@ -121,7 +121,7 @@ impl DescriptorTable {
         }
         let mount = name.mount;
         culvert_run::restarts::told_of(mount);
-        let file_system = culvert_cache::looked_at::file_system(mount)?;
+        let file_system = culvert_cache::file_system(mount)?;
         if file_system.capabilities().transient_nodes {
             node_paths::find(name).or_else(|error| match handed::find(file_system, name) {
                 true => Ok(()),
@@ -160,7 +160,7 @@ impl DescriptorTable {
             _ => flags,
         };
         // Its attributes may be asked for next.
-        culvert_cache::looked_at::bring_all();
+        culvert_cache::strangers::bring_all();
         let mut description = Description::shared(mount, name.node, kind, object, flags);
         description.references = references;
         Ok(description)
@@ -171,7 +171,7 @@ impl DescriptorTable {
     fn adopt_direct(&self, fd: i32, mount: MountId) -> Option<Description> {
         let flags = kernel_flags(fd).ok()?;
         culvert_run::restarts::told_of(mount);
-        let adopted = culvert_cache::looked_at::file_system(mount)
+        let adopted = culvert_cache::file_system(mount)
             .and_then(|file_system| {
                 culvert_run::get()
                     .posix_locks

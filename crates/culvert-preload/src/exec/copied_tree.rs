@@ -54,7 +54,7 @@ struct Room {
 /// - `EOPNOTSUPP`: it holds devices.
 /// - What the driver and the run directory say.
 pub fn copy(process: &Process, name: ShadowName) -> Result<CString, Errno> {
-    let file_system = culvert_cache::looked_at::file_system(name.mount)?;
+    let file_system = culvert_cache::file_system(name.mount)?;
     let mut room = Room {
         names: NAMES,
         bytes: BYTES,

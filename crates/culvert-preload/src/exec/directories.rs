@@ -135,7 +135,7 @@ fn directory(process: &Process, description: &Description, fd: i32) -> Result<Ow
 
 /// The driver's own directory.
 fn kernel_directory(name: ShadowName, flags: u32) -> Result<Option<OwnedFd>, Errno> {
-    let file_system = culvert_cache::looked_at::file_system(name.mount)?;
+    let file_system = culvert_cache::file_system(name.mount)?;
     // One that the mount does not let anybody write is not to be written past it.
     if file_system.capabilities().read_only {
         return Ok(None);
@@ -180,7 +180,7 @@ fn overrides_modes() -> bool {
 ///
 /// - `EOPNOTSUPP`: the copy does not list those first.
 fn seek_in_copy(name: ShadowName, copied: &OwnedFd, position: u64) -> Result<(), Errno> {
-    let file_system = culvert_cache::looked_at::file_system(name.mount)?;
+    let file_system = culvert_cache::file_system(name.mount)?;
     let mut rest: Vec<Vec<u8>> = Vec::new();
     file_system
         .read_directory(

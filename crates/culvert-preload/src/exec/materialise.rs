@@ -4,7 +4,7 @@ use crate::process::Process;
 use alloc::ffi::CString;
 use core::ffi::CStr;
 use culvert::Errno;
-use culvert_cache::{looked_at, shadow, state};
+use culvert_cache::{shadow, state, strangers};
 use culvert_run::{ShadowName, files::c_string, stat_path};
 use culvert_sys::fs;
 
@@ -20,7 +20,7 @@ pub struct Executable {
 /// that it has on the mount, so that `/proc/self/exe` and `$ORIGIN` still say where it came from.
 /// `ETXTBSY` when it is open for writing.
 pub fn materialise(process: &Process, path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
-    let file_system = culvert_cache::looked_at::file_system(name.mount)?;
+    let file_system = culvert_cache::file_system(name.mount)?;
     let attributes = file_system
         .attributes(&culvert_run::task::caller(), name.node)
         .map_err(|error| error.errno())?;
@@ -55,7 +55,7 @@ pub fn materialise(process: &Process, path: &[u8], name: ShadowName) -> Result<E
                 }
             }
         }
-        looked_at::renew(name, &*file).map_err(|error| error.errno())?;
+        strangers::renew(name, &*file).map_err(|error| error.errno())?;
     }
     // Open until it has a second name, so that nobody empties it.
     let kept = shadow::open_shadow(name, 0);

@@ -20,7 +20,7 @@ fn may_be_executed(mount: MountId, attributes: &Attributes) -> Result<(), Errno>
     const EXECUTE: u32 = 1;
     match attributes.kind {
         FileKind::Regular => {
-            let file_system = culvert_cache::looked_at::file_system(mount)?;
+            let file_system = culvert_cache::file_system(mount)?;
             granted(
                 file_system,
                 &culvert_run::task::caller(),

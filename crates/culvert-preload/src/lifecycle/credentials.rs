@@ -126,7 +126,7 @@ fn prepare(process: &Process, number: usize) {
     }
     culvert_run::restarts::look();
     for mount in process.mounts.ids() {
-        let _ = culvert_cache::looked_at::file_system(mount);
+        let _ = culvert_cache::file_system(mount);
     }
     if !matches!(
         number,

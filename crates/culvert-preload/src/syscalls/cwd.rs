@@ -79,7 +79,7 @@ pub fn fchdir(process: &Process, call: &mut Call) -> Answer {
         process.set_working_directory(Some((Here::Backed(mount), Keeper::nothing())));
         return entered.map(|()| 0);
     }
-    let driver = culvert_cache::looked_at::file_system(mount)?;
+    let driver = culvert_cache::file_system(mount)?;
     let attributes = driver
         .attributes(&task::caller(), driver.root())
         .map_err(|error| error.errno())?;
@@ -173,7 +173,7 @@ fn enter_root(process: &Process, call: &mut Call) -> Option<Answer> {
         _ => return None,
     };
     let attributes = *existing(&found).ok()?;
-    let driver = culvert_cache::looked_at::file_system(found.mount).ok()?;
+    let driver = culvert_cache::file_system(found.mount).ok()?;
     if attributes.kind != FileKind::Directory {
         return Some(Err(Errno::ENOTDIR));
     }

@@ -64,7 +64,7 @@ fn source_for_kernel(process: &Process, address: usize) -> Result<Option<CString
 
 /// The descriptor by which the kernel knows `node` of the mount that `found` is in.
 fn kernel_node(found: &Inside<'_>, node: Node) -> Result<Option<i32>, Errno> {
-    Ok(culvert_cache::looked_at::file_system(found.mount)?.kernel_node(node))
+    Ok(culvert_cache::file_system(found.mount)?.kernel_node(node))
 }
 
 fn mount_on(call: &Call, found: &Inside<'_>) -> Answer {

@@ -160,7 +160,7 @@ pub fn exit_group(process: &Process, call: &mut Call) -> Answer {
     // A filter that lets a program end may forbid the calls for this.
     if !culvert_run::task::is_confined() {
         // What fails stays for the next process.
-        culvert_cache::looked_at::bring_all();
+        culvert_cache::strangers::bring_all();
     }
     culvert_cache::ends();
     if end::exits(process) {

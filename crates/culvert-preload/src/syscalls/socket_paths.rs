@@ -21,10 +21,9 @@ pub fn bind_path(process: &Process, call: &mut Call) -> Answer {
     on_socket_path(process, call, 1, LastStep::Parent, |call, found, given| {
         let made = create::socket(&found).map_err(in_use)?;
         unix_sockets::bind(process, call, found.mount, made.inode, given).inspect_err(|_| {
-            if let (Ok(file_system), Last::Name(name)) = (
-                culvert_cache::looked_at::file_system(found.mount),
-                &found.last,
-            ) {
+            if let (Ok(file_system), Last::Name(name)) =
+                (culvert_cache::file_system(found.mount), &found.last)
+            {
                 let _ = file_system.unlink(&culvert_run::task::caller(), found.parent, name);
             }
         })
@@ -58,7 +57,7 @@ pub fn send_message(process: &Process, call: &Call) -> Answer {
 /// `unix_find_bsd`, net/unix/af_unix.c
 fn reach_at(process: &Process, call: &Call, at: usize, found: &Inside<'_>) -> Answer {
     let attributes = existing(found)?;
-    let file_system = culvert_cache::looked_at::file_system(found.mount)?;
+    let file_system = culvert_cache::file_system(found.mount)?;
     granted(file_system, &culvert_run::task::caller(), attributes, 2)?;
     if attributes.kind != FileKind::Socket {
         return Err(Errno::ECONNREFUSED);

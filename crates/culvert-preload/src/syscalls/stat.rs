@@ -287,7 +287,7 @@ pub fn readlink(process: &Process, call: &mut Call) -> Answer {
 fn give_statfs((mount, node): (MountId, Node), buffer: usize) -> Answer {
     const ST_RDONLY: u64 = 1;
     const ST_VALID: u64 = 0x20;
-    let of = culvert_cache::looked_at::file_system(mount)?
+    let of = culvert_cache::file_system(mount)?
         .statfs_of(node)
         .map_err(|error| error.errno())?;
     let words: [u64; 15] = [

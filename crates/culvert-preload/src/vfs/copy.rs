@@ -8,7 +8,7 @@ use crate::watch::Event;
 use alloc::vec;
 use culvert::{Caller, Errno, FileKind};
 use culvert_cache::change::{self, Change, Place};
-use culvert_cache::looked_at;
+use culvert_cache::strangers;
 use culvert_intercept::wait;
 use culvert_run::files::kernel_flags;
 use culvert_run::memory::{MAX_RW_COUNT, Span};
@@ -98,7 +98,7 @@ impl<'a> End<'a> {
     /// nothing was moved.
     pub(super) fn read(&self, buffer: &mut [u8]) -> Answer {
         if let (Some(held), Some(at)) = (self.side.held, self.at()) {
-            looked_at::before(&**held).map_err(|error| report(held, "read", &error))?;
+            strangers::before(&**held).map_err(|error| report(held, "read", &error))?;
             let span = Span {
                 base: buffer.as_mut_ptr() as usize,
                 length: buffer.len(),
@@ -311,7 +311,7 @@ fn copy_inside(from: &End<'_>, to: &End<'_>, wanted: &mut usize) -> Result<Optio
     if at.checked_add(count).is_none() || to_at.checked_add(count).is_none() {
         return Err(Errno::EOVERFLOW);
     }
-    looked_at::before(&**source).map_err(|error| report(source, "copy_file_range", &error))?;
+    strangers::before(&**source).map_err(|error| report(source, "copy_file_range", &error))?;
     let size = source
         .readable()?
         .attributes(&Caller::SYSTEM)

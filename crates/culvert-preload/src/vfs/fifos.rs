@@ -187,7 +187,7 @@ pub fn open(
 /// FIFO of the run's to them.
 fn note(process: &Process, name: ShadowName, node: Node) {
     let (directory, link) = path_link(process, name);
-    let path = culvert_cache::looked_at::file_system(name.mount)
+    let path = culvert_cache::file_system(name.mount)
         .ok()
         .and_then(|file_system| file_system.path_of(node).ok());
     let Some(path) = path else {

@@ -219,7 +219,7 @@ fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option<Ans
 /// `source` was the only name of its file, which has another one now: what is open of the file was
 /// opened by that. A driver whose nodes are known by their names knows it itself.
 fn had_one_name(source: &Inside<'_>, before: &Attributes) {
-    let is_asked = culvert_cache::looked_at::file_system(source.mount)
+    let is_asked = culvert_cache::file_system(source.mount)
         .is_ok_and(|file_system| !file_system.capabilities().transient_nodes);
     let Last::Name(name) = &source.last else {
         return;

@@ -21,7 +21,7 @@ pub fn entries(process: &Process, held: &Held, fd: i32, put: &mut Put<'_>) -> Re
         Object::Path => return Err(Errno::EBADF),
         Object::Broken => return Err(Errno::EIO),
     }
-    let file_system = culvert_cache::looked_at::file_system(held.mount)?;
+    let file_system = culvert_cache::file_system(held.mount)?;
     held.at_offset(fd, |offset| {
         let listed = all(process, held, file_system, offset, put);
         // Whatever came of it (`iterate_dir`, fs/readdir.c).

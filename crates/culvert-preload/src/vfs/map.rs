@@ -108,7 +108,7 @@ impl FileMapping<'_> {
         if !confined && let Some(start) = self.map_kernel_file(may_store)? {
             return Ok((start, None));
         }
-        let file_system = culvert_cache::looked_at::file_system(self.held.mount)?;
+        let file_system = culvert_cache::file_system(self.held.mount)?;
         if file_system.capabilities().immutable {
             return self.map_unchanging();
         }
@@ -179,7 +179,7 @@ impl FileMapping<'_> {
     /// A mapping of the shadow that cannot be made writable later (mprotect(2)); what is written
     /// from now on is written to the shadow as well.
     fn map_equal(&self) -> Result<Mapping, Errno> {
-        let shadow = culvert_cache::looked_at::keep_equal(&**self.held, self.on_demand());
+        let shadow = culvert_cache::strangers::keep_equal(&**self.held, self.on_demand());
         match shadow {
             Err(error) if error.errno() == Errno::EACCES && !self.is_shared() => self.copy(),
             shadow => self.map_read_only(shadow.map(Mappable::Other)),
@@ -263,7 +263,7 @@ impl FileMapping<'_> {
             }
             Ok(node)
         };
-        let node = culvert_cache::looked_at::follow(&**self.held, self.on_demand(), enter)
+        let node = culvert_cache::strangers::follow(&**self.held, self.on_demand(), enter)
             .map_err(failed)?;
         culvert_run::node_paths::note(name);
         let shadow = culvert_cache::follow::followed(name)?.ok_or(Errno::EIO)?;

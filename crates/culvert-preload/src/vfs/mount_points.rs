@@ -76,7 +76,7 @@ pub fn put(process: &Process, mounts: &[MountId], offset: &mut u64, put: &mut Pu
     let done = offset.checked_sub(FIRST).filter(|_| is_position(*offset));
     let done = done.unwrap_or(0) as usize;
     for (number, &mount) in mounts.iter().enumerate().take(MOST).skip(done) {
-        let root = culvert_cache::looked_at::file_system(mount).and_then(|driver| {
+        let root = culvert_cache::file_system(mount).and_then(|driver| {
             driver
                 .attributes(&Caller::SYSTEM, driver.root())
                 .map_err(|error| error.errno())

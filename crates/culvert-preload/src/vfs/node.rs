@@ -45,7 +45,7 @@ impl On<'_> {
                 }
             }
             Self::Held(held) => described(held),
-            Self::Node(mount, node) => culvert_cache::looked_at::file_system(mount)?
+            Self::Node(mount, node) => culvert_cache::file_system(mount)?
                 .attributes(&culvert_run::task::caller(), node)
                 .map_err(|error| error.errno()),
         }
@@ -81,7 +81,7 @@ impl On<'_> {
 
     /// The file system that serves it.
     pub fn file_system(self) -> Result<&'static dyn FileSystem, Errno> {
-        culvert_cache::looked_at::file_system(self.mount())
+        culvert_cache::file_system(self.mount())
     }
 
     /// The same for a change, which the mount must allow before anything else is looked at

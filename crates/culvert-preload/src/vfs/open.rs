@@ -17,7 +17,7 @@ pub(super) use culvert_sys::raw::general::{O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
 /// Opens something in a mount (`do_open`, `may_open`, `lookup_open` of fs/namei.c, in their order
 /// of errors).
 pub fn open_inside(process: &Process, mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
-    let file_system = culvert_cache::looked_at::file_system(found.mount)?;
+    let file_system = culvert_cache::file_system(found.mount)?;
     let read_only = file_system.capabilities().read_only;
     let caller = culvert_run::task::caller();
     if flags & O_TMPFILE == O_TMPFILE && flags & O_PATH == 0 {
@@ -90,7 +90,7 @@ fn open_file(
     flags: u32,
     writes: bool,
 ) -> Answer {
-    let file_system = culvert_cache::looked_at::file_system(found.mount)?;
+    let file_system = culvert_cache::file_system(found.mount)?;
     // As on tmpfs (since Linux 6.6), which has no cache to go around either. What cannot be changed
     // is decompressed: there it means nothing.
     if flags & O_DIRECT != 0 && file_system.capabilities().immutable {

@@ -75,7 +75,7 @@ pub fn add_directory(
     caller: &Caller<'_>,
     flags: u32,
 ) -> Answer {
-    let file_system = culvert_cache::looked_at::file_system(found.mount)?;
+    let file_system = culvert_cache::file_system(found.mount)?;
     let opened = file_system.open_directory(caller, attributes.node, OpenFlags(flags));
     let listing = match opened.map_err(|error| error.errno())? {
         OpenedDirectory::Driven(listing) => Some(listing),
@@ -103,7 +103,7 @@ pub fn add(
     // F_GETFL shows O_LARGEFILE on x86-64 for every open but O_PATH.
     let large = if flags & O_PATH != 0 { 0 } else { 0o100000 };
     // Its attributes may be asked for next.
-    culvert_cache::looked_at::bring_all();
+    culvert_cache::strangers::bring_all();
     let mut description = Description::new(
         found.mount,
         attributes.node,

@@ -160,7 +160,7 @@ fn find_straight_now<'p>(
     given: Given<'p>,
 ) -> Option<culvert::Result<Inside<'p>>> {
     let (mount, dir, names) = names_in_mount(process, given)?;
-    culvert_cache::looked_at::bring_all();
+    culvert_cache::strangers::bring_all();
     let mounts = &process.mounts;
     // Who asks is found out by nine calls, once, and a tree of the kernel's need not know.
     mounts.straight_in(culvert_run::task::caller, mount, dir, names, given.last)
@@ -271,7 +271,7 @@ pub fn at_once<'p>(process: &'p Process, given: Given<'p>) -> Option<AtOnce<'p>>
     if driver.capabilities().access_time_lags {
         return None;
     }
-    culvert_cache::looked_at::bring_all();
+    culvert_cache::strangers::bring_all();
     Some(AtOnce {
         mount,
         driver,

@@ -243,7 +243,7 @@ fn line_of(
     }
     let (source, target) = (escaped(&specification.source), escaped(target));
     let driver = &specification.driver;
-    let file_system = culvert_cache::looked_at::file_system(mount);
+    let file_system = culvert_cache::file_system(mount);
     let mode = if file_system.is_ok_and(|fs| !fs.capabilities().read_only) {
         "rw"
     } else {

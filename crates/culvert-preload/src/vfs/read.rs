@@ -4,7 +4,7 @@ use crate::answer::Answer;
 use crate::description::{Held, report};
 use crate::watch::Event;
 use culvert::{Errno, File};
-use culvert_cache::looked_at;
+use culvert_cache::strangers;
 use culvert_run::memory::{Span, UserSink};
 
 /// What a read may come to before it is looked at where it begins: EBADF.
@@ -26,7 +26,7 @@ pub fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
         }
         readable => readable?,
     };
-    looked_at::before(&**held).map_err(|error| report(held, "read", &error))?;
+    strangers::before(&**held).map_err(|error| report(held, "read", &error))?;
     held.at_offset(fd, |offset| {
         area(*offset as i64, total(spans))?;
         // The offset of a shared description is kept under its node's lock.
@@ -40,7 +40,7 @@ pub fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
 pub fn read_at(held: &Held, offset: i64, spans: &[Span]) -> Answer {
     area(offset, total(spans))?;
     let file = held.readable()?;
-    looked_at::before(&**held).map_err(|error| report(held, "read", &error))?;
+    strangers::before(&**held).map_err(|error| report(held, "read", &error))?;
     get(held, file, offset as u64, spans, false)
 }
 

@@ -68,7 +68,7 @@ pub fn remove_file(process: &Process, found: &Inside<'_>) -> Answer {
             _ => Errno::EISDIR,
         });
     };
-    let file_system = culvert_cache::looked_at::file_system(found.mount)?;
+    let file_system = culvert_cache::file_system(found.mount)?;
     if file_system.capabilities().read_only {
         return Err(Errno::EROFS);
     }
@@ -106,7 +106,7 @@ pub fn remove_directory(process: &Process, found: &Inside<'_>) -> Answer {
         Last::MountPoint => return Err(of_target(process, found.mount, Errno::EBUSY)),
         _ => return Err(Errno::EBUSY),
     };
-    let file_system = culvert_cache::looked_at::file_system(found.mount)?;
+    let file_system = culvert_cache::file_system(found.mount)?;
     if file_system.capabilities().read_only {
         return Err(Errno::EROFS);
     }

@@ -162,7 +162,7 @@ fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
             Errno::EBUSY
         });
     };
-    let file_system = culvert_cache::looked_at::file_system(from.mount)?;
+    let file_system = culvert_cache::file_system(from.mount)?;
     if file_system.capabilities().read_only {
         return Err(Errno::EROFS);
     }

@@ -21,7 +21,7 @@ pub enum Extent {
 /// fsync(2) and its kin.
 pub fn sync(held: &Held, extent: Extent) -> Answer {
     let data_only = extent != Extent::File;
-    let file_system = || culvert_cache::looked_at::file_system(held.mount);
+    let file_system = || culvert_cache::file_system(held.mount);
     let (what, synced) = match &held.object {
         Object::Path => return Err(Errno::EBADF),
         _ if extent == Extent::FileSystem => {

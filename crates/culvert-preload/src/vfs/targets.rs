@@ -43,7 +43,7 @@ pub fn is_another(process: &Process, directory: i32, path: Path<'_>) -> bool {
 pub fn adopt_target(process: &Process, fd: i32, mount: MountId) -> Result<(), Errno> {
     use crate::description::Description;
     use culvert_sys::raw::general::{O_ACCMODE, O_NONBLOCK};
-    let file_system = culvert_cache::looked_at::file_system(mount)?;
+    let file_system = culvert_cache::file_system(mount)?;
     if let Some(backing) = file_system.backing() {
         return take_over(process, fd, mount, backing);
     }

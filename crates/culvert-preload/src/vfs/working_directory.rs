@@ -17,7 +17,7 @@ pub fn enter(process: &Process, mount: MountId, attributes: &Attributes, keeper:
     if attributes.kind != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
-    let file_system = culvert_cache::looked_at::file_system(mount)?;
+    let file_system = culvert_cache::file_system(mount)?;
     granted(file_system, &culvert_run::task::caller(), attributes, 1)?;
     let stand_in = process.run.working_directory(ShadowName {
         mount,

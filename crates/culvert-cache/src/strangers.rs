@@ -90,7 +90,7 @@ fn renew_opened(name: ShadowName, file: &dyn File, shadow: &OwnedFd) -> culvert:
 }
 
 /// A program that is not intercepted gets what is `open`, and may write through it.
-pub fn give_to_stranger(open: &dyn OpenFile) -> culvert::Result<()> {
+pub fn give(open: &dyn OpenFile) -> culvert::Result<()> {
     let run = run::get();
     let count = run.node_locks.notes().map(|notes| &notes.strangers);
     // Counted before it is marked: who is killed in between leaves a count that is too high, which
