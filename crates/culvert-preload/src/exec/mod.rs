@@ -140,7 +140,7 @@ fn prepare(
 ) -> Result<(Box<Image>, Loader), Errno> {
     let mut search = Search::new(process, locate, path, arguments, environment);
     let found = search.loader();
-    let completed = found.and_then(|loader| search.complete(path, environment, loader));
+    let completed = found.and_then(|loader| search.complete(path, loader));
     match completed {
         Ok(loader) => Ok((search.image, loader)),
         // The kernel has copied all strings before it looks for an interpreter.

@@ -36,6 +36,8 @@ pub struct Search<'s> {
     name: Vec<u8>,
     /// The arguments of that file.
     arguments: Vec<usize>,
+    /// The environment of the call.
+    environment: Vec<usize>,
     /// How many interpreters were looked at.
     pub depth: u32,
     /// The kernel does not read the `#!` line itself, because the script or an interpreter lies on
@@ -72,10 +74,11 @@ impl<'s> Search<'s> {
         arguments: usize,
         environment: usize,
     ) -> Self {
-        let given = environment::pointers(arguments);
-        let bad = given.as_ref().err().copied();
-        let bad = bad.or_else(|| environment::pointers(environment).err());
-        let arguments = given.unwrap_or_default();
+        let arguments = environment::pointers(arguments);
+        let environment = environment::pointers(environment);
+        let bad = arguments.as_ref().err().or(environment.as_ref().err());
+        let bad = bad.copied();
+        let arguments = arguments.unwrap_or_default();
         Self {
             process,
             locate,
@@ -87,6 +90,7 @@ impl<'s> Search<'s> {
             }),
             name: path.to_vec(),
             arguments,
+            environment: environment.unwrap_or_default(),
             depth: 0,
             ourselves: false,
             shown: None,
@@ -291,12 +295,7 @@ impl<'s> Search<'s> {
 
     /// Completes the image of the program that execve calls `path`, which gets the library by
     /// `loader`.
-    pub fn complete(
-        &mut self,
-        path: &[u8],
-        environment: usize,
-        loader: Loader,
-    ) -> Result<Loader, Errno> {
+    pub fn complete(&mut self, path: &[u8], loader: Loader) -> Result<Loader, Errno> {
         let loader = permitted(self.process, path, loader)?;
         let own = match loader {
             // It is not intercepted, and would hand it on.
@@ -311,6 +310,7 @@ impl<'s> Search<'s> {
             said: self.said,
             own,
         };
+        let environment = core::mem::take(&mut self.environment);
         environment::extend(self.process, &mut self.image, environment, loader, &extras)?;
         self.image.environment.push(0);
         self.image.arguments.push(0);
