@@ -95,7 +95,7 @@ fn bad_input_is_refused_with_125_and_the_cause() {
         ("run -v text:full true", "full: the directory is not empty"),
         ("run -v text:text true", "text: not a directory"),
         (
-            "run -v text:empty:full true",
+            "run -v text:empty:/full true",
             "A:B:TARGET:type=union for several sources",
         ),
         ("run -v text:empty true", "culvert drivers archive"),
