@@ -18,6 +18,9 @@ use culvert_sys::flags::AtFlags;
 use culvert_sys::fs;
 use culvert_sys::raw::general as linux;
 
+/// access(2).
+const WRITE: u32 = 2;
+
 impl PlfsFs {
     /// The directory, on its back end, and the name of what is to be made at `path`.
     pub fn new_name(&self, path: &[u8]) -> Result<(Dir<'_>, Name)> {
@@ -102,6 +105,10 @@ impl PlfsFs {
         let place = host::open(dir, staged, linux::O_PATH | linux::O_DIRECTORY, 0)?;
         let proof = host::open(&place, ACCESS, flags, mode)?;
         host::make_directory(&place, layout::META, around)?;
+        if caller.umask & 0o700 != 0 {
+            let meta = host::open(&place, layout::META, linux::O_PATH, 0)?;
+            host::for_owner(&meta, 0o700)?;
+        }
         if mode & 0o022 != 0 {
             locks::make_shared(place.borrow(), fs::fstat(&proof)?.st_mode)?;
         }
@@ -253,6 +260,11 @@ impl PlfsFs {
     pub fn change(&self, path: &[u8], changes: &SetAttributes) -> Result<()> {
         let object = self.object(path)?;
         if object.access.is_some() {
+            if changes.size.is_some() {
+                // The droppings' modes are not the file's.
+                let access = host::open(&object.place, ACCESS, linux::O_PATH, 0)?;
+                kernel::access(access, WRITE)?;
+            }
             let opened = self.container(&object, None)?;
             return self.change_container(opened.container(), changes);
         }

@@ -259,12 +259,20 @@ impl PathFileSystem for PlfsFs {
                         })
                     }),
                 };
-                // Gone meanwhile.
-                let Ok(found) = found else { continue };
-                entries.push(PathEntry {
-                    name,
-                    kind: found.kind()?,
-                    inode: self.inode(&found.status),
+                entries.push(match found {
+                    Ok(found) => PathEntry {
+                        name,
+                        kind: found.kind()?,
+                        inode: self.inode(&found.status),
+                    },
+                    // Who may only read the directory sees the names.
+                    Err(error) if error.errno() == Errno::EACCES => PathEntry {
+                        name,
+                        kind: kind.unwrap_or(FileKind::Regular),
+                        inode: 0,
+                    },
+                    // Gone meanwhile.
+                    Err(_) => continue,
                 });
             }
         }
@@ -356,6 +364,24 @@ impl PathFileSystem for PlfsFs {
 
     fn keeps_unlinked(&self) -> bool {
         true
+    }
+
+    fn knows_moves(&self) -> bool {
+        true
+    }
+
+    fn moved(&self, inode: u64) -> Option<Vec<u8>> {
+        self.setup.shared.place_of(inode)
+    }
+
+    fn mknod(&self, caller: &Caller<'_>, path: &[u8], mode: u32, _: u64) -> Result<()> {
+        match FileKind::of_mode(mode) {
+            None | Some(FileKind::Regular) => {
+                let made = self.create_file(caller, path, OpenFlags::READ, mode & 0o7777);
+                made.map(drop)
+            }
+            _ => Err(Errno::EPERM.into()),
+        }
     }
 
     fn create(

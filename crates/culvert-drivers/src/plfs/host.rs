@@ -1,9 +1,11 @@
 //! The system calls of the driver: on back ends, by a descriptor and a path or name below it.
 
+use crate::descriptor::duplicate;
+use crate::passthrough::attributes::{Target, change};
 use crate::passthrough::kernel::{self, Name};
 use crate::{Keeper, KeptFd, OwnedFd};
 use alloc::{format, vec::Vec};
-use culvert::{Errno, FileKind, Result};
+use culvert::{Errno, FileKind, Result, SetAttributes};
 use culvert_sys::fd::{AsFd, BorrowedFd};
 use culvert_sys::flags::{AtFlags, OFlags, RenameFlags};
 use culvert_sys::raw::general::{self as linux, statx};
@@ -38,12 +40,8 @@ impl AsFd for Dir<'_> {
 /// What `path` below `root` is, with `O_PATH`, link or not; passes no links.
 pub fn place(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
     match path {
-        b"" => Ok(fs::openat(
-            root,
-            c".",
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            0,
-        )?),
+        // Not by its `.`, for which it would have to be searchable.
+        b"" => Ok(duplicate(root)?),
         path => kernel::open_below(root, path),
     }
 }
@@ -151,6 +149,20 @@ pub fn make_directory(dir: impl AsFd, name: &[u8], mode: u32) -> Result<bool> {
         },
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// What was just made has the rights `wanted` for its owner, whatever the umask is: Culvert itself
+/// needs them, whoever may use the file.
+pub fn for_owner(made: impl AsFd, wanted: u32) -> Result<()> {
+    let mode = fs::fstat(&made)?.st_mode & 0o7777;
+    if mode & wanted == wanted {
+        return Ok(());
+    }
+    let changes = SetAttributes {
+        permissions: Some(mode | wanted),
+        ..SetAttributes::default()
+    };
+    change(Target::Place(made.as_fd()), &changes)
 }
 
 /// The names in directory `dir`, with their types, in order.

@@ -22,6 +22,7 @@ pub mod layout;
 mod locks;
 mod merge;
 mod meta;
+mod moves;
 mod object;
 mod options;
 mod patience;

@@ -28,9 +28,28 @@ impl PlfsFs {
             Err(error) if error.errno() == Errno::ENOENT => None,
             found => Some(found?),
         };
-        let (is, was) = (old.kind()?, new.as_ref().map(Object::kind).transpose()?);
+        self.move_found((from, &old), (to, new.as_ref()), flags)?;
+        let tell = |object: &Object, from: &[u8], to: &[u8]| {
+            let is_directory = matches!(object.kind(), Ok(FileKind::Directory));
+            let inode = self.inode(&object.status);
+            self.setup.shared.moved(inode, from, to, is_directory);
+        };
+        tell(&old, from, to);
+        if let Some(new) = new.filter(|_| flags.exchange()) {
+            tell(&new, to, from);
+        }
+        Ok(())
+    }
+
+    fn move_found(
+        &self,
+        (from, old): (&[u8], &Object),
+        (to, new): (&[u8], Option<&Object>),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let (is, was) = (old.kind()?, new.map(Object::kind).transpose()?);
         if flags.exchange() {
-            return match (&new, is, was) {
+            return match (new, is, was) {
                 (None, ..) => Err(Errno::ENOENT.into()),
                 // Shadows of the two would have to change places at the same moment.
                 _ if self.setup.backends.len() > 1 => Err(Errno::EINVAL.into()),
@@ -47,9 +66,9 @@ impl PlfsFs {
             _ => {}
         }
         if self.setup.canonical_of(to) != old.at {
-            return self.move_over(from, to, &old, new.as_ref());
+            return self.move_over(from, to, old, new);
         }
-        if let Some(new) = &new {
+        if let Some(new) = new {
             if self.inode(&new.status) == self.inode(&old.status) {
                 return Ok(());
             }

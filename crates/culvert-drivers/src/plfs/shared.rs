@@ -18,10 +18,12 @@ use culvert_sys::memory::{Mapping, Of};
 const SLOTS: usize = 512;
 /// Bytes of the file.
 const LENGTH: usize = WORDS * size_of::<AtomicU64>();
-/// Counters of both kinds, and what is told of droppings.
-const WORDS: usize = 2 * SLOTS + OF_DROPPINGS;
+/// Counters of both kinds, and what is told of droppings and of moves.
+const WORDS: usize = 2 * SLOTS + OF_DROPPINGS + OF_MOVES;
 /// Words of what is told of droppings: three for each of 1,024.
 pub const OF_DROPPINGS: usize = 3 * 1024;
+/// Words of what is told of moves: 64 for each of 128.
+pub const OF_MOVES: usize = 64 * 128;
 
 /// The counters.
 pub enum Shared {
@@ -45,7 +47,7 @@ impl Shared {
     pub fn open(path: Option<&[u8]>) -> Self {
         let Some(path) = path else {
             return Self::Alone(
-                (0..WORDS)
+                (0..WORDS - OF_MOVES)
                     .map(|_| AtomicU64::new(0))
                     .collect::<Vec<_>>()
                     .into(),
@@ -83,6 +85,15 @@ impl Shared {
         match self {
             Self::Unknown(_) => None,
             _ => Some(self.counter(2 * SLOTS + at % OF_DROPPINGS)),
+        }
+    }
+
+    /// Word `at` of what is told of moves; none where nobody tells, and where there is nobody to be
+    /// told.
+    pub fn move_word(&self, at: usize) -> Option<&AtomicU64> {
+        match self {
+            Self::Mapped(_) => Some(self.counter(2 * SLOTS + OF_DROPPINGS + at % OF_MOVES)),
+            _ => None,
         }
     }
 

@@ -32,6 +32,9 @@ const TOUCH_FAR: u64 = 1_000_000_000;
 /// How wrong a back end's clock for times of files may be, nanoseconds.
 const TICK: u64 = 10_000_000;
 
+/// What the writer itself needs of its droppings, whatever the umask is.
+const OWNERS: u32 = 0o600;
+
 /// The largest file.
 pub const LARGEST: u64 = i64::MAX as u64;
 
@@ -169,8 +172,13 @@ impl Writer {
                     }
                 }
             }
-            if fs::fstat(&index)?.st_nlink == 0 {
+            let made = fs::fstat(&index)?;
+            if made.st_nlink == 0 {
                 continue;
+            }
+            let narrow = made.st_mode & OWNERS != OWNERS;
+            if narrow {
+                host::for_owner(&index, OWNERS)?;
             }
             if shared {
                 // Who may not give it away keeps it: others cannot cut it then.
@@ -181,7 +189,11 @@ impl Writer {
             let data_name = [layout::DATA, &rest].concat();
             let flags = linux::O_WRONLY | new;
             let data = host::open_kept(setup.keeper, dir, &data_name, flags, layout::DROPPING_MODE);
-            break match data {
+            let whole = |data: KeptFd| match narrow {
+                true => host::for_owner(data.fd(), OWNERS).map(|()| data),
+                false => Ok(data),
+            };
+            break match data.and_then(whole) {
                 Ok(data) => (data, index, index_name),
                 Err(error) => {
                     let _ = host::unlink(dir, &index_name, false);

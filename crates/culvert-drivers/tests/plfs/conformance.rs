@@ -2,6 +2,8 @@
 
 use crate::tools::Scratch;
 use culvert::testing::{Tree, fill, reading, sharing, writing};
+use culvert_sys::process::unshare;
+use culvert_sys::raw::general::CLONE_FS;
 use std::sync::Mutex;
 
 fn changes(backends: usize, options: &[&str]) {
@@ -12,7 +14,13 @@ fn changes(backends: usize, options: &[&str]) {
         made.lock().unwrap().push(scratch);
         driver
     };
-    writing(&make).assert_ok();
+    // Modes are what the kit says: in a thread with a umask of its own.
+    let checked = || {
+        unshare(CLONE_FS).unwrap();
+        rustix::process::umask(rustix::fs::Mode::empty());
+        writing(&make).assert_ok();
+    };
+    std::thread::scope(|scope| scope.spawn(checked).join()).unwrap();
 }
 
 #[test]

@@ -11,7 +11,7 @@ const GROUP: u32 = 64_000;
 const LOCKS: [&str; 2] = [".culvert-appends", ".culvert-holder"];
 
 /// What user `uid`, who is in [`GROUP`] or not, does: by a thread that is that user.
-fn by<T: Send>(uid: u32, in_group: bool, work: impl FnOnce() -> T + Send) -> T {
+pub fn by<T: Send>(uid: u32, in_group: bool, work: impl FnOnce() -> T + Send) -> T {
     let group = Gid::from_raw(GROUP);
     let groups = if in_group { &[group][..] } else { &[] };
     let user = || {
@@ -25,7 +25,7 @@ fn by<T: Send>(uid: u32, in_group: bool, work: impl FnOnce() -> T + Send) -> T {
 }
 
 /// Only root can be several users.
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 

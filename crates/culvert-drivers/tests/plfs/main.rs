@@ -4,6 +4,7 @@ mod conformance;
 mod fixtures;
 mod groups;
 mod hostile;
+mod names;
 mod service;
 mod small;
 mod tables;

@@ -18,6 +18,7 @@ const NOT_KEPT: &[(&str, &str)] = &[
     ("times", "empty write: mtime moves"),
     ("times", "read: mtime moves"),
     ("times", "chmod:"),
+    ("mknod", "mknod of Regular"),
 ];
 
 #[test]

@@ -63,6 +63,10 @@ pub fn fchdir(process: &Process, call: &mut Call) -> Answer {
         let keeper = Keeper::Description(process.table.reference(fd).ok_or(Errno::EBADF)?);
         return enter(process, held.mount, &attributes, keeper);
     }
+    // The program has no descriptor of that number.
+    if process.run.is_internal(call.args[0] as i32) {
+        return Err(Errno::EBADF);
+    }
     let answer = call.execute()?;
     if let Some(mount) = process.table.backed(call.args[0] as i32) {
         process.set_working_directory(Some((Here::Backed(mount), Keeper::nothing())));

@@ -12,7 +12,7 @@ use culvert_intercept::wait;
 use culvert_intercept::{Call, user};
 use culvert_sys::BorrowedFd;
 use culvert_sys::fd::LockCommand;
-use culvert_sys::raw::general;
+use culvert_sys::raw::general::{self, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN};
 pub use culvert_sys::raw::general::{
     F_GETLEASE, F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_SETLK, F_SETLKW,
 };
@@ -89,7 +89,10 @@ pub fn flock(process: &Process, call: &mut Call) -> Answer {
     let fd = call.args[0] as i32;
     let held = super::arguments::descriptor(process, call.args[0]).ok_or(FORWARD)?;
     if matches!(held.object, Object::Path) {
-        return Err(Errno::EBADF);
+        return match call.args[1] as u32 & !LOCK_NB {
+            LOCK_SH | LOCK_EX | LOCK_UN => Err(Errno::EBADF),
+            _ => Err(Errno::EINVAL),
+        };
     }
     if held.is_backed() {
         return Err(FORWARD);

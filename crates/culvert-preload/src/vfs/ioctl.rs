@@ -1,6 +1,6 @@
 //! Requests that every file has (ioctl(2)).
 
-use crate::description::{Held, may_read, may_write, report};
+use crate::description::{Held, Object, may_read, may_write, report};
 use culvert::{Caller, Errno, FileKind};
 use culvert_sys::raw::general::O_APPEND;
 
@@ -19,6 +19,10 @@ pub fn bytes_left(held: &Held, fd: i32) -> Result<i32, Errno> {
 pub fn clone_refused((to, target): (&Held, i32), (from, source): (Option<&Held>, i32)) -> Errno {
     if let Err(errno) = culvert_run::files::close_on_exec(source) {
         return errno;
+    }
+    // A place is no open file.
+    if from.is_some_and(|from| matches!(from.object, Object::Path)) {
+        return Errno::EBADF;
     }
     let Some(from) = from.filter(|from| from.mount == to.mount) else {
         return Errno::EXDEV;

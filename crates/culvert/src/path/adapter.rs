@@ -77,10 +77,18 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
     }
 
     fn path_of(&self, node: Node) -> Result<Vec<u8>> {
+        let driver = &self.0.driver;
         let table = self.0.table.lock();
-        match table.get(node)?.hidden {
-            true => Err(Errno::ENOENT.into()),
-            false => table.path(node),
+        match table.get(node) {
+            Ok(known) if known.hidden => Err(Errno::ENOENT.into()),
+            // Another process may have moved or removed it. Of a file that is dear to ask.
+            Ok(known) if known.kind != FileKind::Directory || !driver.knows_moves() => {
+                table.path(node)
+            }
+            _ => {
+                drop(table);
+                self.0.current_path(node)
+            }
         }
     }
 
@@ -90,9 +98,14 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
 
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
         match self.capabilities().checks_permissions {
-            true => self
-                .0
-                .with_path(node, |path| self.0.driver.access(caller, path, access)),
+            true => {
+                let ask = |path: &[u8]| self.0.driver.access(caller, path, access);
+                match self.0.with_path(node, ask) {
+                    // Nothing is in it, and nothing can be made there: whatever is done says so.
+                    Err(_) if self.0.is_removed_directory(node) => Ok(()),
+                    answer => answer,
+                }
+            }
             false => derived::access(
                 caller,
                 &self.attributes(caller, node)?,
@@ -145,9 +158,15 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         dir: Node,
         _: OpenFlags,
     ) -> Result<OpenedDirectory> {
-        self.0.table.lock().path_in(dir, b"")?;
+        if self.0.table.lock().get(dir)?.kind != FileKind::Directory {
+            return Err(Errno::ENOTDIR.into());
+        }
         let open = |path: &[u8]| self.0.driver.open_directory(caller, path);
-        let kept = self.0.with_path(dir, open)?;
+        let kept = match self.0.with_path(dir, open) {
+            // It can be opened, and has no entries to be read (ENOENT).
+            Err(_) if self.0.is_removed_directory(dir) => None,
+            kept => kept?,
+        };
         let snapshot = Snapshot::new(Arc::clone(&self.0), dir, kept);
         Ok(OpenedDirectory::Driven(Box::new(snapshot)))
     }

@@ -225,6 +225,21 @@ pub trait PathFileSystem: Send + Sync {
         false
     }
 
+    /// Not for drivers in libraries. Whether the driver knows where other processes that have this mount have renamed things to
+    /// ([`PathFileSystem::moved`]). Then open directories and working directories follow, and
+    /// [`FileSystem::path_of`](crate::FileSystem::path_of) asks whether a directory still is where
+    /// it was. False by default: what others have renamed is `ESTALE` to who has it open.
+    fn knows_moves(&self) -> bool {
+        false
+    }
+
+    /// The path to which what has `inode` was renamed last, by whichever process. What is there is
+    /// compared: an answer that is not true any more does no harm.
+    fn moved(&self, inode: u64) -> Option<Vec<u8>> {
+        let _ = inode;
+        None
+    }
+
     /// How a kernel mount may cache the pages of an open file. [`Caching::Never`] is for computed
     /// files: then every read asks the driver, and the size in the attributes does not matter. By
     /// default the kernel caches, and reads no further than that size.

@@ -5,7 +5,7 @@ use super::{
     lock::TreeLock,
     table::{HIDDEN, PathTable, ROOT},
 };
-use crate::{Attributes, Entry, Errno, Node, Result, sync::Mutex};
+use crate::{Attributes, Entry, Errno, FileKind, Node, Result, sync::Mutex};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -41,17 +41,20 @@ impl<T: PathFileSystem> AdapterState<T> {
     /// Attributes of a node wherever it is now: named, hidden, or gone.
     pub(super) fn attributes(&self, node: Node) -> Result<Attributes> {
         let _tree = self.tree.read();
-        let (path, hidden) = {
+        let hidden = {
             let table = self.table.lock();
             if let Some(last) = table.removed(node)? {
                 return Ok(self.complete(node, last));
             }
-            (table.path(node), table.get(node)?.hidden)
+            table.get(node)?.hidden
         };
-        let mut attributes = self.by_path(path, |path| {
-            let found = self.driver.attributes(path)?;
-            self.table.lock().compare(node, &found)?;
-            Ok(found)
+        let mut attributes = self.wherever(node, || {
+            let path = self.table.lock().path(node);
+            self.by_path(path, |path| {
+                let found = self.driver.attributes(path)?;
+                self.table.lock().compare(node, &found)?;
+                Ok(found)
+            })
         })?;
         if hidden {
             attributes.links = 0;
@@ -97,6 +100,82 @@ impl<T: PathFileSystem> AdapterState<T> {
         }
     }
 
+    /// What `ask` says of `node`, asked again when it is not where it was and the driver knows where
+    /// another process has put it. The tree must be held.
+    fn wherever<R>(&self, node: Node, ask: impl Fn() -> Result<R>) -> Result<R> {
+        match ask() {
+            Err(error)
+                if matches!(error.errno(), Errno::ESTALE | Errno::ENOENT)
+                    && self.relocate(node) =>
+            {
+                ask()
+            }
+            answer => answer,
+        }
+    }
+
+    /// Whether `node` is a directory that was removed, by this process or by one that need not be
+    /// asked where it has put it otherwise.
+    pub(super) fn is_removed_directory(&self, node: Node) -> bool {
+        let is_directory = match self.table.lock().get(node) {
+            Ok(known) if known.last.is_some() => return known.kind == FileKind::Directory,
+            known => known.is_ok_and(|known| known.kind == FileKind::Directory),
+        };
+        let _tree = self.tree.read();
+        let is_gone = |error: crate::Error| error.errno() == Errno::ESTALE;
+        is_directory && self.driver.knows_moves() && self.placed(node).is_err_and(is_gone)
+    }
+
+    /// Looks for `node` where the driver says that others have renamed it to, or a directory above
+    /// it; whether something was found. The tree must be held.
+    fn relocate(&self, node: Node) -> bool {
+        if !self.driver.knows_moves() {
+            return false;
+        }
+        let above = self.table.lock().itself_and_above(node);
+        above.into_iter().any(|(one, inode)| {
+            let path = self.driver.moved(inode);
+            path.is_some_and(|path| self.walk(&path).is_ok_and(|found| found == one))
+        })
+    }
+
+    /// The node that `path` leads to, with no reference.
+    fn walk(&self, path: &[u8]) -> Result<Node> {
+        let mut dir = ROOT;
+        for name in path.split(|&byte| byte == b'/') {
+            let below = self.path_below(dir, name);
+            let entry = below.and_then(|below| self.found(dir, name, &below));
+            self.table.lock().forget(dir, 1);
+            dir = entry?.attributes.node;
+        }
+        self.table.lock().forget(dir, 1);
+        Ok(dir)
+    }
+
+    /// The path of `node`, at which it is now: `ENOENT` when it has none any more.
+    pub(super) fn current_path(&self, node: Node) -> Result<Vec<u8>> {
+        let _tree = self.tree.read();
+        if self.table.lock().get(node).is_err() {
+            return self.driver.moved(node.0).ok_or(Errno::ESTALE.into());
+        }
+        let path = self.placed(node);
+        path.map_err(|error| match error.errno() {
+            Errno::ESTALE => Errno::ENOENT.into(),
+            _ => error,
+        })
+    }
+
+    /// The path of `node`, which leads to it. The tree must be held.
+    fn placed(&self, node: Node) -> Result<Vec<u8>> {
+        self.wherever(node, || {
+            let path = self.table.lock().path(node);
+            self.by_path(path, |path| {
+                self.verify(node, path)?;
+                Ok(path.to_vec())
+            })
+        })
+    }
+
     /// Runs `ask` with the path of `node`, which stays its path meanwhile as far as this process
     /// goes; `ESTALE` when another process has put something else there.
     pub(super) fn with_path<R>(
@@ -105,11 +184,7 @@ impl<T: PathFileSystem> AdapterState<T> {
         ask: impl FnOnce(&[u8]) -> Result<R>,
     ) -> Result<R> {
         let _tree = self.tree.read();
-        let path = self.table.lock().path(node);
-        self.by_path(path, |path| {
-            self.verify(node, path)?;
-            ask(path)
-        })
+        self.by_path(self.placed(node), ask)
     }
 
     /// Opens the file `node` by `open`, which takes nothing but files: what was opened is compared,
@@ -117,17 +192,19 @@ impl<T: PathFileSystem> AdapterState<T> {
     pub(super) fn open_by_path<R>(
         &self,
         node: Node,
-        open: impl FnOnce(&[u8]) -> Result<R>,
+        open: impl Fn(&[u8]) -> Result<R>,
     ) -> Result<R> {
         let _tree = self.tree.read();
-        let path = self.table.lock().path(node);
-        self.by_path(path, |path| {
-            let opened = open(path);
-            if opened.is_err() {
-                // Of another file it may be.
-                self.verify(node, path)?;
-            }
-            opened
+        self.wherever(node, || {
+            let path = self.table.lock().path(node);
+            self.by_path(path, |path| {
+                let opened = open(path);
+                if opened.is_err() {
+                    // Of another file it may be.
+                    self.verify(node, path)?;
+                }
+                opened
+            })
         })
     }
 
@@ -170,10 +247,18 @@ impl<T: PathFileSystem> AdapterState<T> {
     /// The path of `name` in `dir`; our own names are not there for anyone. `ESTALE` when the path
     /// of `dir` leads to something else by now.
     pub(super) fn path_in(&self, dir: Node, name: &[u8]) -> Result<Vec<u8>> {
-        let path = self.path_below(dir, name)?;
-        let above = self.table.lock().path(dir);
-        self.by_path(above, |above| self.verify(dir, above))?;
-        Ok(path)
+        let path = self.wherever(dir, || {
+            let path = self.path_below(dir, name)?;
+            let above = self.table.lock().path(dir);
+            self.by_path(above, |above| self.verify(dir, above))?;
+            Ok(path)
+        });
+        let is_known = || self.table.lock().get(dir).is_ok();
+        path.map_err(|error| match error.errno() {
+            // Others have not renamed it: so it was removed.
+            Errno::ESTALE if self.driver.knows_moves() && is_known() => Errno::ENOENT.into(),
+            _ => error,
+        })
     }
 
     /// The same of a directory that was just looked up.

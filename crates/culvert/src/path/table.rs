@@ -21,7 +21,7 @@ pub(super) struct Known {
     /// Its only name is one that we gave it to keep it open.
     pub(super) hidden: bool,
     /// What it was when it lost its last name.
-    last: Option<Attributes>,
+    pub(super) last: Option<Attributes>,
 }
 
 impl Known {
@@ -167,6 +167,23 @@ impl PathTable {
             let links = last.links;
             *last = Attributes { links, ..now };
         }
+    }
+
+    /// `node` and the directories above it, each with its inode; not the root, nor what has none.
+    pub(super) fn itself_and_above(&self, node: Node) -> Vec<(Node, u64)> {
+        let (mut all, mut at) = (Vec::new(), node);
+        while at != ROOT
+            && let Some(known) = self.nodes.get(&at)
+        {
+            if known.inode != 0 {
+                all.push((at, known.inode));
+            }
+            match known.names.first() {
+                Some((dir, _)) => at = *dir,
+                None => break,
+            }
+        }
+        all
     }
 
     /// Whether `node` is `above` or lies below it.

@@ -46,7 +46,9 @@ fn made(dir: impl AsFd, name: &[u8], access: &statx) -> Result<OwnedFd> {
     let around = layout::directory_mode(mode);
     let new = host::make_directory(&dir, name, around)?;
     let opened = host::open(&dir, name, PLACE, 0)?;
-    if new && mode & 0o022 != 0 {
+    if new && mode & 0o022 == 0 {
+        host::for_owner(&opened, 0o700)?;
+    } else if new {
         // Whatever the umask is; who may not give it to the group keeps it.
         let _ = locks::belongs(&opened, access);
         let changes = SetAttributes {

@@ -10,7 +10,6 @@ use crate::plfs::writer::{LARGEST, Times, Writer, Written};
 use crate::plfs::{host, layout};
 use core::sync::atomic::Ordering::SeqCst;
 use culvert::{Errno, Result, Source};
-use culvert_sys::flags::AtFlags;
 use culvert_sys::fs;
 
 impl Container {
@@ -109,14 +108,15 @@ impl Container {
         }
     }
 
-    /// Sets the times of the file to the present.
+    /// Sets the times of the file's content and status to the present: what cuts a file to the length
+    /// that it has does that, and leaves the time of access alone. The access file is empty.
     pub(super) fn touch(&self) -> Result<()> {
         // By a descriptor, which saves a network file system a lookup.
         let proof = self.proof.lock();
-        let set = |proof: &KeptFd| fs::utimensat(proof.fd(), None, None, AtFlags::empty());
+        let set = |proof: &KeptFd| fs::ftruncate(proof.fd(), 0);
         match proof.as_ref().map(set) {
             Some(Ok(())) => Ok(()),
-            // There is none, or it is a place alone.
+            // There is none, or it is not open for writing.
             _ => self.setup.touch(self.dir.fd()),
         }
     }

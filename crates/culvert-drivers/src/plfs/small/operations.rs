@@ -146,6 +146,24 @@ impl PathFileSystem for SmallFs {
         true
     }
 
+    fn knows_moves(&self) -> bool {
+        true
+    }
+
+    fn moved(&self, inode: u64) -> Option<Vec<u8>> {
+        self.plain.moved(inode)
+    }
+
+    fn mknod(&self, caller: &Caller<'_>, path: &[u8], mode: u32, _: u64) -> Result<()> {
+        match FileKind::of_mode(mode) {
+            None | Some(FileKind::Regular) => {
+                let made = self.create(caller, path, OpenFlags::READ, mode & 0o7777);
+                made.map(drop)
+            }
+            _ => Err(Errno::EPERM.into()),
+        }
+    }
+
     fn create(&self, _: &Caller<'_>, path: &[u8], _: OpenFlags, _: u32) -> Result<Handle> {
         let (directory, name) = split(path);
         if hidden(path) || !format::is_name(name) {

@@ -48,6 +48,19 @@ pub fn record(
     if unlocks {
         return on_shadow(lock);
     }
+    // The kernel would compare with the mode of the file that stands for the locks alone.
+    let may = asks || {
+        let flags = held.flags(fd)?;
+        match u32::try_from(lock.l_type) {
+            Ok(F_RDLCK) => may_read(flags),
+            Ok(F_WRLCK) => may_write(flags),
+            _ => false,
+        }
+    };
+    if !may {
+        // It is refused there, for whichever reason comes first.
+        return on_shadow(lock).and(Err(Errno::EBADF));
+    }
     loop {
         let Some(file) = file_of(process, held, !asks)? else {
             return on_shadow(lock);
@@ -62,16 +75,6 @@ pub fn record(
                     Ok(0)
                 }
             };
-        }
-        // The kernel would compare with the mode of the file alone.
-        let flags = held.flags(fd)?;
-        let may = match u32::try_from(lock.l_type) {
-            Ok(F_RDLCK) => may_read(flags),
-            Ok(F_WRLCK) => may_write(flags),
-            _ => return Err(Errno::EINVAL),
-        };
-        if !may {
-            return Err(Errno::EBADF);
         }
         match wait::lock(number(&file), command, &mut beyond) {
             // Another thread has closed a descriptor of the program's meanwhile, and so the file.
