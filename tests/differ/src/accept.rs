@@ -1,11 +1,13 @@
 //! What may differ, and why: nothing else may.
 
+mod refusals;
 mod specification;
 mod steps;
 mod words;
 
 use crate::mount::Mount;
 use crate::program::{Program, Step};
+pub use refusals::ends;
 use std::sync::OnceLock;
 use steps::{KEEPS_LOCK_FILES, LEFT_OUT};
 use words::ACCEPTED;
@@ -20,6 +22,7 @@ pub fn suited(program: &Program, mount: &Mount) -> Program {
     program.steps.retain(|step| !left_out(step));
     if specification.contains(KEEPS_LOCK_FILES) {
         suited_to_lock_files(&mut program);
+        suited_to_order(&mut program);
     }
     let elsewhere = ["layer=", "descriptor=no", "type=memory,kernel", "=memory:"];
     if elsewhere.iter().any(|part| specification.contains(part)) {
@@ -34,6 +37,20 @@ fn suited_to_lock_files(program: &mut Program) {
     if program.steps.iter().any(shares) {
         let locks = |step: &Step| step.words.iter().any(|word| word == "lock");
         program.steps.retain(|step| !locks(step));
+    }
+}
+
+/// Without lists by small parts where a name needs a large one: which names come before it is the
+/// file system's own affair.
+fn suited_to_order(program: &mut Program) {
+    let is_long = |step: &Step| step.words.iter().any(|word| word.contains(":255}"));
+    if program.steps.iter().any(is_long) {
+        let small = |word: &String| matches!(word.as_str(), "24" | "32" | "60" | "100" | "120");
+        let lists = |step: &Step| {
+            let mut words = step.words.iter();
+            words.any(|word| word == "list" || word == "getdents") && words.any(small)
+        };
+        program.steps.retain(|step| !lists(step));
     }
 }
 
@@ -79,10 +96,24 @@ fn without_set_id(word: &str, specification: &str) -> String {
     }
 }
 
+/// Whether the numbers of new descriptors are not compared: a descriptor that is kept open for the
+/// sake of a thread's record locks, which its close would drop, may have a low one.
+pub fn shifts_numbers(program: &Program, mount: &Mount) -> bool {
+    let is = |name: &str| {
+        let has = |step: &Step| step.words.iter().any(|word| word == name);
+        program.steps.iter().any(has)
+    };
+    let specification = specification::of(mount).unwrap_or_default();
+    specification.contains(KEEPS_LOCK_FILES) && is("thread") && is("lock")
+}
+
 /// A line without the words whose difference is accepted for `mount`.
 pub fn without_accepted(line: &str, mount: &Mount) -> String {
     let specification = specification::of(mount).unwrap_or_default();
-    let set_id = specification::clears_set_id(&specification);
+    // Of a removed file those bits are shown alone: nothing can be done with them any more.
+    let is_removed = line.split(' ').any(|word| word == "nlink=0");
+    let set_id = specification::clears_set_id(&specification)
+        || is_removed && specification.contains("type=plfs");
     let is_directory = |word: &str| {
         let digits = word.strip_prefix('d').unwrap_or_default();
         digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_digit())

@@ -1,6 +1,6 @@
 //! Two runs of one program, line by line.
 
-use crate::accept::without_accepted;
+use crate::accept::{ends, shifts_numbers, without_accepted};
 use crate::mount::Mount;
 use crate::program::Program;
 use crate::world::Finished;
@@ -62,6 +62,7 @@ pub fn compare(
             ""
         }
     };
+    let shifted = shifts_numbers(program, mount);
     let mut left = native
         .output
         .lines()
@@ -75,12 +76,21 @@ pub fn compare(
             (None, None) => break,
             (a, b) => (a.unwrap_or("(nothing)"), b.unwrap_or("(nothing)")),
         };
-        if without_accepted(a, mount) != without_accepted(b, mount) {
+        let shown = |line: &str| {
+            let line = without_accepted(line, mount);
+            let words = line.split(' ');
+            let words = words.filter(|word| !shifted || !word.starts_with("fd="));
+            words.collect::<Vec<_>>().join(" ")
+        };
+        if shown(a) != shown(b) {
             let number = |line: &str| -> Option<usize> { line.split(' ').next()?.parse().ok() };
-            let operation = number(a)
+            let step = number(a)
                 .or(number(b))
-                .and_then(|number| program.steps.get(number))
-                .map_or("=", |step| step.operation());
+                .and_then(|number| program.steps.get(number));
+            if step.is_some_and(|step| ends(program, step, mount, b)) {
+                return None;
+            }
+            let operation = step.map_or("=", |step| step.operation());
             return Some(Difference {
                 operation: operation.to_owned(),
                 native: a.to_owned(),

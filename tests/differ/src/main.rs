@@ -278,7 +278,7 @@ fn carry_out() -> Result<bool, String> {
         "shrink" => {
             let file = options.files.first().ok_or("which file?")?;
             let mount = &options.mounts[0];
-            let program = read(file)?;
+            let program = suited(&read(file)?, mount);
             let found = bench
                 .difference(&program, mount)
                 .ok_or("there is no difference")?;

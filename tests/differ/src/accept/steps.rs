@@ -75,10 +75,34 @@ pub const LEFT_OUT: &[LeftOut] = &[
         why: "ENOLCK in a child of vfork(2)",
     },
     LeftOut {
-        operations: &["mknod", "bind", "connect"],
-        words: &[],
+        operations: &["mknod"],
+        words: &["S_IFIFO", "S_IFSOCK", "S_IFCHR"],
         mounts: &["type=plfs"],
         why: "there are files, directories and symbolic links alone",
+    },
+    LeftOut {
+        operations: &["bind", "connect"],
+        words: &[],
+        mounts: &["type=plfs"],
+        why: "the same",
+    },
+    LeftOut {
+        operations: &["renameat2"],
+        words: &["RENAME_WHITEOUT"],
+        mounts: &["type=plfs"],
+        why: "the same: a whiteout is a device",
+    },
+    LeftOut {
+        operations: &["readlink"],
+        words: &["/proc/self/fd"],
+        mounts: &["type=plfs"],
+        why: "what was removed has another name there, or that which this process knows",
+    },
+    LeftOut {
+        operations: &["lseek"],
+        words: &["SEEK_DATA", "SEEK_HOLE"],
+        mounts: &["type=plfs"],
+        why: "a log knows holes to the byte, tmpfs those of whole pages",
     },
     LeftOut {
         operations: &["fallocate"],
@@ -147,10 +171,17 @@ pub const LEFT_OUT: &[LeftOut] = &[
     LeftOut {
         operations: &["write", "pwrite"],
         words: &["bad", "edge:0"],
-        mounts: &["type=memory", "driven", "beside="],
+        mounts: &["type=memory", "type=plfs", "driven", "beside="],
         why: "a write past the end that fails with EFAULT lengthens the file to the offset where \
             the kernel's page cache takes it (tmpfs, ext4); a driver has been given nothing then. \
             EFAULT is none of POSIX's errors",
+    },
+    LeftOut {
+        operations: &["setfl"],
+        words: &["O_DIRECT"],
+        mounts: &["type=memory", "type=plfs", "driven"],
+        why: "O_DIRECT means nothing to a driver, and of a description that several processes \
+            have each has its own (culvert-preload, description/flags.rs)",
     },
     LeftOut {
         operations: &["poll"],

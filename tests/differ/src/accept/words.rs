@@ -31,6 +31,21 @@ pub const ACCEPTED: &[Accepted] = &[
         why: "the same: files are directories of the back end",
     },
     Accepted {
+        word: "a:same",
+        mount: "type=plfs",
+        why: "reading does not set the time of access, as with noatime (mount(8))",
+    },
+    Accepted {
+        word: "a:changed",
+        mount: "type=plfs",
+        why: "the same",
+    },
+    Accepted {
+        word: "a:new",
+        mount: "type=plfs",
+        why: "the same",
+    },
+    Accepted {
         word: "nlink=",
         mount: "beside=bindfs",
         why: "what is removed while it is open has another name there (`.fuse_hidden`)",

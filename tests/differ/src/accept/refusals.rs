@@ -1,0 +1,78 @@
+//! Errors of a mount that end the comparison: what was refused, and natively was not, changes all
+//! that comes after it. Each is an error that the documentation of the mount states.
+
+use crate::mount::Mount;
+use crate::program::{Program, Step};
+
+/// A kind of error, and where.
+struct Refusal {
+    /// Part of the specification of the mount.
+    mount: &'static str,
+    /// The error.
+    errno: &'static str,
+    /// The operations; none: any.
+    operations: &'static [&'static str],
+    /// What the program does that leads to it.
+    when: fn(&Program) -> bool,
+    /// Why that is right.
+    #[expect(dead_code, reason = "for readers of the table")]
+    why: &'static str,
+}
+
+fn does(program: &Program, operation: &str) -> bool {
+    let is = |step: &Step| step.words.iter().any(|word| word == operation);
+    program.steps.iter().any(is)
+}
+
+/// The whole list.
+const REFUSALS: &[Refusal] = &[
+    Refusal {
+        mount: "type=plfs",
+        errno: "-EIO",
+        operations: &[],
+        when: |program| program.nobody && (does(program, "exec") || does(program, "clonefiles")),
+        why: "a file that its user may not open again is not continued after exec(2), nor by \
+            another process with the same table of descriptors",
+    },
+    Refusal {
+        mount: "type=plfs",
+        errno: "-EACCES",
+        operations: &[
+            "fsetxattr",
+            "fgetxattr",
+            "flistxattr",
+            "fremovexattr",
+            "fchmod",
+            "fchown",
+            "futimens",
+            "ftruncate",
+            "write",
+            "writev",
+            "pwrite",
+            "pwritev2",
+        ],
+        when: |program| program.nobody,
+        why: "attributes of an open file, and its parts on other back ends, are asked for by its \
+            path, which may lie below a directory that its user may not enter any more",
+    },
+    Refusal {
+        mount: "type=plfs",
+        errno: "-ESTALE",
+        operations: &[],
+        when: |_| true,
+        why: "a directory that another process has removed, or that a third one works in and has \
+            the same working directory with, is found by no path, and so is a file that is opened \
+            again by /proc/self/fd",
+    },
+];
+
+/// Whether nothing of `program` is compared behind `step`, for which `mount` has answered `line`.
+pub fn ends(program: &Program, step: &Step, mount: &Mount, line: &str) -> bool {
+    let specification = super::specification::of(mount).unwrap_or_default();
+    REFUSALS.iter().any(|refusal| {
+        specification.contains(refusal.mount)
+            && line.split(' ').any(|word| word == refusal.errno)
+            && (refusal.operations.is_empty() || refusal.operations.contains(&step.operation()))
+            && (refusal.when)(program)
+    })
+}
