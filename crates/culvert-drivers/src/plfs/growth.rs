@@ -1,5 +1,5 @@
-//! What the processes of a run tell each other of their droppings: how often each has grown, and how
-//! often it had when somebody brought it to the disk. So of many that sync a file at once each
+//! What the processes of a run tell each other of their droppings: how often each has grown, and
+//! how often it had when somebody brought it to the disk. So of many that sync a file at once each
 //! brings its own there, and finds that the others have done theirs.
 //!
 //! A writer has an entry while it lives, if there is one free; what has none is looked at. What an

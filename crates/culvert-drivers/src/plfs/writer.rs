@@ -457,8 +457,8 @@ impl Writer {
     }
 
     /// Whether another process has set `times`, and later than this one wrote, which was at
-    /// `written`: so long after it had set them itself, by the back end's clock as by its own. Where
-    /// that cannot be told apart, it was before.
+    /// `written`: so long after it had set them itself, by the back end's clock as by its own.
+    /// Where that cannot be told apart, it was before.
     pub fn are_of_others(&self, times: &Times, written: u64) -> bool {
         self.times.is_some_and(|own| {
             let since = written.saturating_sub(self.touched);

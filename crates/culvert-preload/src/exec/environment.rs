@@ -94,8 +94,8 @@ fn carrier(
     entry
 }
 
-/// Gives `image` the entries at the program's addresses `own`, and behind them those that carry the run for a program
-/// of `loader`, with `extras`.
+/// Gives `image` the entries at the program's addresses `own`, and behind them those that carry the
+/// run for a program of `loader`, with `extras`.
 pub fn extend(
     process: &Process,
     image: &mut Image,

@@ -225,10 +225,11 @@ pub trait PathFileSystem: Send + Sync {
         false
     }
 
-    /// Not for drivers in libraries. Whether the driver knows where other processes that have this mount have renamed things to
-    /// ([`PathFileSystem::moved`]). Then open directories and working directories follow, and
-    /// [`FileSystem::path_of`](crate::FileSystem::path_of) asks whether a directory still is where
-    /// it was. False by default: what others have renamed is `ESTALE` to who has it open.
+    /// Not for drivers in libraries. Whether the driver knows where other processes that have this
+    /// mount have renamed things to ([`PathFileSystem::moved`]). Then open directories and working
+    /// directories follow, and [`FileSystem::path_of`](crate::FileSystem::path_of) asks whether a
+    /// directory still is where it was. False by default: what others have renamed is `ESTALE` to
+    /// who has it open.
     fn knows_moves(&self) -> bool {
         false
     }

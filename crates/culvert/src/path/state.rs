@@ -100,8 +100,8 @@ impl<T: PathFileSystem> AdapterState<T> {
         }
     }
 
-    /// What `ask` says of `node`, asked again when it is not where it was and the driver knows where
-    /// another process has put it. The tree must be held.
+    /// What `ask` says of `node`, asked again when it is not where it was and the driver knows
+    /// where another process has put it. The tree must be held.
     fn wherever<R>(&self, node: Node, ask: impl Fn() -> Result<R>) -> Result<R> {
         match ask() {
             Err(error)

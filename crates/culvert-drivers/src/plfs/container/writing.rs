@@ -108,8 +108,8 @@ impl Container {
         }
     }
 
-    /// Sets the times of the file's content and status to the present: what cuts a file to the length
-    /// that it has does that, and leaves the time of access alone. The access file is empty.
+    /// Sets the times of the file's content and status to the present: what cuts a file to the
+    /// length that it has does that, and leaves the time of access alone. The access file is empty.
     pub(super) fn touch(&self) -> Result<()> {
         // By a descriptor, which saves a network file system a lookup.
         let proof = self.proof.lock();
