@@ -147,23 +147,41 @@ impl PlfsFs {
                 let _ = host::remove_tree(&object.place, &name, 2);
             }
         }
-        let (dir, name) = host::above(self.setup.root(own), path)?;
-        host::unlink(dir, name.bytes(), true)?;
-        let mode = u32::from(object.status.stx_mode) & 0o7777;
-        for at in (0..self.setup.backends.len()).filter(|at| *at != own) {
-            let removed = host::above(self.setup.root(at), path)
+        // Last the one that is shown: it is the same directory when it stays.
+        let others = (0..self.setup.backends.len()).filter(|at| *at != own);
+        let mut removed = Vec::new();
+        for at in others.chain([own]) {
+            let gone = host::above(self.setup.root(at), path)
                 .and_then(|(dir, name)| host::unlink(dir, name.bytes(), true));
-            match removed {
-                Err(error) if matches!(error.errno(), Errno::ENOTEMPTY | Errno::EEXIST) => {
-                    let (dir, name) = host::above(self.setup.root(own), path)?;
-                    host::make_directory(dir, name.bytes(), mode)?;
-                    return Err(Errno::ENOTEMPTY.into());
+            match gone {
+                Ok(()) => removed.push(at),
+                Err(error) if error.errno() == Errno::ENOENT && at != own => {}
+                Err(error) => {
+                    for at in removed {
+                        let _ = self.make_again(at, path, &object.status);
+                    }
+                    return Err(match error.errno() {
+                        Errno::EEXIST => Errno::ENOTEMPTY.into(),
+                        _ => error,
+                    });
                 }
-                Err(error) if error.errno() != Errno::ENOENT => return Err(error),
-                _ => {}
             }
         }
         Ok(())
+    }
+
+    /// The directory `path` on back end `at`, as `status` says that it is on another one.
+    fn make_again(&self, at: usize, path: &[u8], status: &linux::statx) -> Result<()> {
+        let (dir, name) = host::above(self.setup.root(at), path)?;
+        host::make_directory(&dir, name.bytes(), 0o700)?;
+        let made = host::open(&dir, name.bytes(), linux::O_PATH | linux::O_DIRECTORY, 0)?;
+        // Who may not give it away keeps it.
+        let _ = locks::belongs(&made, status);
+        let changes = SetAttributes {
+            permissions: Some(u32::from(status.stx_mode) & 0o7777),
+            ..SetAttributes::default()
+        };
+        change(Target::Place(made.borrow()), &changes)
     }
 
     /// unlink(2).

@@ -84,6 +84,28 @@ fn what_another_process_renames_is_found_where_it_is() {
 }
 
 #[test]
+fn a_directory_that_is_not_empty_stays_the_same() {
+    let scratch = Scratch::new(3);
+    let fs = scratch.open(&[]);
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        let dir = mkdir(&*fs, fs.root(), "d");
+        let places: Vec<_> = scratch.backends.iter().map(|back| back.join("d")).collect();
+        let mode = permissions(0o750);
+        fs.set_attributes(&caller(), dir, &mode).unwrap();
+        drop(fs.create(&caller(), dir, name.as_bytes(), OpenFlags::READ, 0o644));
+        let refused = fs.rmdir(&caller(), fs.root(), b"d");
+        assert_eq!(refused.unwrap_err().errno(), Errno::ENOTEMPTY, "{name}");
+        let found = fs.lookup(&caller(), fs.root(), b"d").unwrap();
+        assert_eq!(found.attributes.node, dir, "{name}");
+        let modes = places.iter().map(|place| place.metadata().unwrap().mode());
+        assert!(modes.into_iter().all(|mode| mode & 0o7777 == 0o750));
+        fs.unlink(&caller(), dir, name.as_bytes()).unwrap();
+        fs.rmdir(&caller(), fs.root(), b"d").unwrap();
+        assert!(places.iter().all(|place| !place.exists()), "{name}");
+    }
+}
+
+#[test]
 fn mknod_makes_plain_files_alone() {
     for workload in ["shared_file", "file_per_proc", "small_file"] {
         let scratch = Scratch::new(1);
