@@ -205,6 +205,27 @@ mod plfs {
     fn random_programs_on_three() {
         programs("plfs-spread");
     }
+
+    /// Programs that are for these mounts alone.
+    #[track_caller]
+    fn equal(program: &str) {
+        let mount = "plfs".parse().expect("a mount");
+        let Some(world) = world(&mount) else { return };
+        let program = program.parse().expect("a program");
+        super::equal(&world, &mount, "program", &program);
+    }
+
+    #[test]
+    fn a_file_without_a_name_stays_locked_over_exec() {
+        equal(
+            "0 openat a cwd f O_RDWR|O_CREAT 0644
+            0 dup e a
+            0 unlink f
+            0 lock a F_SETLK F_WRLCK 0 0
+            0 exec script
+            0 lock e F_OFD_SETLK F_WRLCK 0 0",
+        );
+    }
 }
 
 macro_rules! on_each_mount {

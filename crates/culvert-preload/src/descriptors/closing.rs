@@ -4,6 +4,7 @@
 use super::DescriptorTable;
 use crate::description::{Description, Object};
 use alloc::{sync::Arc, vec::Vec};
+use culvert::File as _;
 use culvert_cache::{kept, shadow::open_shadow};
 use culvert_run::ShadowName;
 
@@ -28,7 +29,10 @@ impl DescriptorTable {
                 if let Object::File(file) = &description.object
                     && !description.is_lent()
                 {
-                    own.extend(file.descriptor().map(|fd| (description.name(), fd)));
+                    // What the file has become is open beside it, too.
+                    let gone = description.gone().and_then(|gone| gone.descriptor());
+                    let of_node = file.descriptor().into_iter().chain(gone);
+                    own.extend(of_node.map(|fd| (description.name(), fd)));
                 }
             });
             own
