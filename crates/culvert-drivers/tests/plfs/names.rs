@@ -80,6 +80,11 @@ fn what_another_process_renames_is_found_where_it_is() {
         gone(one.path_of(dir).map(drop));
         gone(one.lookup(&caller(), dir, b"g").map(drop));
         gone(one.mkdir(&caller(), dir, b"n", 0o755).map(drop));
+        // A directory that was worked in stays an empty one.
+        let left = one.attributes(&caller(), dir).unwrap();
+        assert_eq!((left.kind, left.links), (FileKind::Directory, 0));
+        let opened = one.open_directory(&caller(), dir, OpenFlags::READ);
+        assert!(opened.is_ok());
     }
 }
 

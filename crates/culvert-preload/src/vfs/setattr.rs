@@ -89,7 +89,7 @@ pub fn change(process: &Process, on: On<'_>, wanted: Result<Wanted, Errno>) -> A
             // Drivers that know nodes by their names reach a file without one by the open file.
             (On::Held(held), None) if attributes.links == 0 => {
                 of_node().or_else(|error| match error.errno() {
-                    Errno::ESTALE | Errno::ENOENT => {
+                    Errno::ESTALE | Errno::ENOENT if attributes.kind != FileKind::Directory => {
                         judge()?;
                         held.file()?.set_attributes(&caller, changes).map(size)
                     }

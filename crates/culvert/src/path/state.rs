@@ -48,14 +48,22 @@ impl<T: PathFileSystem> AdapterState<T> {
             }
             table.get(node)?.hidden
         };
-        let mut attributes = self.wherever(node, || {
+        let found = self.wherever(node, || {
             let path = self.table.lock().path(node);
             self.by_path(path, |path| {
                 let found = self.driver.attributes(path)?;
-                self.table.lock().compare(node, &found)?;
+                self.table.lock().see(node, &found)?;
                 Ok(found)
             })
-        })?;
+        });
+        let mut attributes = match found {
+            // A directory that another process has removed: it has not put it elsewhere.
+            Err(error) if error.errno() == Errno::ESTALE && self.driver.knows_moves() => {
+                let seen = self.table.lock().seen(node);
+                seen.ok_or(error)?
+            }
+            found => found?,
+        };
         if hidden {
             attributes.links = 0;
         }

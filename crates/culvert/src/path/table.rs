@@ -22,6 +22,8 @@ pub(super) struct Known {
     pub(super) hidden: bool,
     /// What it was when it lost its last name.
     pub(super) last: Option<Attributes>,
+    /// What a directory was when it was last looked at.
+    seen: Option<Attributes>,
 }
 
 impl Known {
@@ -36,6 +38,13 @@ impl Known {
             opens: 0,
             hidden: false,
             last: None,
+            seen: None,
+        }
+    }
+
+    fn note(&mut self, found: &Attributes) {
+        if self.kind == FileKind::Directory {
+            self.seen = Some(*found);
         }
     }
 
@@ -152,6 +161,20 @@ impl PathTable {
         same.then_some(()).ok_or(Errno::ESTALE.into())
     }
 
+    /// The same, of what `node` is asked for: a directory's is known from then on.
+    pub(super) fn see(&mut self, node: Node, found: &Attributes) -> Result<()> {
+        self.compare(node, found)?;
+        self.get_mut(node)?.note(found);
+        Ok(())
+    }
+
+    /// What the directory `node` was when it was last looked at, if it was, now that somebody has
+    /// removed it.
+    pub(super) fn seen(&self, node: Node) -> Option<Attributes> {
+        let seen = self.nodes.get(&node)?.seen?;
+        Some(Attributes { links: 0, ..seen })
+    }
+
     /// What the node was when it lost its last name, if it did.
     pub(super) fn removed(&self, node: Node) -> Result<Option<Attributes>> {
         Ok(self.get(node)?.last)
@@ -215,6 +238,7 @@ impl PathTable {
         let same = |known: &Known| known.kind == kind && known.inode == inode;
         if let Some(node) = self.child(dir, name) {
             if self.get(node).is_ok_and(same) {
+                self.get_mut(node)?.note(attributes);
                 return Ok(node);
             }
             // Somebody else has replaced it.
@@ -241,6 +265,7 @@ impl PathTable {
         let made = || Known::new(kind, inode);
         let known = self.nodes.entry(number).or_insert_with(made);
         known.last = None;
+        known.note(attributes);
         let moved = match kind {
             // A directory has one name: it was moved behind our back.
             FileKind::Directory => known.names.pop(),

@@ -58,11 +58,25 @@ const REFUSALS: &[Refusal] = &[
     Refusal {
         mount: "type=plfs",
         errno: "-ESTALE",
-        operations: &[],
+        operations: &[
+            "fchmod",
+            "fchown",
+            "futimens",
+            "setxattr",
+            "getxattr",
+            "listxattr",
+            "removexattr",
+            "fsetxattr",
+            "fgetxattr",
+            "flistxattr",
+            "fremovexattr",
+            "access",
+            "same",
+        ],
         when: |_| true,
-        why: "a directory that another process has removed, or that a third one works in and has \
-            the same working directory with, is found by no path, and so is a file that is opened \
-            again by /proc/self/fd",
+        why: "a directory that was removed has no path by which it could be changed, nor has a \
+            file that is looked for by /proc/self/fd, or is open since before exec(2), where \
+            another process has renamed a directory above it",
     },
 ];
 
