@@ -65,12 +65,13 @@ pub fn prepare(mount: &Mount, run_directory: &Path, alone: bool) -> Result<Mount
 fn refused(mount: &Mount, error: &culvert::Error) -> Failure {
     let failure = Failure::new(format!("{}: {error}", shown(path(&mount.source))));
     let driver = &mount.driver;
+    let has = |option| culvert_drivers::find(driver).is_ok_and(|info| info.options.has(option));
     match error.errno() {
         Errno::EACCES => failure.advice("give one that you may read"),
         Errno::EINVAL => failure.advice(format!(
             "what it serves, and its options: culvert drivers {driver}"
         )),
-        Errno::EIO if driver == "archive" => failure.advice(
+        Errno::EIO if has("damaged") => failure.advice(
             "the option damaged takes what can be read of a tar, cpio or ar that is not compressed",
         ),
         _ => failure,
