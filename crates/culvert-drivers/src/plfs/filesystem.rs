@@ -188,6 +188,10 @@ fn of_container(container: &Container, access: &statx) -> Result<Attributes> {
     Ok(Attributes { links, ..found })
 }
 
+/// The last write of a file that was open here was at most so long after its times were set,
+/// nanoseconds: `TOUCH` of the writer, and a tick of the back end's clock.
+const BETWEEN_TOUCHES: u64 = 8_000_000;
+
 /// Attributes of a container: `when` it was written last, if its droppings say so, nanoseconds.
 fn filled(inode: u64, access: &statx, size: u64, bytes: u64, when: u64) -> Result<Attributes> {
     let mut found = attributes(Node(inode), access)?;
@@ -195,8 +199,13 @@ fn filled(inode: u64, access: &statx, size: u64, bytes: u64, when: u64) -> Resul
         seconds: (when / 1_000_000_000) as i64,
         nanoseconds: (when % 1_000_000_000) as u32,
     };
-    // Written after all that was done to the access file, as PLFS does it.
-    if (written.seconds, written.nanoseconds) > (found.ctime.seconds, found.ctime.nanoseconds) {
+    // Written after all that was done to the access file, as PLFS does it. Who writes here sets the
+    // times of that every few milliseconds: they stay as they were when it was open.
+    let seconds = u64::try_from(found.ctime.seconds).unwrap_or(0);
+    let changed = seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(found.ctime.nanoseconds.into());
+    if when > changed.saturating_add(BETWEEN_TOUCHES) {
         (found.mtime, found.ctime) = (written, written);
     }
     Ok(Attributes {

@@ -304,3 +304,18 @@ fn attributes_are_for_those_who_may_read_and_write() {
         }
     });
 }
+
+#[test]
+fn times_stay_as_they_are_at_the_last_close() {
+    let scratch = Scratch::new(1);
+    let fs = scratch.open(&[]);
+    let file = create_file(&*fs, "f");
+    for at in 0..50 {
+        write_at(&*file, at, b"x");
+    }
+    let open = file.attributes(&caller()).unwrap();
+    drop(file);
+    let closed = fs.attributes(&caller(), open.node).unwrap();
+    assert_eq!((closed.mtime, closed.ctime), (open.mtime, open.ctime));
+    assert_eq!(closed.size, 50);
+}
