@@ -84,7 +84,7 @@ pub fn suited_to_disk(program: &Program) -> Program {
 
 /// The type and mode of a file, `-2755`, without those bits; of bindfs's without the sticky one,
 /// which it makes nothing with either.
-fn without_set_id(word: &str, specification: &str) -> String {
+pub fn without_set_id(word: &str, specification: &str) -> String {
     let digits = word.strip_prefix('-').filter(|digits| digits.len() == 4);
     let bits = match specification.contains("beside=bindfs") {
         true => 0o777,
@@ -105,6 +105,14 @@ pub fn shifts_numbers(program: &Program, mount: &Mount) -> bool {
     };
     let specification = specification::of(mount).unwrap_or_default();
     specification.contains(KEEPS_LOCK_FILES) && is("thread") && is("lock")
+}
+
+/// Whether set-user-ID and set-group-ID of files are not compared, as what is stored into a mapping
+/// gets to the driver as a write, which clears them.
+pub fn stores_clear_set_id(program: &Program, mount: &Mount) -> bool {
+    let maps = |step: &Step| step.words.iter().any(|word| word.starts_with("map"));
+    let specification = specification::of(mount).unwrap_or_default();
+    specification.contains("type=plfs") && program.steps.iter().any(maps)
 }
 
 /// A line without the words whose difference is accepted for `mount`.

@@ -1,6 +1,6 @@
 //! Two runs of one program, line by line.
 
-use crate::accept::{ends, shifts_numbers, without_accepted};
+use crate::accept::{ends, shifts_numbers, stores_clear_set_id, without_accepted, without_set_id};
 use crate::mount::Mount;
 use crate::program::Program;
 use crate::world::Finished;
@@ -63,6 +63,7 @@ pub fn compare(
         }
     };
     let shifted = shifts_numbers(program, mount);
+    let cleared = stores_clear_set_id(program, mount);
     let mut left = native
         .output
         .lines()
@@ -80,6 +81,10 @@ pub fn compare(
             let line = without_accepted(line, mount);
             let words = line.split(' ');
             let words = words.filter(|word| !shifted || !word.starts_with("fd="));
+            let words = words.map(|word| match cleared {
+                true => without_set_id(word, ""),
+                false => word.to_owned(),
+            });
             words.collect::<Vec<_>>().join(" ")
         };
         if shown(a) != shown(b) {
