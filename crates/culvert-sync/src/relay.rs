@@ -55,7 +55,7 @@ pub fn relay(
                 last_had = Instant::now();
             }
             if last_had.elapsed() >= leave {
-                if !is_needed() {
+                if !listener.is_there() || !is_needed() {
                     return Ok(());
                 }
                 last_had = Instant::now();

@@ -136,7 +136,8 @@ impl Service {
         Stopper(Arc::clone(&self.shared))
     }
 
-    /// Serves until it is stopped, or has had no client for as long as the settings say.
+    /// Serves until it is stopped, or has had no client for as long as the settings say and is not
+    /// needed, or cannot be found any more.
     /// `is_needed`: whether somebody may come yet, who is not there now.
     pub fn run(self, is_needed: impl Fn() -> bool) -> io::Result<()> {
         more_descriptors();
@@ -196,7 +197,7 @@ impl Service {
             }
             let alone = now.saturating_duration_since(last_had);
             if self.settings.leave.is_some_and(|leave| alone >= leave) {
-                if !is_needed() {
+                if !self.listener.is_there() || !is_needed() {
                     return Ok(());
                 }
                 last_had = now;
@@ -492,5 +493,25 @@ mod tests {
         let next = waits.listen(Kind::Service).unwrap();
         assert!(Listener::answers(&place.socket(), Kind::Service));
         drop(next);
+    }
+
+    #[test]
+    fn one_that_is_not_found_any_more_ends_and_leaves_the_next_ones_socket() {
+        let place = Place::new("removed");
+        let listener = || Listener::new(&place.socket()).unwrap();
+        let settings = Settings {
+            leave: Some(Duration::ZERO),
+            ..Settings::default()
+        };
+        let service = Service::new(listener(), settings).unwrap();
+        // As who empties the whole directory.
+        for name in ["socket", "socket.lock"] {
+            std::fs::remove_file(place.0.join(name)).unwrap();
+        }
+        let next = listener();
+        service.run(|| true).unwrap();
+        assert!(next.is_there());
+        drop(next);
+        assert!(!place.socket().exists());
     }
 }

@@ -34,6 +34,8 @@ impl Kind {
 pub struct Listener {
     pub(crate) socket: OwnedFd,
     path: PathBuf,
+    /// File system and inode of what it has made at `path`.
+    made: (u64, u64),
     /// Locked as long as it lives.
     _lock: OwnedFd,
 }
@@ -61,6 +63,7 @@ impl Reserved {
         net::listen(&socket, BACKLOG)?;
         Ok(Listener {
             socket,
+            made: identity(&path)?,
             path,
             _lock: self.lock,
         })
@@ -106,6 +109,16 @@ impl Listener {
         };
         connect().is_ok()
     }
+
+    /// Whether its socket is still at its path: if not, nobody can come any more.
+    pub fn is_there(&self) -> bool {
+        identity(&self.path).is_ok_and(|found| found == self.made)
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
 }
 
 /// Whether nothing is lost with what is at `path`.
@@ -126,7 +139,9 @@ fn may_be_replaced(path: &Path) -> io::Result<()> {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Before the lock is released.
-        let _ = std::fs::remove_file(&self.path);
+        // Before the lock is released. Where all was removed, the lock too, it may be another's.
+        if self.is_there() {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
