@@ -125,7 +125,7 @@ int main(void)
 	unsigned long safe = MS_NOSUID | MS_NODEV;
 	int other = mounted("/tmp/other", 7, safe), unsafe = mounted("/tmp/unsafe", NOBODY, MS_NODEV);
 	int own = mounted("/tmp/own", NOBODY, safe), fresh = open("/dev/fuse", O_RDWR);
-	int two[] = { own, own }, null = open("/dev/null", O_RDWR), got[1 + MAPS], idle[4], i;
+	int two[] = { own, own }, null = open("/dev/null", O_RDWR), got[1 + MAPS], idle[4], tries, i;
 	int object = open("/ready.o", O_RDONLY);
 	struct culvert_ext_attach attach = { .version = CULVERT_EXT_VERSION, .fuse = own };
 	struct culvert_ext_owner owner = { .fuse = own };
@@ -148,13 +148,19 @@ int main(void)
 	refused(6, &own, 1, "none of this version");
 	refused(sizeof(request), &own, 1, "not on the list");
 
-	/* Who only connects keeps others of the same user waiting, and no more of them. */
-	for (i = 0; i < 4; i++)
-		idle[i] = service();
-	said = until(length, &other, "at once");
-	check(said != NULL, "too many at once", "not refused");
-	for (i = 0; i < 4; i++)
-		close(idle[i]);
+	/*
+	 * Who only connects keeps others of the same user waiting, and no more of them. A request that
+	 * was answered counts for a moment more, in place of one of these, which is refused then.
+	 */
+	for (tries = 0, said = ""; tries < 20 && !strstr(said, "at once"); tries++) {
+		for (i = 0; i < 4; i++)
+			idle[i] = service();
+		said = ask(length, &other, 1, NULL);
+		for (i = 0; i < 4; i++)
+			close(idle[i]);
+		usleep(20000);
+	}
+	check(strstr(said, "at once") != NULL, "too many at once", said);
 	check(until(length, &other, "another user's") != NULL, "and again", "refused");
 
 	said = ask(length, &own, 1, got);

@@ -133,16 +133,27 @@ impl Service {
         let answer = move || {
             let line = service.answer(&connection, peer);
             say(&line);
-            let mut busy = service.busy.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(count) = busy.get_mut(&peer.uid) {
-                *count -= 1;
-                if *count == 0 {
-                    busy.remove(&peer.uid);
-                }
-            }
+            service.done(peer.uid);
         };
         // Without a thread there is no answer, and the mount goes on without.
-        let _ = thread::Builder::new().stack_size(256 << 10).spawn(answer);
+        if thread::Builder::new()
+            .stack_size(256 << 10)
+            .spawn(answer)
+            .is_err()
+        {
+            self.done(peer.uid);
+        }
+    }
+
+    /// A request of this user is looked at no longer.
+    fn done(&self, user: u32) {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = busy.get_mut(&user) {
+            *count -= 1;
+            if *count == 0 {
+                busy.remove(&user);
+            }
+        }
     }
 
     /// Answers what comes by the connection; what is said of it.
