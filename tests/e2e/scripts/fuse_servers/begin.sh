@@ -1,5 +1,7 @@
 # What the script of each server begins with: a tree to serve, and a place to show it.
 set -eu
+# Nothing else says which command it was.
+trap 'echo "failed: $BASH_COMMAND" >&2' ERR
 cd '@place@'
 M=$PWD/target
 mkdir target tree tree/d
