@@ -1,5 +1,6 @@
 //! What may differ, and why: nothing else may.
 
+mod lists;
 mod refusals;
 mod specification;
 mod steps;
@@ -7,6 +8,7 @@ mod words;
 
 use crate::mount::Mount;
 use crate::program::{Program, Step};
+pub use lists::lists_alike;
 pub use refusals::ends;
 use std::sync::OnceLock;
 use steps::{KEEPS_LOCK_FILES, LEFT_OUT};
@@ -24,11 +26,29 @@ pub fn suited(program: &Program, mount: &Mount) -> Program {
         suited_to_lock_files(&mut program);
         suited_to_order(&mut program);
     }
+    if copies_to_itself(&specification) {
+        program.steps.retain(|step| !sends_to_itself(step));
+    }
     let elsewhere = ["layer=", "descriptor=no", "type=memory,kernel", "=memory:"];
     if elsewhere.iter().any(|part| specification.contains(part)) {
         suited_to_pages(&mut program);
     }
     program
+}
+
+/// Whether a file is sent to itself by reading and writing it.
+fn copies_to_itself(specification: &str) -> bool {
+    let kernel = specification.contains("kernel");
+    ["type=plfs", "type=memory"]
+        .iter()
+        .any(|kind| specification.contains(kind) && !kernel)
+}
+
+/// A sendfile(2) from a descriptor to itself: what comes of parts that overlap is up to how the
+/// kernel copies within a page, which it has in hand as the source while it fills it.
+fn sends_to_itself(step: &Step) -> bool {
+    let mut words = step.words.iter().skip_while(|word| *word != "sendfile");
+    words.next().is_some() && words.next().is_some_and(|to| words.next() == Some(to))
 }
 
 /// Without locks where processes share a table of descriptors.

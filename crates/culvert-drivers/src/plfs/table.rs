@@ -1,12 +1,16 @@
 //! The containers that are open in this process, and their handles.
 
 use super::container::Container;
+use super::layout::ACCESS;
 use super::{host, setup};
-use crate::KeptFd;
+use crate::{KeptFd, OwnedFd};
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc};
 use core::ops::Deref;
 use core::sync::atomic::Ordering::SeqCst;
-use culvert::{Result, sync::Mutex};
+use culvert::{Errno, Result, sync::Mutex};
+use culvert_sys::fd::BorrowedFd;
+use culvert_sys::fs;
+use culvert_sys::raw::general as linux;
 
 /// By inode, and by the table of descriptors in which they are open: a child of vfork(2) has its
 /// parent's memory, and its own descriptors.
@@ -134,16 +138,34 @@ pub fn collect(setup: &setup::Setup, canonical: usize, path: &[u8]) {
     }
 }
 
-/// Whether some process has the container at `path` open.
+/// Whether some process has the container at `path` open. It has, as far as anybody knows, where its
+/// access file may not be opened.
 pub fn is_used(setup: &setup::Setup, canonical: usize, path: &[u8]) -> bool {
-    use culvert_sys::raw::general as linux;
     let Ok(dir) = host::place(setup.root(canonical), path) else {
         return false;
     };
+    match proof(dir.borrow()) {
+        Ok(file) => host::lock(&file, true, false).is_err(),
+        Err(error) => error.errno() != Errno::ENOENT,
+    }
+}
+
+/// The access file of container `dir`, to be locked. It has the file's mode, by which its owner may
+/// be kept out: he gives himself the right for a moment.
+fn proof(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
     let flags = [linux::O_RDONLY, linux::O_WRONLY].map(|mode| mode | linux::O_NONBLOCK);
-    let open = |flags| host::open(&dir, super::layout::ACCESS, flags, 0).ok();
-    flags
-        .into_iter()
-        .find_map(open)
-        .is_some_and(|file| host::lock(&file, true, false).is_err())
+    let open = |flags| host::open(dir, ACCESS, flags, 0);
+    let refused = match flags.map(open) {
+        [Ok(file), _] | [_, Ok(file)] => return Ok(file),
+        [Err(error), _] => error,
+    };
+    if refused.errno() != Errno::EACCES {
+        return Err(refused);
+    }
+    let mode = u32::from(host::status(dir, ACCESS)?.stx_mode) & 0o7777;
+    let name = host::terminated(ACCESS)?;
+    fs::fchmodat(dir, &name, mode | 0o400)?;
+    let opened = open(flags[0]);
+    fs::fchmodat(dir, &name, mode)?;
+    opened
 }

@@ -513,6 +513,41 @@ fn who_may_not_set_times_any_more_still_writes() {
     assert_eq!(read_all(&*file).unwrap(), b"before and after");
 }
 
+/// What its owner may neither read nor write is not taken for unused when he removes it, and has its
+/// mode afterwards.
+#[test]
+fn what_nobody_may_open_stays_while_it_is_open() {
+    if culvert_sys::process::geteuid() != 0 {
+        return;
+    }
+    let scratch = Scratch::new(1);
+    let mount = scratch.prepared(&[]);
+    let (one, other) = (crate::tools::open(&mount), crate::tools::open(&mount));
+    let file = create_file(&*one, "f");
+    write_at(&*file, 0, b"kept");
+    let access = scratch.backends[0].join("f/.plfsaccess113918400");
+    std::fs::set_permissions(&access, std::fs::Permissions::from_mode(0o111)).unwrap();
+    let back = scratch.backends[0].display();
+    let given = std::process::Command::new("chown")
+        .args(["-R", "65534", &back.to_string()])
+        .status();
+    assert!(given.unwrap().success());
+    let as_owner = |run: &mut dyn FnMut()| {
+        culvert_sys::process::setfsuid(65534);
+        run();
+        culvert_sys::process::setfsuid(0);
+    };
+    let mut removed = None;
+    as_owner(&mut || removed = Some(other.unlink(&caller(), other.root(), b"f")));
+    removed.unwrap().unwrap();
+    assert_eq!(read_all(&*file).unwrap(), b"kept");
+    assert_eq!(file.attributes(&caller()).unwrap().permissions, 0o111);
+    let mut file = Some(file);
+    as_owner(&mut || file = None);
+    let aside = scratch.backends[0].join(".culvert-removed");
+    assert_eq!(std::fs::read_dir(aside).unwrap().count(), 0);
+}
+
 /// Times that another process sets after a write are not those of the write, which has waited.
 #[test]
 fn times_that_others_set_stay_at_close() {

@@ -73,9 +73,12 @@ pub fn ftruncate(process: &Process, call: &mut Call) -> Answer {
 /// ioctl(2): the requests that every file has, else the driver's.
 pub fn ioctl(process: &Process, call: &mut Call) -> Answer {
     let [fd, request, argument, ..] = call.args;
-    let held = descriptor(process, fd)
-        .filter(|held| !matches!(held.object, Object::Fifo))
-        .ok_or(FORWARD)?;
+    let held = match descriptor(process, fd) {
+        Some(held) if !matches!(held.object, Object::Fifo) => held,
+        // The program has no descriptor of that number.
+        None if process.run.is_internal(fd as i32) => return Err(Errno::EBADF),
+        _ => return Err(FORWARD),
+    };
     if matches!(held.object, Object::Path) {
         return Err(Errno::EBADF);
     }

@@ -4,7 +4,7 @@ use super::mount_points::{self, Put};
 use crate::description::{Held, Object, report};
 use crate::process::Process;
 use crate::watch::Event;
-use culvert::{Caller, DirectoryEntry, Errno, FileKind, FileSystem};
+use culvert::{Caller, DirectoryEntry, DirectorySink, Errno, FileKind, FileSystem};
 
 /// `.` and `..` come before the driver's entries, whose positions are moved by two.
 const OWN_ENTRIES: u64 = 2;
@@ -44,9 +44,12 @@ fn all(
             0 => (b".", held.node),
             _ => (b"..", file_system.parent(held.node).unwrap_or(held.node)),
         };
-        let inode = file_system
-            .attributes(&Caller::SYSTEM, node)
-            .map_or(node.0, |attributes| attributes.inode);
+        let found = file_system.attributes(&Caller::SYSTEM, node).ok();
+        // A removed directory does not list itself either, however little there is room for.
+        if *offset == 0 && found.is_some_and(|found| found.links == 0) {
+            names(held, file_system, 0, &mut |_| false)?;
+        }
+        let inode = found.map_or(node.0, |attributes| attributes.inode);
         let entry = DirectoryEntry {
             inode,
             next: *offset + 1,
@@ -65,21 +68,29 @@ fn all(
             full = !put(&DirectoryEntry { next, ..entry }, offset);
             !full
         };
-        let listed = match &held.listing {
-            Some(listing) => listing.read(from, &mut sink),
-            None => {
-                file_system.read_directory(&culvert_run::task::caller(), held.node, from, &mut sink)
-            }
-        };
-        listed.map_err(|error| match report(held, "getdents64", &error) {
-            // Removed, and its number given to another (`iterate_dir`, fs/readdir.c).
-            Errno::ESTALE => Errno::ENOENT,
-            errno => errno,
-        })?;
+        names(held, file_system, from, &mut sink)?;
     }
     if !full {
         let mounts = mount_points::in_driver(process, held.mount, held.node);
         mount_points::put(process, &mounts, offset, put);
     }
     Ok(())
+}
+
+/// What the driver lists behind position `from`.
+fn names(
+    held: &Held,
+    file_system: &dyn FileSystem,
+    from: u64,
+    sink: &mut DirectorySink<'_>,
+) -> Result<(), Errno> {
+    let listed = match &held.listing {
+        Some(listing) => listing.read(from, sink),
+        None => file_system.read_directory(&culvert_run::task::caller(), held.node, from, sink),
+    };
+    listed.map_err(|error| match report(held, "getdents64", &error) {
+        // Removed, and its number given to another (`iterate_dir`, fs/readdir.c).
+        Errno::ESTALE => Errno::ENOENT,
+        errno => errno,
+    })
 }

@@ -6,7 +6,7 @@ use super::path::Given;
 use super::path::existing;
 use super::permission::allowed;
 use super::remove::{may_remove, of_target};
-use super::two_paths::{Side, beside, host_error, same_tree};
+use super::two_paths::{Side, beside, host_error, name_error, same_tree};
 use crate::answer::Answer;
 use crate::process::Process;
 use crate::watch;
@@ -51,7 +51,7 @@ pub fn rename_given(
         (None, None) => {}
         (from, to) if from == to && flags & RenameFlags::NO_REPLACE == 0 => return Some(Ok(0)),
         (from, to) if from == to => return Some(Err(Errno::EEXIST)),
-        _ => return Some(Err(mixed(process, &from, &to))),
+        _ => return Some(Err(mixed(process, &from, &to, flags))),
     }
     Some(match (&from, &to) {
         (Side::Backed(from), Side::Backed(to)) if from.mount == to.mount => {
@@ -60,7 +60,7 @@ pub fn rename_given(
         (Side::Inside(from), Side::Inside(to)) if from.mount == to.mount => {
             rename_inside(from, to, flags)
         }
-        _ => Err(mixed(process, &from, &to)),
+        _ => Err(mixed(process, &from, &to, flags)),
     })
 }
 
@@ -110,16 +110,22 @@ fn rename_backed(from: &Backed<'_>, to: &Backed<'_>, flags: u32) -> Option<Answe
 }
 
 /// What is wrong with a rename whose sides are not in one mount (`do_renameat2`): a parent that is
-/// missing, then that the parents lie in two; a mount's target lies in the directory above.
-fn mixed(process: &Process, from: &Side<'_>, to: &Side<'_>) -> Errno {
-    let missing = host_error(from).or_else(|| host_error(to));
+/// missing, then that the parents lie in two; a mount's target lies in the directory above, where
+/// both names are looked up before anybody is asked who may change them.
+fn mixed(process: &Process, from: &Side<'_>, to: &Side<'_>, flags: u32) -> Errno {
+    if let Some(missing) = host_error(from).or_else(|| host_error(to)) {
+        return missing;
+    }
     let target = from.target().or(to.target());
-    missing.unwrap_or(match target {
-        Some(mount) if from.device_of_parent() == to.device_of_parent() => {
-            of_target(process, mount, Errno::EBUSY)
-        }
-        _ => Errno::EXDEV,
-    })
+    let Some(mount) = target.filter(|_| from.device_of_parent() == to.device_of_parent()) else {
+        return Errno::EXDEV;
+    };
+    let no_replace = flags & RenameFlags::NO_REPLACE != 0;
+    match (name_error(from), name_error(to)) {
+        (Some(missing), _) => missing,
+        (None, None) if no_replace => Errno::EEXIST,
+        _ => of_target(process, mount, Errno::EBUSY),
+    }
 }
 
 /// A directory that gets another parent is written itself, for its `..` (`vfs_rename`, fs/namei.c).

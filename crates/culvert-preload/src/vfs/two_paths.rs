@@ -230,6 +230,12 @@ pub fn host_error(side: &Side<'_>) -> Option<Errno> {
     stat_at(directory, Path::of(&searched_parent(path)), 0).err()
 }
 
+/// What is wrong with a name that the kernel looks up.
+pub fn name_error(side: &Side<'_>) -> Option<Errno> {
+    let (directory, path) = side.host()?;
+    stat_at(directory, path, AT_SYMLINK_NOFOLLOW).err()
+}
+
 /// A path to the directory of the last component of `path`, as [`searched`].
 fn searched_parent(path: Path<'_>) -> CString {
     let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);

@@ -22,6 +22,8 @@ pub(super) struct Known {
     pub(super) hidden: bool,
     /// What it was when it lost its last name.
     pub(super) last: Option<Attributes>,
+    /// Where a directory was when it lost its name: what its `..` leads to.
+    was_in: Option<Node>,
     /// What a directory was when it was last looked at.
     seen: Option<Attributes>,
 }
@@ -38,6 +40,7 @@ impl Known {
             opens: 0,
             hidden: false,
             last: None,
+            was_in: None,
             seen: None,
         }
     }
@@ -125,7 +128,7 @@ impl PathTable {
         match (known.kind, known.names.first()) {
             (FileKind::Directory, Some((parent, _))) => Ok(*parent),
             (FileKind::Directory, None) if dir == ROOT => Ok(ROOT),
-            (FileKind::Directory, None) => Err(Errno::ENOENT.into()),
+            (FileKind::Directory, None) => known.was_in.ok_or(Errno::ENOENT.into()),
             _ => Err(Errno::ENOTDIR.into()),
         }
     }
@@ -265,6 +268,7 @@ impl PathTable {
         let made = || Known::new(kind, inode);
         let known = self.nodes.entry(number).or_insert_with(made);
         known.last = None;
+        let was_in = known.was_in.take();
         known.note(attributes);
         let moved = match kind {
             // A directory has one name: it was moved behind our back.
@@ -280,6 +284,9 @@ impl PathTable {
         {
             parent.children.remove(&name);
             self.drop_unused(old);
+        }
+        if let Some(dir) = was_in {
+            self.forget(dir, 1);
         }
         Ok(number)
     }
@@ -311,6 +318,7 @@ impl PathTable {
         let Some(node) = parent.children.remove(name) else {
             return;
         };
+        let mut leads_up = false;
         if let Some(known) = self.nodes.get_mut(&node) {
             known.lose(dir, name);
             if known.names.is_empty() {
@@ -323,7 +331,14 @@ impl PathTable {
                 };
                 known.last = last.map(|last| Attributes { links, ..last });
                 known.hidden = false;
+                leads_up = known.kind == FileKind::Directory && known.was_in.is_none();
+                if leads_up {
+                    known.was_in = Some(dir);
+                }
             }
+        }
+        if leads_up {
+            self.reference(dir);
         }
         self.drop_unused(node);
         self.drop_unused(dir);
@@ -383,7 +398,12 @@ impl PathTable {
             if self.renumbered.get(&gone.inode) == Some(&node) {
                 self.renumbered.remove(&gone.inode);
             }
-            let mut above = None;
+            let mut above = gone.was_in;
+            if let Some(dir) = above.filter(|dir| *dir != ROOT)
+                && let Some(known) = self.nodes.get_mut(&dir)
+            {
+                known.references = known.references.saturating_sub(1);
+            }
             for (dir, name) in gone.names {
                 if let Some(parent) = self.nodes.get_mut(&dir) {
                     parent.children.remove(&name);

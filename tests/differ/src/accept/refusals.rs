@@ -24,15 +24,29 @@ fn does(program: &Program, operation: &str) -> bool {
     program.steps.iter().any(is)
 }
 
+/// Whether a process of `program` becomes another program, or shares a table of descriptors.
+fn goes_on_elsewhere(program: &Program) -> bool {
+    ["exec", "vforkexec", "spawn", "clonefiles"]
+        .into_iter()
+        .any(|operation| does(program, operation))
+}
+
+/// Whether `program` removes something.
+fn removes(program: &Program) -> bool {
+    ["unlink", "unlinkat", "rmdir", "rm"]
+        .into_iter()
+        .any(|operation| does(program, operation))
+}
+
 /// The whole list.
 const REFUSALS: &[Refusal] = &[
     Refusal {
         mount: "type=plfs",
         errno: "-EIO",
         operations: &[],
-        when: |program| program.nobody && (does(program, "exec") || does(program, "clonefiles")),
-        why: "a file that its user may not open again is not continued after exec(2), nor by \
-            another process with the same table of descriptors",
+        when: |program| goes_on_elsewhere(program) && (program.nobody || removes(program)),
+        why: "a file that was removed, or that its user may not open again, is not continued after \
+            exec(2), nor by another process with the same table of descriptors",
     },
     Refusal {
         mount: "type=plfs",
@@ -54,6 +68,14 @@ const REFUSALS: &[Refusal] = &[
         when: |program| program.nobody,
         why: "attributes of an open file, and its parts on other back ends, are asked for by its \
             path, which may lie below a directory that its user may not enter any more",
+    },
+    Refusal {
+        mount: "type=plfs",
+        errno: "-ESTALE",
+        operations: &[],
+        when: |program| does(program, "clonefs"),
+        why: "a process that shares its working directory with another one does not find it where \
+            that one has moved it",
     },
     Refusal {
         mount: "type=plfs",

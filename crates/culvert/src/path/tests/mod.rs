@@ -204,6 +204,28 @@ fn a_hidden_file_is_removed_at_the_last_close_and_seen_by_nobody() {
     assert_eq!(adapter.0.table.lock().len(), 1);
 }
 
+/// As natively, where it is moved afterwards, too.
+#[test]
+fn a_removed_directory_leads_up_to_where_it_was() {
+    let scratch = Scratch::new();
+    let adapter = PathAdapter::new(Mirror::new(&scratch));
+    let make = |dir, name| {
+        let made = adapter.mkdir(WHO, dir, name, 0o755).unwrap();
+        made.attributes.node
+    };
+    let above = make(ROOT, b"d");
+    let dir = make(above, b"e");
+    adapter.rmdir(WHO, above, b"e").unwrap();
+    adapter.forget(above, 1);
+    adapter
+        .rename(WHO, (ROOT, b"d"), (ROOT, b"x"), RenameFlags::default())
+        .unwrap();
+    assert_eq!(adapter.parent(dir).unwrap(), above);
+    assert_eq!(adapter.path_of(above).unwrap(), b"x");
+    adapter.forget(dir, 1);
+    assert_eq!(adapter.0.table.lock().len(), 1);
+}
+
 #[test]
 fn a_file_replaced_behind_our_back_is_another_node() {
     let scratch = Scratch::new();
