@@ -269,8 +269,9 @@ impl Images {
                 _ => {
                     // ld.so has taken all rights away where the object has holes; and memory
                     // that could not be executed may not become code (MemoryDenyWriteExecute).
+                    // What lies before the code may be executed, too, as where the linker puts both
+                    // in one segment: to part them takes longer than all else here.
                     protect(address, layout.code_length, rights).or_else(|_| mapped())?;
-                    protect(bias, layout.code_address, PROT_READ)?;
                 }
             }
             registry::replaced(code.start, code.end);
