@@ -1,5 +1,6 @@
 //! What the embedder has asked for.
 
+use crate::images::Said;
 use crate::{Call, CloneFlags, Interests, Outcome, interest};
 use core::cell::UnsafeCell;
 
@@ -43,8 +44,8 @@ pub struct Config {
     pub images: Option<&'static [u8]>,
     /// What is known of them ([`crate::images::Excerpt`]), or nothing.
     pub known_images: &'static [u8],
-    /// What who has executed the program says of it ([`crate::images::StartedBefore::said`]).
-    pub said_of_program: Option<u64>,
+    /// What who has executed the program says of it.
+    pub said_of_program: Option<Said>,
     /// Whether images may be made now: no seccomp filter is in force that could end the program for
     /// a call that this takes.
     pub may_make_images: fn() -> bool,

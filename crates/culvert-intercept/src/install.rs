@@ -101,8 +101,13 @@ const OWN_FILE: &CStr = c"/proc/self/exe";
 /// program, which as a rule makes no system call itself, is looked at once for all.
 fn start(images: &Images, started: &Started) -> Patched {
     let mut all = Patched::default();
+    let (program, to_program) = started.program;
+    let first = images::first_page(program).unwrap_or_default();
+    let said = images.said_of(first, config().said_of_program);
     let (from, to) = started.loader;
-    let loader = fs::stat(started.interpreter).map(|found| Key::of(&found));
+    let loader = said.and_then(|said| images.key(said.interpreter));
+    let loader = loader.ok_or(Errno::ENOENT);
+    let loader = loader.or_else(|_| fs::stat(started.interpreter).map(|found| Key::of(&found)));
     // SAFETY: this is ld.so, as `Started` has found it, and the only thread.
     let replaced = loader.and_then(|key| unsafe { images.replace(&key, from as u64) });
     match replaced {
@@ -116,18 +121,16 @@ fn start(images: &Images, started: &Started) -> Patched {
             }
         }
     }
-    let (from, to) = started.program;
-    let first = images::first_page(from).unwrap_or_default();
-    let known = |path: &CStr| {
-        let key = Key::of(&fs::stat(path).ok()?);
-        images.kind_of(&key, first, config().said_of_program)
-    };
+    if said.is_some() {
+        return all;
+    }
+    let known = |path: &CStr| images.kind_of(&Key::of(&fs::stat(path).ok()?), first);
     // By its name first: what lies in proc(5) is made for each process anew.
     let known = known(started.name).or_else(|| known(OWN_FILE));
     if known == Some(Kind::Nothing) {
         return all;
     }
-    let patched = patch(from, to - from);
+    let patched = patch(program, to_program - program);
     if let (None, None) = (known, patched.failed) {
         let kind = match patched.sites == patched.skipped {
             true => Kind::Nothing,

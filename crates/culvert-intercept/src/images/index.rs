@@ -164,9 +164,9 @@ const WORD: usize = size_of::<u64>();
 const WORDS: usize = size_of::<Entry>() / WORD;
 const _: () = assert!(WORDS == u32::BITS as usize);
 
-/// How a packed entry of `key` begins, but for the bits of its words.
-fn mark_in_excerpt(key: &Key) -> u64 {
-    key.hash() & !u64::from(u32::MAX)
+/// How a packed entry begins whose key has this `hash`, but for the bits of its words.
+fn mark_in_excerpt(hash: u64) -> u64 {
+    hash & !u64::from(u32::MAX)
 }
 
 impl<'a> Excerpt<'a> {
@@ -221,16 +221,29 @@ impl<'a> Excerpt<'a> {
     }
 
     pub(super) fn find(&self, key: &Key) -> Option<Known> {
-        let mark = mark_in_excerpt(key);
+        self.first(key.hash(), |entry| entry.of(key))
+    }
+
+    /// The key of this hash.
+    pub(super) fn key(&self, hash: u64) -> Option<Key> {
+        self.first(hash, |entry| {
+            let is_it = entry.key.hash() == hash && entry.sum == entry.sum_of();
+            is_it.then_some(entry.key)
+        })
+    }
+
+    /// The first that `of` finds among the entries whose keys may have this `hash`.
+    fn first<R>(&self, hash: u64, of: impl Fn(&Entry) -> Option<R>) -> Option<R> {
+        let mark = mark_in_excerpt(hash);
         let mut rest = self.words;
         while let Some((first, behind)) = rest.split_first() {
             let first = u64::from_le_bytes(*first);
             let bits = first as u32;
             let (words, behind) = behind.split_at_checked(bits.count_ones() as usize)?;
             if first & !u64::from(u32::MAX) == mark
-                && let Some(known) = Entry::unpacked(bits, words).of(key)
+                && let Some(found) = of(&Entry::unpacked(bits, words))
             {
-                return Some(known);
+                return Some(found);
             }
             rest = behind;
         }
@@ -247,7 +260,7 @@ impl Entry {
         for (place, word) in words.iter().enumerate() {
             bits |= u64::from(is_used(&word)) << place;
         }
-        let first = (mark_in_excerpt(&self.key) | bits).to_le_bytes();
+        let first = (mark_in_excerpt(self.key.hash()) | bits).to_le_bytes();
         let used = words.iter().filter(is_used);
         [&first]
             .into_iter()
@@ -529,8 +542,9 @@ mod tests {
             let known = excerpt.find(&entry.key).unwrap();
             assert_eq!((known.kind, known.first), (Kind::Image, entry.first));
             assert_eq!(known.name, entry.name);
+            assert_eq!(excerpt.key(entry.key.hash()), Some(entry.key));
         }
-        assert!(excerpt.find(&key(4)).is_none());
+        assert!(excerpt.find(&key(4)).is_none() && excerpt.key(key(4).hash()).is_none());
         // Cut or changed somewhere: what is there is whole, or not there.
         for length in 16..bytes.len() {
             let cut = Excerpt::of(&bytes[..length]).unwrap();

@@ -67,8 +67,17 @@ pub struct Images {
 pub struct StartedBefore {
     /// Its interpreter's path.
     pub interpreter: CString,
-    /// For the process that it becomes, if nothing is wanted of it.
-    pub said: Option<u64>,
+    /// A number that says so, if nothing is wanted of it, to the process that it becomes.
+    pub nothing: Option<u64>,
+}
+
+/// What who has executed a program says of it, so that the process need not look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// [`StartedBefore::nothing`].
+    pub nothing: u64,
+    /// Which file its interpreter is ([`Key::hash`]).
+    pub interpreter: u64,
 }
 
 static IMAGES: OnceCell<Images> = OnceCell::new();
@@ -226,25 +235,33 @@ impl Images {
         let is_marked = self.index().is_none_or(|index| index.is_marked(key));
         let interpreter = CString::new(name).ok().filter(|_| !is_marked)?;
         let is_left = known.kind == Kind::Nothing;
-        let said = is_left.then(|| self.nothing_of(key, known.first));
-        Some(StartedBefore { interpreter, said })
+        let nothing = is_left.then(|| self.nothing_of(known.first));
+        Some(StartedBefore {
+            interpreter,
+            nothing,
+        })
     }
 
-    /// A number that says: nothing is wanted of the program whose file is `key`, with this first
-    /// page, by this engine.
-    fn nothing_of(&self, key: &Key, first: u64) -> u64 {
-        let words = key.bytes().iter().chain(self.store.directory);
-        words.fold(first, |sum: u64, byte| {
+    /// A number that says: nothing is wanted of the program that has this first page, by this
+    /// engine.
+    fn nothing_of(&self, first: u64) -> u64 {
+        self.store.directory.iter().fold(first, |sum: u64, byte| {
             (sum.rotate_left(23) ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         })
     }
 
-    /// What is known of a program's file, if it has this first page. What was `said` of it is
-    /// believed if it is of this file and this page: then the index is not looked at.
-    pub fn kind_of(&self, key: &Key, first: u64, said: Option<u64>) -> Option<Kind> {
-        if first != 0 && said == Some(self.nothing_of(key, first)) {
-            return Some(Kind::Nothing);
-        }
+    /// What was said of the program that has this first page, if it was of that, by this engine.
+    pub fn said_of(&self, first: u64, said: Option<Said>) -> Option<Said> {
+        said.filter(|said| first != 0 && said.nothing == self.nothing_of(first))
+    }
+
+    /// The key of that hash, if the run's state tells.
+    pub fn key(&self, hash: u64) -> Option<Key> {
+        self.excerpt.get()?.key(hash)
+    }
+
+    /// What is known of a program's file, if it has this first page.
+    pub fn kind_of(&self, key: &Key, first: u64) -> Option<Kind> {
         let known = self.find(key)?;
         (known.first == first).then_some(known.kind)
     }

@@ -6,6 +6,7 @@ use crate::process::Process;
 use alloc::vec;
 use alloc::vec::Vec;
 use culvert::Errno;
+use culvert_intercept::images::Said;
 use culvert_intercept::user::{self, StringError};
 use culvert_mounts::MountId;
 use culvert_run::{LOCKS, OUTSIDE, ROOT, files::c_string, memory};
@@ -25,7 +26,7 @@ fn carriers(
     nested: Option<Vec<u8>>,
     handed: &[(u16, OwnedFd)],
     saved: Option<&OwnedFd>,
-    said: Option<u64>,
+    said: Option<Said>,
 ) -> Vec<Vec<u8>> {
     let mut entries = Vec::new();
     let list = |name: &[u8], old: &[u8]| {
@@ -54,7 +55,7 @@ fn carrier(
     process: &Process,
     handed: &[(u16, OwnedFd)],
     saved: Option<&OwnedFd>,
-    said: Option<u64>,
+    said: Option<Said>,
 ) -> Vec<u8> {
     let mut entry = culvert_run::VARIABLE.to_vec();
     entry.push(b'=');
@@ -79,8 +80,9 @@ fn carrier(
         let (mount, node) = (name.mount.0, name.node.0);
         entry.extend_from_slice(alloc::format!(",l{descriptor}.{mount}.{node:x}").as_bytes());
     }
-    if let Some(number) = said {
-        entry.extend_from_slice(alloc::format!(",p{number:x}").as_bytes());
+    if let Some(said) = said {
+        let (nothing, interpreter) = (said.nothing, said.interpreter);
+        entry.extend_from_slice(alloc::format!(",p{nothing:x}.{interpreter:x}").as_bytes());
     }
     if let Some(MountId(mount)) = process.mounts.root() {
         entry.extend_from_slice(alloc::format!(",r{mount}").as_bytes());

@@ -32,7 +32,7 @@ use alloc::ffi::CString;
 use alloc::string::String;
 use alloc::vec::Vec;
 use culvert::Errno;
-use culvert_intercept::images::Key;
+use culvert_intercept::images::{Key, Said};
 use culvert_mounts::References;
 use culvert_run::{ShadowName, files::c_string};
 use culvert_sys::{OwnedFd, nr, syscall};
@@ -78,8 +78,8 @@ impl Image {
 struct Extras {
     /// Bytes of static TLS more than ld.so provides by itself.
     room: Option<u64>,
-    /// What it need not look up about its code ([`culvert_intercept::images::StartedBefore`]).
-    said: Option<u64>,
+    /// What it need not look up about its code .
+    said: Option<Said>,
     /// What it is told about its own file.
     own: OwnFile,
 }

@@ -15,7 +15,7 @@ use alloc::ffi::CString;
 use alloc::vec::Vec;
 use core::cell::LazyCell;
 use culvert::Errno;
-use culvert_intercept::images::Key;
+use culvert_intercept::images::{Key, Said};
 use culvert_run::{STRICT, ShadowName};
 
 /// How many interpreters may follow one another (`exec_binprm`, fs/exec.c).
@@ -48,7 +48,7 @@ pub struct Search<'s> {
     /// [`Extras::room`].
     room: Option<u64>,
     /// [`Extras::said`].
-    said: Option<u64>,
+    said: Option<Said>,
 }
 
 /// A file that was found.
@@ -200,10 +200,16 @@ impl<'s> Search<'s> {
         let Some(before) = look::started_before(self.process, key) else {
             return false;
         };
-        if self.for_kernel(before.interpreter.to_bytes()).is_some() {
+        let path = before.interpreter.to_bytes();
+        let interpreter = self.by_kernel(path);
+        if (interpreter.as_ref()).is_some_and(|found| found.host.to_bytes() != path) {
             return false;
         }
-        self.said = before.said;
+        let interpreter = interpreter.and_then(|found| found.key);
+        self.said = before.nothing.zip(interpreter).map(|(nothing, key)| Said {
+            nothing,
+            interpreter: key.hash(),
+        });
         true
     }
 
@@ -288,9 +294,14 @@ impl<'s> Search<'s> {
     /// The path by which the kernel finds the interpreter that a program calls `path`, if that is
     /// another one.
     fn for_kernel(&self, path: &[u8]) -> Option<CString> {
-        let found = (self.locate)(path).and_then(|program| self.found(program));
-        let host = found.ok()?.host;
+        let host = self.by_kernel(path)?.host;
         (host.to_bytes() != path).then_some(host)
+    }
+
+    /// Where the kernel finds the interpreter that a program calls `path`.
+    fn by_kernel(&self, path: &[u8]) -> Option<Found> {
+        let found = (self.locate)(path).and_then(|program| self.found(program));
+        found.ok()
     }
 
     /// Completes the image of the program that execve calls `path`, which gets the library by

@@ -6,11 +6,12 @@
 //! | `<descriptor>.<mount>` | a node that the program would not find |
 //! | `s<descriptor>` | what open files have saved |
 //! | `l<descriptor>.<mount>.<node>` | what stands for the locks of a node |
-//! | `p<number>` | what is known of the program's code |
+//! | `p<number>.<number>` | what is known of the program's code, and which interpreter it has |
 //! | `r<mount>` | the mount that the root directory is on |
 
 use alloc::vec::Vec;
 use culvert::Node;
+use culvert_intercept::images::Said;
 use culvert_mounts::MountId;
 use culvert_run::ShadowName;
 
@@ -25,7 +26,7 @@ pub struct Carried<'a> {
     /// What stands for locks of nodes.
     pub lock_files: Vec<(ShadowName, i32)>,
     /// Of the program (`said_of_program` of the engine's `Config`).
-    pub said: Option<u64>,
+    pub said: Option<Said>,
     /// The mount that the root directory is on.
     pub root: Option<MountId>,
     pub flags: u8,
@@ -52,7 +53,13 @@ impl<'a> Carried<'a> {
                     let node = Node(u64::from_str_radix(parts.next()?, 16).ok()?);
                     lock_files.push((ShadowName { mount, node }, number));
                 }
-                ("p", number) => said = Some(u64::from_str_radix(number, 16).ok()?),
+                ("p", numbers) => {
+                    let (nothing, interpreter) = numbers.split_once('.').unwrap_or((numbers, "0"));
+                    said = Some(Said {
+                        nothing: u64::from_str_radix(nothing, 16).ok()?,
+                        interpreter: u64::from_str_radix(interpreter, 16).ok()?,
+                    });
+                }
                 ("r", mount) => root = Some(MountId(mount.parse().ok()?)),
                 _ => {
                     let (number, mount) = one.split_once('.')?;
@@ -76,7 +83,7 @@ impl<'a> Carried<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::Carried;
+    use super::{Carried, Said};
 
     #[test]
     fn the_variable_is_read_strictly() {
@@ -99,12 +106,17 @@ mod tests {
             Carried::of(b"/run/x:1020,7.2,s9:0")
                 .is_some_and(|c| c.handed == [(2, 7)] && c.saved == Some(9))
         );
-        assert!(Carried::of(b"/run/x:1020,pfe:0").is_some_and(|c| c.said == Some(0xfe)));
+        let said = Said {
+            nothing: 0xfe,
+            interpreter: 0x1a,
+        };
+        assert!(Carried::of(b"/run/x:1020,pfe.1a:0").is_some_and(|c| c.said == Some(said)));
         for bad in [
             &b""[..],
             b"/run/x:1,:0",
             b"/run/x:1,7:0",
             b"/run/x:1,s:0",
+            b"/run/x:1,pfe.:0",
             b"/run/x",
             b"/run/x:",
             b"/run/x:a:0",
