@@ -125,32 +125,131 @@ mod reserve {
     }
 }
 
-struct Heap(Mutex<Dlmalloc<Pages>>);
+/// Memory for a program's first allocations, one behind the other. A start makes ninety, most of
+/// which stay, and so needs no more of an allocator than the next place. What is freed here is
+/// lost, but for the last.
+mod start {
+    use core::alloc::Layout;
+    use core::cell::UnsafeCell;
 
-// SAFETY: dlmalloc keeps the contract; the lock lets one thread in at a time, and fork finds it
-// free (the engine lets no other thread be inside a hook then).
+    /// A start with one mount takes some 3,300 bytes. What lies behind begins in the same page
+    /// (`data.ld`).
+    const SIZE: usize = 3584;
+
+    #[repr(align(16))]
+    struct Memory(UnsafeCell<[u8; SIZE]>);
+
+    // SAFETY: each part is given out once.
+    unsafe impl Sync for Memory {}
+
+    static MEMORY: Memory = Memory(UnsafeCell::new([0; SIZE]));
+
+    fn offset(address: *mut u8) -> usize {
+        (address as usize).wrapping_sub(MEMORY.0.get() as usize)
+    }
+
+    /// Whether `address` lies in it.
+    pub fn has(address: *mut u8) -> bool {
+        offset(address) < SIZE
+    }
+
+    /// How many bytes of it are given out.
+    pub struct Taken(usize);
+
+    impl Taken {
+        pub const NOTHING: Self = Self(0);
+
+        /// Room for `layout`, if there is any.
+        pub fn take(&mut self, layout: Layout) -> Option<*mut u8> {
+            let start = self.0.checked_next_multiple_of(layout.align())?;
+            let end = start.checked_add(layout.size())?;
+            if end > SIZE || layout.align() > align_of::<Memory>() {
+                return None;
+            }
+            self.0 = end;
+            Some(MEMORY.0.get().cast::<u8>().wrapping_add(start))
+        }
+
+        /// Nobody uses the `layout` at `memory` any more.
+        pub fn free(&mut self, memory: *mut u8, layout: Layout) {
+            let _ = self.resize(memory, layout, 0);
+        }
+
+        /// Whether the `layout` at `memory` has `size` bytes now.
+        pub fn resize(&mut self, memory: *mut u8, layout: Layout, size: usize) -> bool {
+            let start = offset(memory);
+            let end = start.checked_add(size).filter(|end| *end <= SIZE);
+            if let Some(end) = end
+                && start + layout.size() == self.0
+            {
+                self.0 = end;
+                return true;
+            }
+            size <= layout.size()
+        }
+    }
+}
+
+struct Both {
+    start: start::Taken,
+    rest: Dlmalloc<Pages>,
+}
+
+struct Heap(Mutex<Both>);
+
+// SAFETY: both keep the contract; the lock lets one thread in at a time, and fork finds it free
+// (the engine lets no other thread be inside a hook then).
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let mut both = self.0.lock();
+        if let Some(memory) = both.start.take(layout) {
+            return memory;
+        }
         // SAFETY: the caller's promise on the layout.
-        unsafe { self.0.lock().malloc(layout.size(), layout.align()) }
+        unsafe { both.rest.malloc(layout.size(), layout.align()) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        let mut both = self.0.lock();
+        if start::has(memory) {
+            return both.start.free(memory, layout);
+        }
         // SAFETY: the caller's promise that it came from here with this layout.
-        unsafe { self.0.lock().free(memory, layout.size(), layout.align()) }
+        unsafe { both.rest.free(memory, layout.size(), layout.align()) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let mut both = self.0.lock();
+        if let Some(memory) = both.start.take(layout) {
+            // SAFETY: given out a line above. Somebody may have had it before.
+            unsafe { memory.write_bytes(0, layout.size()) };
+            return memory;
+        }
         // SAFETY: the caller's promise on the layout.
-        unsafe { self.0.lock().calloc(layout.size(), layout.align()) }
+        unsafe { both.rest.calloc(layout.size(), layout.align()) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise that it came from here with this layout.
+        let mut both = self.0.lock();
+        if !start::has(memory) {
+            // SAFETY: the caller's promise that it came from here with this layout.
+            return unsafe {
+                let (old, align) = (layout.size(), layout.align());
+                both.rest.realloc(memory, old, align, size)
+            };
+        }
+        if both.start.resize(memory, layout, size) {
+            return memory;
+        }
+        drop(both);
+        // SAFETY: the caller's promises; the new one is the larger.
         unsafe {
-            self.0
-                .lock()
-                .realloc(memory, layout.size(), layout.align(), size)
+            let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !new.is_null() {
+                new.copy_from_nonoverlapping(memory, layout.size());
+                self.dealloc(memory, layout);
+            }
+            new
         }
     }
 }
@@ -163,8 +262,11 @@ pub fn trim() {
     /// What the next allocations will need again.
     const KEPT: usize = 64 << 10;
     // SAFETY: nothing that is in use goes.
-    let _ = unsafe { HEAP.0.lock().trim(KEPT) };
+    let _ = unsafe { HEAP.0.lock().rest.trim(KEPT) };
 }
 
 #[global_allocator]
-static HEAP: Heap = Heap(Mutex::new(Dlmalloc::new_with_allocator(Pages)));
+static HEAP: Heap = Heap(Mutex::new(Both {
+    start: start::Taken::NOTHING,
+    rest: Dlmalloc::new_with_allocator(Pages),
+}));
