@@ -4,7 +4,10 @@
 //! That a shadow is one of these says its state ([`super::state`]); that there are any in a group
 //! of nodes, a word in shared memory ([`culvert_run::node_locks::Mapped`]). Every change of a file
 //! that could have such a shadow is made under the node's lock from beginning to end, so that none
-//! lies between the look at that word and the bytes in the shadow.
+//! lies between the look at that word and the bytes in the shadow. A write to a driver whose files
+//! several processes may write at once ([`culvert::Capabilities::parallel_writes`]) is made without
+//! the lock while the word says that there are none, and looks again when it is made
+//! ([`Unfollowed`]).
 
 use super::bytes::{each_difference, equalise, set_length};
 use super::fill;
@@ -15,9 +18,9 @@ use super::state::{self, State};
 use super::{OpenFile, nodes, pager, records};
 use crate::shadow::{self, OwnedFd};
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering::*;
+use core::sync::atomic::{AtomicU32, Ordering::*, fence};
 use culvert::{Caller, Errno, File};
-use culvert_run::{self as run, ShadowName, stat_descriptor};
+use culvert_run::{self as run, ShadowName, node_locks::Mapped, stat_descriptor};
 use culvert_sys::PAGE64;
 use culvert_sys::raw::general::{O_NOATIME, O_RDWR, stat};
 
@@ -71,6 +74,40 @@ fn may_be_followed(name: ShadowName) -> bool {
         .node_locks
         .mapped(name)
         .is_some_and(|group| group.followed.load(Acquire) & FOLLOWS != 0)
+}
+
+/// Says of a group of nodes that none of its shadows began to follow its file, nor became it, while
+/// a write was made without the lock.
+///
+/// Who makes a shadow follow says so first, and reads the file then. So who still finds nothing said
+/// when its bytes are in the file knows that they will be read.
+pub struct Unfollowed {
+    word: &'static AtomicU32,
+    was: u32,
+}
+
+impl Unfollowed {
+    /// None where some shadow of the group follows, or that cannot be known.
+    #[inline]
+    pub fn new(name: ShadowName) -> Option<Self> {
+        let word = run::get().node_locks.mapped(name)?.followed;
+        let was = word.load(Acquire);
+        (was & FOLLOWS == 0).then_some(Self { word, was })
+    }
+
+    /// Asked when the write is made.
+    #[inline]
+    pub fn is_so_still(&self) -> bool {
+        // The bytes are in the file before this looks.
+        fence(SeqCst);
+        self.word.load(SeqCst) == self.was
+    }
+}
+
+/// Says that some shadow of the group follows from now on, for those that write without the lock.
+pub(crate) fn announce(group: &Mapped) {
+    group.followed.fetch_or(FOLLOWS, SeqCst);
+    fence(SeqCst);
 }
 
 /// The shadow of `name`, if it is one that follows its file.
@@ -134,7 +171,7 @@ pub fn start<R>(
     if let Some(gone) = open.gone() {
         return then(Opened::Own(name, Some(gone.shadow(O_RDWR)?)), false);
     }
-    group.followed.fetch_or(FOLLOWS, AcqRel);
+    announce(&group);
     if strangers {
         given::take_changes(name, fd)?;
     }
@@ -189,7 +226,7 @@ pub fn start_executed(open: &dyn OpenFile, fd: i32) -> culvert::Result<()> {
     let group = locks.mapped(name);
     let group = group.ok_or(Errno::ENOMEM)?;
     let _lock = locks.lock(name);
-    group.followed.fetch_or(FOLLOWS, AcqRel);
+    announce(&group);
     given::take_if_strangers(name, fd)?;
     let found = stat_descriptor(fd)?;
     if State::of(&found).follows() && records::any(name)? || is_current(file, &found)? {

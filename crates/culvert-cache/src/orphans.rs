@@ -3,6 +3,7 @@
 
 use crate::OpenFile;
 use crate::filling;
+use crate::follow;
 use crate::given;
 use crate::gone::record::{Kept, all, last_of, number, open_record, path_of, record_of, since};
 use crate::gone::{COUNT, group, hand_over_xattrs};
@@ -142,6 +143,7 @@ fn take_over(
         return Ok(());
     }
     let group = group(name).ok_or(Errno::ENOMEM)?;
+    follow::announce(&group);
     let strangers = State::of(&found).follows() && given::strangers_have(name);
     let brought = match strangers {
         true => given::take_changes(name, fd),

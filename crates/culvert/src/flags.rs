@@ -134,6 +134,9 @@ pub struct Capabilities {
     /// waits until the driver says so, see [`File::poll`](crate::File::poll). A front end that is
     /// not told so does not ask.
     pub polls: bool,
+    /// Several processes may write into one file at the same time: the driver keeps each write
+    /// whole, and each append at an end of its own. A front end lets the writers of others wait.
+    pub parallel_writes: bool,
     /// Each read and write may wait, for a server or a network: one that must not (RWF_NOWAIT,
     /// preadv2(2)) is refused with EOPNOTSUPP.
     pub waits: bool,

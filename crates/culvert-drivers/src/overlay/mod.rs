@@ -370,6 +370,8 @@ fn capabilities(layers: &[Layer], settings: &Settings) -> Capabilities {
         size_at_sync: any(|can| can.size_at_sync),
         locks: all(|can| can.locks),
         polls: any(|can| can.polls),
+        // A file is copied up while others write it.
+        parallel_writes: false,
         waits: any(|can| can.waits),
     }
 }

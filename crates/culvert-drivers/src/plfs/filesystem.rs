@@ -226,6 +226,8 @@ impl PathFileSystem for PlfsFs {
             xattrs: true,
             size_at_sync: self.setup.at_sync,
             locks: !self.setup.flat,
+            // Each process writes into droppings of its own; ends are given out one at a time.
+            parallel_writes: !self.setup.flat,
             // The kernel judges by the process's own rights.
             checks_permissions: true,
             ..Capabilities::default()

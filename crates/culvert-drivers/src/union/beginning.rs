@@ -103,6 +103,8 @@ fn capabilities(branches: &[Branch], read_only: bool, alone: bool) -> Result<Cap
         size_at_sync: can(|can| can.size_at_sync).1,
         locks: can(|can| can.locks).0,
         polls: can(|can| can.polls).1,
+        // A file is moved to another directory while others write it (`moveonenospc`).
+        parallel_writes: false,
         waits: can(|can| can.waits).1,
     })
 }

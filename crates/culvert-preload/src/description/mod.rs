@@ -17,7 +17,7 @@ pub mod waits;
 use alloc::{boxed::Box, sync::Arc};
 use companions::Companions;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
-use culvert::{Attributes, Directory, Errno, File, FileKind, FileSystem, Node};
+use culvert::{Attributes, Capabilities, Directory, Errno, File, FileKind, FileSystem, Node};
 use culvert_cache::gone::{self, GoneFile};
 use culvert_mounts::{Hold, MountId, References};
 use culvert_run::{ShadowName, task};
@@ -65,6 +65,8 @@ pub struct Description {
     _hold: Option<Hold>,
     /// A file that others may change, and that a shadow would stand for.
     pub changes: bool,
+    /// Such a one that several processes may write at once.
+    parallel_writes: bool,
     /// Such a one that other processes find by its name only.
     may_go: bool,
     /// How many files of its group had become their shadows when it was certain that its own had
@@ -131,18 +133,17 @@ impl Description {
     /// A private description at offset 0.
     pub fn new(mount: MountId, node: Node, kind: FileKind, object: Object, flags: u32) -> Self {
         PRIVATE.fetch_add(1, Relaxed);
-        let (changes, may_go, polls) = match &object {
+        let (changes, capabilities) = match &object {
             Object::File(file) if file.descriptor().is_none() => culvert_run::get()
                 .mounts
                 .file_system(mount)
-                .map_or((false, false, false), |file_system| {
+                .map_or((false, Capabilities::default()), |file_system| {
                     let capabilities = file_system.capabilities();
-                    let changes = !capabilities.immutable;
-                    let may_go = changes && capabilities.transient_nodes;
-                    (changes, may_go, capabilities.polls)
+                    (!capabilities.immutable, capabilities)
                 }),
-            _ => (false, false, false),
+            _ => (false, Capabilities::default()),
         };
+        let may_go = changes && capabilities.transient_nodes;
         let name = ShadowName { mount, node };
         let hold = match &object {
             Object::Directory | Object::Fifo | Object::Path => {
@@ -152,6 +153,7 @@ impl Description {
         };
         Self {
             changes,
+            parallel_writes: changes && capabilities.parallel_writes,
             may_go,
             seen: AtomicU32::new(if may_go { gone::count(name) } else { 0 }),
             gone: OnceCell::new(),
@@ -175,7 +177,7 @@ impl Description {
             lent: AtomicBool::new(false),
             shadow: AtomicU64::new(0),
             companions: Companions::default(),
-            waits: Waits::new(polls),
+            waits: Waits::new(capabilities.polls),
         }
     }
 

@@ -5,6 +5,7 @@ use super::turns::Turns;
 use super::{Description, Object};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use culvert::Errno;
+use culvert_cache::follow::Unfollowed;
 use culvert_run::{
     node_locks::{Lent, NodeLock},
     task,
@@ -27,6 +28,14 @@ pub struct Offset {
 /// What names the calling thread in [`Offset::owner`].
 pub(crate) fn own_block() -> usize {
     core::ptr::from_ref(culvert_intercept::current()) as usize
+}
+
+/// How a write has its file.
+pub enum Turn {
+    /// Alone, under the node's lock where its shadow may follow; none where its caller has that.
+    Alone(Option<NodeLock<'static>>),
+    /// Beside those of other processes.
+    Beside(Unfollowed),
 }
 
 impl Description {
@@ -65,6 +74,15 @@ impl Description {
                 .node_locks
                 .lock_but(self.name(), &|| self.is_lent_to_us()),
             false => None,
+        }
+    }
+
+    /// What a write of the file begins with.
+    #[inline]
+    pub fn turn_to_write(&self) -> Turn {
+        match self.parallel_writes.then(|| Unfollowed::new(self.name())) {
+            Some(Some(unfollowed)) => Turn::Beside(unfollowed),
+            _ => Turn::Alone(self.lock_node()),
         }
     }
 }

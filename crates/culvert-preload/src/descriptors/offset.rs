@@ -4,7 +4,7 @@
 //! turn's end, as for `f_pos_lock` natively (`fdget_pos`, fs/file.c).
 
 use super::{Knower, knower};
-use crate::description::offset::{any_far, kernel_seek, own_block};
+use crate::description::offset::{Turn, any_far, kernel_seek, own_block};
 use crate::description::{Description, SharedOn};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
@@ -90,24 +90,24 @@ impl Description {
         Ok(result)
     }
 
-    /// The same for a change of the file: a private description's node is locked, too, where its
-    /// file may have a shadow that follows.
+    /// The same for a write of the file, which is told how it has it.
     #[inline]
-    pub fn at_offset_changing<R>(
+    pub fn at_offset_writing<R>(
         &self,
         fd: i32,
-        io: impl FnOnce(&mut u64) -> R,
+        io: impl FnOnce(&mut u64, &Turn) -> R,
     ) -> Result<R, Errno> {
         let mut io = Some(io);
-        let mut run = |offset: &mut u64| io.take().map(|io| io(offset)).ok_or(Errno::EIO);
-        let privately = self.privately(fd, |offset| {
-            let _lock = self.lock_node();
-            run(offset)
-        });
+        let mut run =
+            |offset: &mut u64, turn: &Turn| io.take().map(|io| io(offset, turn)).ok_or(Errno::EIO);
+        let privately = self.privately(fd, |offset| run(offset, &self.turn_to_write()));
         let locks = &culvert_run::get().node_locks;
         match privately.ok() {
             Some(result) => result,
-            None => self.at_offset_locked(fd, run, || locks.lock(self.name()))?,
+            None => {
+                let io = |offset: &mut u64| run(offset, &Turn::Alone(None));
+                self.at_offset_locked(fd, io, || locks.lock(self.name()))?
+            }
         }
     }
 
@@ -115,17 +115,17 @@ impl Description {
     /// says, which need not be where it was: one system call less where the kernel keeps it, so
     /// that `io` knows only a private offset, and one that may be too large. The node is locked as
     /// by
-    /// [`Description::at_offset_changing`].
+    /// [`Description::at_offset_writing`].
     pub fn to_offset<R>(
         &self,
         fd: i32,
-        io: impl FnOnce(Option<u64>) -> Result<(u64, R), Errno>,
+        io: impl FnOnce(Option<u64>, &Turn) -> Result<(u64, R), Errno>,
     ) -> Result<R, Errno> {
         let mut io = Some(io);
-        let mut run = |before| io.take().map_or(Err(Errno::EIO), |io| io(before));
+        let mut run =
+            |before, turn: &Turn| io.take().map_or(Err(Errno::EIO), |io| io(before, turn));
         let privately = self.privately(fd, |offset| {
-            let _lock = self.lock_node();
-            let (to, result) = run(Some(*offset))?;
+            let (to, result) = run(Some(*offset), &self.turn_to_write())?;
             *offset = to;
             Ok(result)
         });
@@ -136,7 +136,7 @@ impl Description {
         }
         let _lock = culvert_run::get().node_locks.lock(self.name());
         let before = any_far().then(|| kernel_seek(fd, 0, 1)).transpose()?;
-        let (to, result) = run(before)?;
+        let (to, result) = run(before, &Turn::Alone(None))?;
         kernel_seek(fd, to as i64, 0)?;
         Ok(result)
     }

@@ -3,6 +3,7 @@
 
 use super::read::{area, total};
 use crate::answer::Answer;
+use crate::description::offset::Turn;
 use crate::description::{Held, report};
 use crate::watch::Event;
 use alloc::vec::Vec;
@@ -93,24 +94,28 @@ fn first<'a>(spans: &'a [Span], most: u64, kept: &'a mut Vec<Span>) -> &'a [Span
     kept
 }
 
-/// Writes at `offset`, or at the end; returns where and how much. Under the node's lock, where its
-/// shadow may follow.
+/// Writes at `offset`, or at the end; returns where and how much.
 fn put(
     held: &Held,
     file: &dyn File,
     offset: u64,
     spans: &[Span],
     manner: Manner,
+    turn: &Turn,
 ) -> Result<(u64, usize), Errno> {
     if total(spans) == 0 {
         return Ok((offset, 0));
     }
-    // Under the lock: what the file is may have changed since it was asked for.
+    // In its turn: what the file is may have changed since it was asked for.
     let file = match held.may_go() {
         true => held.file()?,
         false => file,
     };
     let failed = |error| report(held, "write", &error);
+    let before = |place| match turn {
+        Turn::Alone(_) => change::before_giving(&**held, place).map_err(failed),
+        Turn::Beside(_) => Ok(None),
+    };
     let mut kept = Vec::new();
     let (at, count) = if manner.append {
         // Others may append between this look and the write: the limit is then passed by what they
@@ -123,10 +128,8 @@ fn put(
                 &mut kept,
             ),
         };
-        // Nobody else in the run appends meanwhile.
-        let place = Place::Behind(total(spans) as u64);
-        let change = change::before_giving(&**held, place).map_err(failed)?;
-        match change {
+        // Nobody else in the run appends meanwhile, where it has its turn alone.
+        match before(Place::Behind(total(spans) as u64))? {
             Some(change) if change.is_blind() => {
                 give(change, spans, |_, mut bytes| file.append(&mut bytes)).map_err(failed)?
             }
@@ -139,8 +142,7 @@ fn put(
     } else {
         let spans = first(spans, room(offset)?, &mut kept);
         let place = Place::Range(offset, offset.saturating_add(total(spans) as u64));
-        let change = change::before_giving(&**held, place).map_err(failed)?;
-        match change {
+        match before(place)? {
             Some(change) if change.is_blind() => give(change, spans, |done, mut bytes| {
                 let at = offset + done as u64;
                 file.write_at(at, &mut bytes).map(|count| (at, count))
@@ -154,6 +156,12 @@ fn put(
             }
         }
     };
+    if let Turn::Beside(unfollowed) = turn
+        && count > 0
+        && !unfollowed.is_so_still()
+    {
+        catch_up(held, at, first(spans, count as u64, &mut Vec::new()))?;
+    }
     if let Some(data_only) = manner.sync
         && count > 0
     {
@@ -163,6 +171,35 @@ fn put(
         held.tell(Event::Written);
     }
     Ok((at, count))
+}
+
+/// A shadow has begun to follow, or has become the file, while `spans` were written at `at` beside
+/// other processes' writes: it gets them now.
+#[cold]
+fn catch_up(held: &Held, at: u64, spans: &[Span]) -> Result<(), Errno> {
+    let failed = |error| report(held, "write", &error);
+    let _lock = held.lock_node();
+    let wanted = total(spans);
+    if let Some(gone) = held.gone() {
+        // It was filled from the driver's file, perhaps before that had these bytes.
+        let count = gone
+            .write_at(at, &mut UserSource::new(spans))
+            .map_err(failed)?;
+        return if count < wanted {
+            Err(Errno::EIO)
+        } else {
+            Ok(())
+        };
+    }
+    let place = Place::Range(at, at + wanted as u64);
+    match change::before_giving(&**held, place).map_err(failed)? {
+        Some(change) if change.is_blind() => give(change, spans, |done, bytes| {
+            Ok((at + done as u64, bytes.len()))
+        })
+        .map(drop),
+        change => finish(change, at, wanted),
+    }
+    .map_err(failed)
 }
 
 /// Writes where the file cannot be read, so that its shadow gets the program's bytes: by way of a
@@ -212,17 +249,17 @@ pub fn write_at_offset(held: &Held, fd: i32, spans: &[Span], flags: usize) -> An
     }
     let manner = Manner::new(held, held.flags(fd)?, flags)?;
     if manner.append {
-        held.to_offset(fd, |before| {
+        held.to_offset(fd, |before, turn| {
             // The offset does not matter but for this (`rw_verify_area`, before `O_APPEND` is
             // looked at).
             area(before.unwrap_or(0) as i64, total(spans))?;
-            let (at, count) = put(held, file, 0, spans, manner)?;
+            let (at, count) = put(held, file, 0, spans, manner, turn)?;
             Ok((at + count as u64, count))
         })
     } else {
-        held.at_offset_changing(fd, |offset| {
+        held.at_offset_writing(fd, |offset, turn| {
             area(*offset as i64, total(spans))?;
-            let (at, count) = put(held, file, *offset, spans, manner)?;
+            let (at, count) = put(held, file, *offset, spans, manner, turn)?;
             *offset = at + count as u64;
             Ok(count)
         })?
@@ -241,6 +278,6 @@ pub fn write_at(held: &Held, fd: i32, offset: i64, spans: &[Span], flags: usize)
     area(offset, total(spans))?;
     // pwrite(2), BUGS: on Linux O_APPEND wins over the offset.
     let manner = Manner::new(held, held.flags(fd)?, flags)?;
-    let _lock = held.lock_node();
-    put(held, file, offset as u64, spans, manner).map(|(_, count)| count)
+    let turn = held.turn_to_write();
+    put(held, file, offset as u64, spans, manner, &turn).map(|(_, count)| count)
 }

@@ -41,6 +41,7 @@ impl PathFileSystem for SmallFs {
         Capabilities {
             xattrs: false,
             size_at_sync: false,
+            parallel_writes: false,
             ..self.plain.capabilities()
         }
     }
