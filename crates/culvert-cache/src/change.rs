@@ -2,10 +2,10 @@
 //! file is changed, and after.
 
 use super::OpenFile;
+use super::baseline;
 use super::bytes::{copy_in, copy_into, set_length};
 use super::fill;
 use super::follow::{Opened, followed, grow_or_cut};
-use super::given;
 use super::nodes;
 use super::reopen;
 use crate::shadow;
@@ -109,12 +109,12 @@ pub fn before_giving(open: &dyn OpenFile, place: Place) -> culvert::Result<Optio
         return Ok(None);
     };
     // What follows by that name is another file's shadow.
-    if open.gone().is_some() {
+    if open.orphan().is_some() {
         return Ok(None);
     }
     let file = open.file()?;
     let fd = shadow.number();
-    given::take_if_strangers(name, fd)?;
+    baseline::take_if_strangers(name, fd)?;
     let reader = Reader::new(open);
     let size = file.attributes(&Caller::SYSTEM)?.size;
     let length = stat_descriptor(fd)?.st_size as u64;
@@ -173,7 +173,7 @@ pub fn resizing<R>(
     let _lock = run::get().node_locks.lock(name);
     let shadow = followed(name)?;
     if let Some(shadow) = &shadow {
-        match given::take_if_strangers(name, shadow.number()) {
+        match baseline::take_if_strangers(name, shadow.number()) {
             Err(error) if matches!(error.errno(), Errno::EMFILE | Errno::ENFILE) => {
                 return Err(error.errno());
             }
@@ -237,11 +237,11 @@ impl Change<'_> {
         grow_or_cut(fd, size)?;
         // The file has the bytes: for want of a descriptor the call must not fail. Then they count
         // as written by strangers, too, and are written once more.
-        let given = given::given(self.open.name()).ok().flatten();
-        if let Some(given) = &given {
-            given.cut(size);
+        let baseline = baseline::baseline(self.open.name()).ok().flatten();
+        if let Some(baseline) = &baseline {
+            baseline.cut(size);
         }
-        let mut note = |at, bytes: &[u8]| given.as_ref().map_or(Ok(()), |it| it.note(at, bytes));
+        let mut note = |at, bytes: &[u8]| baseline.as_ref().map_or(Ok(()), |it| it.note(at, bytes));
         match bytes {
             Some(bytes) => {
                 shadow::write_all(fd, range.0, bytes)?;
@@ -254,8 +254,8 @@ impl Change<'_> {
             }
             None => {}
         }
-        drop(given);
-        given::mark_if_strangers(file, fd)?;
+        drop(baseline);
+        baseline::mark_if_strangers(file, fd)?;
         Ok(size)
     }
 }

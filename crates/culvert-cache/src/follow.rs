@@ -9,11 +9,11 @@
 //! the lock while the word says that there are none, and looks again when it is made
 //! ([`Unfollowed`]).
 
+use super::baseline;
 use super::bytes::{each_difference, equalise, set_length};
 use super::fill;
 use super::filling;
-use super::given;
-use super::kept::{Kept, kept};
+use super::pinned::{Pinned, pinned};
 use super::state::{self, State};
 use super::{OpenFile, nodes, pager, records};
 use crate::shadow::{self, OwnedFd};
@@ -29,7 +29,7 @@ pub enum Opened {
     /// Open for a node that this process maps, and that is not given up before this.
     Mapped(Arc<nodes::Node>, i32),
     /// Kept open because this process changes its user.
-    Kept(Arc<Kept>),
+    Pinned(Arc<Pinned>),
     /// Opened for this purpose, closed when dropped.
     Own(ShadowName, Option<OwnedFd>),
 }
@@ -39,7 +39,7 @@ impl Opened {
     pub fn number(&self) -> i32 {
         match self {
             Self::Mapped(_, fd) => *fd,
-            Self::Kept(kept) => kept.number(),
+            Self::Pinned(pinned) => pinned.number(),
             Self::Own(_, descriptor) => descriptor.as_ref().map_or(-1, |own| own.raw()),
         }
     }
@@ -47,7 +47,7 @@ impl Opened {
     /// The descriptor that was opened for this purpose.
     pub fn into_own(mut self) -> Option<OwnedFd> {
         match &mut self {
-            Self::Mapped(..) | Self::Kept(_) => None,
+            Self::Mapped(..) | Self::Pinned(_) => None,
             Self::Own(_, descriptor) => descriptor.take(),
         }
     }
@@ -64,7 +64,7 @@ impl Drop for Opened {
 }
 
 /// Of a group's word: some of its shadows follow their files. The other bits count
-/// ([`crate::gone`]).
+/// ([`crate::orphan_file`]).
 const FOLLOWS: u32 = 1;
 
 /// Whether some shadow of the node's group follows.
@@ -123,8 +123,8 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
             match shadow::parked(name, FLAGS).map_or_else(open, Ok) {
                 Ok(opened) => Opened::Own(name, Some(opened)),
                 // There is none, or it is not found below another root.
-                Err(error) => match (kept(name), error) {
-                    (Some(kept), _) => Opened::Kept(kept),
+                Err(error) => match (pinned(name), error) {
+                    (Some(pinned), _) => Opened::Pinned(pinned),
                     (None, Errno::ENOENT) => return Ok(None),
                     (None, error) => return Err(error),
                 },
@@ -153,8 +153,8 @@ pub fn start<R>(
     let group = locks.mapped(name);
     // Without shared memory other processes would never know.
     let group = group.ok_or(Errno::ENOMEM)?;
-    if let Some(gone) = open.gone() {
-        return then(Opened::Own(name, Some(gone.shadow(O_RDWR)?)), false);
+    if let Some(orphan) = open.orphan() {
+        return then(Opened::Own(name, Some(orphan.shadow(O_RDWR)?)), false);
     }
     let opened = match nodes::open(name) {
         Some((node, fd)) => Opened::Mapped(node, fd),
@@ -168,12 +168,12 @@ pub fn start<R>(
         && pager::lazy(name, file.attributes(&Caller::SYSTEM)?.size);
     let _lock = locks.lock(name);
     // It has become the file meanwhile.
-    if let Some(gone) = open.gone() {
-        return then(Opened::Own(name, Some(gone.shadow(O_RDWR)?)), false);
+    if let Some(orphan) = open.orphan() {
+        return then(Opened::Own(name, Some(orphan.shadow(O_RDWR)?)), false);
     }
     announce(&group);
     if strangers {
-        given::take_changes(name, fd)?;
+        baseline::take_changes(name, fd)?;
     }
     let found = stat_descriptor(fd)?;
     // Who cannot look for what it has become must not overwrite it.
@@ -191,7 +191,7 @@ pub fn start<R>(
     } else if lazy && state::is_fresh(&found) {
         set_length(fd, file.attributes(&Caller::SYSTEM)?.size)
             .map_err(|error| no_room(name, error.into()))?;
-        given::mark_equal(file, fd)?;
+        baseline::mark_equal(file, fd)?;
         let partly = State::Partly { follows: true };
         state::set(fd, &found, partly, &file.attributes(&Caller::SYSTEM)?)?;
     } else if on_demand && !strangers && State::of(&found).is_partly() {
@@ -227,7 +227,7 @@ pub fn start_executed(open: &dyn OpenFile, fd: i32) -> culvert::Result<()> {
     let group = group.ok_or(Errno::ENOMEM)?;
     let _lock = locks.lock(name);
     announce(&group);
-    given::take_if_strangers(name, fd)?;
+    baseline::take_if_strangers(name, fd)?;
     let found = stat_descriptor(fd)?;
     if State::of(&found).follows() && records::any(name)? || is_current(file, &found)? {
         return Ok(());

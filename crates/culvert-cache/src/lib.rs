@@ -18,6 +18,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod baseline;
 pub mod bytes;
 pub mod change;
 pub mod dirty;
@@ -25,16 +26,15 @@ pub mod evict;
 pub mod fill;
 pub mod filling;
 pub mod follow;
-pub mod given;
-pub mod gone;
 mod holes;
-pub mod kept;
 pub mod mappable;
 pub mod nodes;
 mod open_file;
+pub mod orphan_file;
 pub mod orphans;
 pub mod pager;
 pub mod pager_forked;
+pub mod pinned;
 mod recovery;
 pub mod regions;
 pub mod reopen;

@@ -302,7 +302,7 @@ pub(super) fn forget_what_stayed() {
 /// A child is about to be made that has this process's table of descriptors and a copy of its
 /// memory: neither closes what both use.
 pub fn lend() {
-    super::kept::lend();
+    super::pinned::lend();
     let state = STATE.lock();
     let nodes = state.nodes.iter();
     nodes.for_each(|node| node.lent.store(true, Relaxed));

@@ -1,6 +1,6 @@
 //! What the cache has to know of an open file.
 
-use crate::gone::GoneFile;
+use crate::orphan_file::OrphanFile;
 use culvert::{Errno, File};
 use culvert_run::{ShadowName, node_locks::NodeLock};
 
@@ -24,7 +24,7 @@ pub trait OpenFile: Send + Sync {
     fn writable(&self) -> Result<&dyn File, Errno>;
 
     /// What the file has become, if that is its shadow.
-    fn gone(&self) -> Option<&GoneFile>;
+    fn orphan(&self) -> Option<&OrphanFile>;
 
     /// The lock of the node. None: nothing of the file can change, or the lock stands already for
     /// what the calling thread is at.

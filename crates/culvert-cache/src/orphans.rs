@@ -2,11 +2,13 @@
 //! others hold.
 
 use crate::OpenFile;
+use crate::baseline;
 use crate::filling;
 use crate::follow;
-use crate::given;
-use crate::gone::record::{Kept, all, last_of, number, open_record, path_of, record_of, since};
-use crate::gone::{COUNT, group, hand_over_xattrs};
+use crate::orphan_file::record::{
+    InodeRecord, all, last_of, number, open_record, path_of, record_of, since,
+};
+use crate::orphan_file::{COUNT, group, hand_over_xattrs};
 use crate::shadow::{self, OwnedFd};
 use crate::state::{self, State};
 use crate::strangers;
@@ -94,8 +96,8 @@ fn report(name: ShadowName, error: &culvert::Error) {
 }
 
 /// Makes the shadow of what is `open` the file, if that has no name any more: another program is
-/// about to get it. `seen`: what [`count`](crate::gone::count) was when it was opened. What fails
-/// is EIO there, with the reason in the log.
+/// about to get it. `seen`: what [`count`](crate::orphan_file::count) was when it was opened. What
+/// fails is EIO there, with the reason in the log.
 pub fn hand_over(open: &dyn OpenFile, seen: u32) {
     if let Err(error) = become_file(open, seen) {
         report(open.name(), &error);
@@ -105,7 +107,7 @@ pub fn hand_over(open: &dyn OpenFile, seen: u32) {
 fn become_file(open: &dyn OpenFile, seen: u32) -> Result<()> {
     let (name, file) = (open.name(), open.file()?);
     if file.attributes(&Caller::SYSTEM)?.links != 0
-        || open.gone().is_some()
+        || open.orphan().is_some()
         || since(name, seen)?.is_some()
     {
         return Ok(());
@@ -144,9 +146,9 @@ fn take_over(
     }
     let group = group(name).ok_or(Errno::ENOMEM)?;
     follow::announce(&group);
-    let strangers = State::of(&found).follows() && given::strangers_have(name);
+    let strangers = State::of(&found).follows() && baseline::strangers_have(name);
     let brought = match strangers {
-        true => given::take_changes(name, fd),
+        true => baseline::take_changes(name, fd),
         false => Ok(()),
     };
     // A driver that finds its nodes by names does not find this one any more: what strangers wrote
@@ -160,8 +162,8 @@ fn take_over(
     // truth.
     match State::of(&found).follows() && (strangers || records::any(name)?) {
         true => {
-            if let Some(given) = given::given(name)?.filter(|_| strangers) {
-                given.renew(reader, fd)?;
+            if let Some(baseline) = baseline::baseline(name)?.filter(|_| strangers) {
+                baseline.renew(reader, fd)?;
             }
             filling::complete_in_room(reader, fd)?;
         }
@@ -176,7 +178,7 @@ fn take_over(
         }
     }
     let now = file.attributes(&Caller::SYSTEM)?;
-    let mut kept = Kept {
+    let mut kept = InodeRecord {
         name,
         count: (group.followed.load(Acquire) >> COUNT) + 1,
         inode: now.inode,
@@ -208,7 +210,7 @@ fn take_over(
         state::set_times(fd, &now);
     }
     state::set(fd, &found, State::Orphan, &now)?;
-    given::disown(name);
+    baseline::disown(name);
     let marked = stat_descriptor(fd)?;
     kept.since = state::changed(&marked);
     // Only the time of change depends on it.
@@ -222,7 +224,7 @@ fn take_over(
 fn sweep() {
     for inode in all().unwrap_or_default() {
         let path = path_of(inode);
-        let Ok(kept) = open_record(inode, 0).and_then(|record| Kept::read(&record)) else {
+        let Ok(kept) = open_record(inode, 0).and_then(|record| InodeRecord::read(&record)) else {
             continue;
         };
         let Ok(alone) = culvert_run::holders::alone_at(kept.name, &path) else {

@@ -6,7 +6,7 @@
 //! (`culvert-cli`, `pager/room.rs`), where it would be asked for them again: what was stored in
 //! them is in the file before.
 
-use super::given;
+use super::baseline;
 use super::records;
 use super::state::{self, State};
 use crate::shadow::{self, OwnedFd};
@@ -136,7 +136,7 @@ fn empty(name: ShadowName) -> Result<bool, Errno> {
     };
     let found = stat_path(&run::get().shadow(name))?;
     // One with a second name is a program (exec/materialise.rs).
-    let kept = found.st_nlink != 1 || records::any(name)? || given::strangers_have(name);
+    let kept = found.st_nlink != 1 || records::any(name)? || baseline::strangers_have(name);
     if kept || State::of(&found) == State::Empty {
         return Ok(false);
     }
@@ -166,7 +166,7 @@ pub fn discard(name: ShadowName) -> bool {
     let alone = match holders::alone(name) {
         Ok(alone) => alone,
         Err(Errno::ENOENT) => {
-            given::disown(name);
+            baseline::disown(name);
             return true;
         }
         Err(_) => return false,
@@ -188,7 +188,7 @@ pub fn discard(name: ShadowName) -> bool {
         run::get()
             .node_locks
             .filled(0, found.st_blocks as u64 * 512);
-        given::disown(name);
+        baseline::disown(name);
     }
     discarded.is_ok()
 }

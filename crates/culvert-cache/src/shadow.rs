@@ -56,7 +56,8 @@ pub fn open_lowest(name: ShadowName, flags: u32) -> Result<OwnedFd, Errno> {
     let wanted = kept_flags(flags);
     loop {
         match open(&path, wanted, 0) {
-            // Made here, or by others, and gone again when it has become a file itself (gone/).
+            // Made here, or by others, and gone again when it has become a file itself
+            // (orphan_file/).
             Err(Errno::ENOENT) => drop(create(&path)?),
             other => return other,
         }

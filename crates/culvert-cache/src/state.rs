@@ -40,7 +40,7 @@ pub enum State {
         /// As above.
         follows: bool,
     },
-    /// All bytes, which no driver has any more: it is the file (gone/).
+    /// All bytes, which no driver has any more: it is the file (orphan_file/).
     Orphan,
 }
 

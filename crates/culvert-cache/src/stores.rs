@@ -1,9 +1,9 @@
 //! What this process stores in the nodes that it maps: recorded in the run before, watched
 //! meanwhile, written back after.
 
+use super::baseline;
 use super::bytes::write_back;
 use super::dirty::{self, Dirty};
-use super::given;
 use super::nodes::{
     CHANGES, FLUSHING, Node, SOME_STAY, STATE, between, forget_what_stayed, in_parts, set_watch,
 };
@@ -70,7 +70,7 @@ impl Node {
     }
 
     fn write_back_now(&self, dirty: &Dirty) -> culvert::Result<()> {
-        if self.open.gone().is_some() {
+        if self.open.orphan().is_some() {
             return Ok(());
         }
         let file = self.open.file()?;
@@ -78,7 +78,7 @@ impl Node {
         let shadow = shadow.ok_or(Errno::EIO)?;
         let _lock = self.open.lock();
         write_back(file, shadow.number(), &dirty.ranges, dirty.exact)?;
-        given::mark_if_strangers(file, shadow.number())
+        baseline::mark_if_strangers(file, shadow.number())
     }
 }
 

@@ -5,10 +5,10 @@
 //! shadow. Whoever uses the file next through its driver, removes its last name, or ends, brings it
 //! to the driver. It stays in the run directory until then, so that nobody's death loses it.
 
-use crate::given::{
-    any_strangers, given, mark_of, strangers_have, take_changes, unless_out_of_reach,
+use crate::baseline::{
+    any_strangers, baseline, mark_of, strangers_have, take_changes, unless_out_of_reach,
 };
-use crate::kept::kept;
+use crate::pinned::pinned;
 use crate::shadow::{self, OwnedFd, open_shadow};
 use crate::state::{self, State};
 use crate::{OpenFile, bytes, follow};
@@ -102,7 +102,7 @@ pub fn give(open: &dyn OpenFile) -> culvert::Result<()> {
         // The shadow is open here, so nobody takes the mark away after this.
         let name = open.name();
         let _lock = run.node_locks.lock(name);
-        match open.gone() {
+        match open.orphan() {
             // What they get is the file.
             Some(_) => None,
             None => {
@@ -122,15 +122,15 @@ pub fn give(open: &dyn OpenFile) -> culvert::Result<()> {
     // mapping has an access time of its own (relatime), and perhaps old bytes, which must not come
     // into the file.
     follow::start(open, strangers, false, |shadow, _| {
-        let Some(given) = given(open.name())? else {
+        let Some(baseline) = baseline(open.name())? else {
             return Ok(());
         };
         match strangers {
             // They have not got it yet.
-            false => given.remember(shadow.number()),
+            false => baseline.remember(shadow.number()),
             // Of a file that is mapped through its shadow that has all.
             true if crate::records::any(open.name())? => {}
-            true => given.renew(open.file()?, shadow.number())?,
+            true => baseline.renew(open.file()?, shadow.number())?,
         }
         Ok(())
     })
@@ -241,8 +241,8 @@ fn open_existing(name: ShadowName) -> Result<Option<OwnedFd>, Errno> {
         Ok(opened) => opened,
         // There is none, it is being executed, or it is not found below another root or by another
         // user.
-        Err(error) => match (kept(name), error) {
-            (Some(kept), _) => OwnedFd::from_raw(dup_high(kept.number(), true)?),
+        Err(error) => match (pinned(name), error) {
+            (Some(pinned), _) => OwnedFd::from_raw(dup_high(pinned.number(), true)?),
             (None, Errno::ENOENT | Errno::ETXTBSY | Errno::EACCES) => return Ok(None),
             (None, error) => return Err(error),
         },

@@ -124,7 +124,7 @@ impl Shown {
     fn others(&self) -> culvert::Result<()> {
         let open = self.node.as_ref().map(|node| &*node.open);
         // Its number may be another file's by now.
-        if open.is_some_and(|it| it.gone().is_some()) {
+        if open.is_some_and(|it| it.orphan().is_some()) {
             return Ok(());
         }
         recovery::write_back_others_in(self.name, open, &self.ranges)

@@ -14,7 +14,7 @@ pub fn hand_down(process: &Process) {
 /// Hands over the file of `description`, if it has no name any more.
 pub fn hand_over(description: &Description) {
     // What it has become is looked at first: that brings what it has seen up to date.
-    if description.may_go() && description.gone().is_none() {
+    if description.may_go() && description.orphan().is_none() {
         orphans::hand_over(description, description.seen());
     }
 }

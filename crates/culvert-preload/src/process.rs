@@ -368,7 +368,7 @@ impl Process {
             }
         });
         for description in may_be_gone {
-            let _ = description.gone();
+            let _ = description.orphan();
         }
     }
 

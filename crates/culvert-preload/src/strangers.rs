@@ -153,5 +153,5 @@ pub fn keep_shadows(process: &process::Process) -> Result<(), Errno> {
             *writable |= description.writable().is_ok();
         }
     });
-    culvert_cache::kept::keep(&wanted)
+    culvert_cache::pinned::pin(&wanted)
 }

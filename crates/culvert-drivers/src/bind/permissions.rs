@@ -27,7 +27,7 @@ struct Rule {
     classes: u32,
     operator: Operator,
     /// What stands on the right: letters, or octal digits' value.
-    given: Given,
+    operand: Operand,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ enum Operator {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Given {
+enum Operand {
     Letters(Vec<u8>),
     Octal(u32),
 }
@@ -72,7 +72,7 @@ impl Permissions {
             false => rule.files,
         };
         self.0.iter().filter(applies).fold(mode, |now, rule| {
-            let bits = rule.classes & rule.given.bits(is_directory, mode);
+            let bits = rule.classes & rule.operand.bits(is_directory, mode);
             match rule.operator {
                 Operator::Set => now & !rule.classes | bits,
                 Operator::Add => now | bits,
@@ -82,7 +82,7 @@ impl Permissions {
     }
 }
 
-impl Given {
+impl Operand {
     /// The bits that it means, in all classes, where `original` were there before all rules.
     fn bits(&self, is_directory: bool, original: u32) -> u32 {
         let letters = match self {
@@ -115,7 +115,7 @@ fn octal(text: &[u8]) -> Result<Rule, String> {
             directories: true,
             classes: BITS,
             operator: Operator::Set,
-            given: Given::Octal(bits),
+            operand: Operand::Octal(bits),
         }),
         Some(_) => Err(format!("{} is more than 0777", shown())),
         None => Err(format!("{} is no octal number", shown())),
@@ -166,7 +166,7 @@ fn symbolic(text: &[u8], rules: &mut Vec<Rule>) -> Result<(), String> {
             directories,
             classes,
             operator,
-            given: Given::Letters(letters.to_vec()),
+            operand: Operand::Letters(letters.to_vec()),
         });
         rest = after;
     }

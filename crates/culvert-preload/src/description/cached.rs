@@ -2,7 +2,7 @@
 
 use super::Description;
 use culvert::{Errno, File};
-use culvert_cache::{OpenFile, gone::GoneFile};
+use culvert_cache::{OpenFile, orphan_file::OrphanFile};
 use culvert_run::{ShadowName, node_locks::NodeLock};
 
 impl OpenFile for Description {
@@ -28,8 +28,8 @@ impl OpenFile for Description {
         self.writable()
     }
 
-    fn gone(&self) -> Option<&GoneFile> {
-        self.gone()
+    fn orphan(&self) -> Option<&OrphanFile> {
+        self.orphan()
     }
 
     fn lock(&self) -> Option<NodeLock<'static>> {

@@ -18,7 +18,7 @@ use alloc::{boxed::Box, sync::Arc};
 use companions::Companions;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Attributes, Capabilities, Directory, Errno, File, FileKind, FileSystem, Node};
-use culvert_cache::gone::{self, GoneFile};
+use culvert_cache::orphan_file::{self, OrphanFile};
 use culvert_mounts::{Hold, MountId, References};
 use culvert_run::{ShadowName, task};
 use culvert_sys::raw::general::O_PATH;
@@ -70,10 +70,10 @@ pub struct Description {
     /// Such a one that other processes find by its name only.
     may_go: bool,
     /// How many files of its group had become their shadows when it was certain that its own had
-    /// not ([`gone::count`]).
+    /// not ([`orphan_file::count`]).
     seen: AtomicU32,
-    /// What its file is by now, if that has become its shadow ([`culvert_cache::gone`]).
-    gone: OnceCell<Box<GoneFile>>,
+    /// What its file is by now, if that has become its shadow ([`culvert_cache::orphan_file`]).
+    orphan: OnceCell<Box<OrphanFile>>,
     /// Access mode and status flags as F_GETFL reports them; the settable ones only while private.
     flags: AtomicU32,
     /// What [`culvert_run::node_locks::Notes::flag_changes`] was when the kernel was last asked for
@@ -86,7 +86,7 @@ pub struct Description {
     /// Its driver uses the program's own number ([`File::lend_descriptor`]), which no other process
     /// and no other descriptor shares yet.
     lent: AtomicBool,
-    /// Inode of its shadow, where that was looked at (descriptors/asked.rs); 0: not yet.
+    /// Inode of its shadow, where that was looked at (descriptors/kernel_queried.rs); 0: not yet.
     pub shadow: AtomicU64,
     /// What tells those who watch it.
     pub companions: Companions,
@@ -155,8 +155,8 @@ impl Description {
             changes,
             parallel_writes: changes && capabilities.parallel_writes,
             may_go,
-            seen: AtomicU32::new(if may_go { gone::count(name) } else { 0 }),
-            gone: OnceCell::new(),
+            seen: AtomicU32::new(if may_go { orphan_file::count(name) } else { 0 }),
+            orphan: OnceCell::new(),
             _hold: hold,
             mount,
             node,
@@ -308,34 +308,35 @@ impl Description {
         self.may_go
     }
 
-    /// How many files of its group had become their shadows when its own had not ([`gone::count`]).
+    /// How many files of its group had become their shadows when its own had not
+    /// ([`orphan_file::count`]).
     pub fn seen(&self) -> u32 {
         self.seen.load(Relaxed)
     }
 
     /// What its file has become: its shadow.
     #[inline]
-    pub fn gone(&self) -> Option<&GoneFile> {
+    pub fn orphan(&self) -> Option<&OrphanFile> {
         match &self.object {
-            Object::File(_) if self.may_go => self.look_gone().ok().flatten(),
+            Object::File(_) if self.may_go => self.look_for_orphan().ok().flatten(),
             Object::File(file) => file.as_any()?.downcast_ref(),
             _ => None,
         }
     }
 
     #[inline]
-    fn look_gone(&self) -> Result<Option<&GoneFile>, Errno> {
-        if let Some(known) = self.gone.get() {
+    fn look_for_orphan(&self) -> Result<Option<&OrphanFile>, Errno> {
+        if let Some(known) = self.orphan.get() {
             return Ok(Some(known));
         }
-        let count = gone::count(self.name());
+        let count = orphan_file::count(self.name());
         let seen = self.seen.load(Relaxed);
         if count == seen {
             return Ok(None);
         }
-        match gone::find(self.name(), seen)? {
+        match orphan_file::find(self.name(), seen)? {
             Some(found) => self
-                .gone
+                .orphan
                 .get_or_try_init(|| Ok(found))
                 .map(|it| Some(&**it)),
             None => {
@@ -350,8 +351,8 @@ impl Description {
     #[inline]
     fn now<'a>(&'a self, file: &'a dyn File) -> Result<&'a dyn File, Errno> {
         match &self.object {
-            Object::File(_) if self.may_go => match self.look_gone() {
-                Ok(gone) => Ok(gone.map_or(file, |gone| gone)),
+            Object::File(_) if self.may_go => match self.look_for_orphan() {
+                Ok(orphan) => Ok(orphan.map_or(file, |orphan| orphan)),
                 Err(Errno::EAGAIN | Errno::EACCES) => Ok(file),
                 Err(_) => Err(Errno::EIO),
             },

@@ -5,7 +5,7 @@ use super::DescriptorTable;
 use crate::description::{Description, Object};
 use alloc::{sync::Arc, vec::Vec};
 use culvert::File as _;
-use culvert_cache::{kept, shadow::open_shadow};
+use culvert_cache::{pinned, shadow::open_shadow};
 use culvert_run::ShadowName;
 
 impl Description {
@@ -30,7 +30,7 @@ impl DescriptorTable {
                     && !description.is_lent()
                 {
                     // What the file has become is open beside it, too.
-                    let gone = description.gone().and_then(|gone| gone.descriptor());
+                    let gone = description.orphan().and_then(|gone| gone.descriptor());
                     let of_node = file.descriptor().into_iter().chain(gone);
                     own.extend(of_node.map(|fd| (description.name(), fd)));
                 }
@@ -71,11 +71,11 @@ impl DescriptorTable {
     /// The program has closed a descriptor of the file of `name`: if that was its last one, the
     /// shadow that is kept open for it need not stay.
     fn closed(&self, name: ShadowName) {
-        if kept::may_go(name) {
+        if pinned::may_unpin(name) {
             let mut open = false;
             self.each(|_, description| open |= description.name() == name);
             if !open {
-                kept::let_go(name);
+                pinned::unpin(name);
             }
         }
     }

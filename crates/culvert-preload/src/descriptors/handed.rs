@@ -85,7 +85,7 @@ fn may_be_lost(description: &Description) -> bool {
 }
 
 /// Whether the next program would not find its node by its path. Files without a name go in another
-/// way ([`culvert_cache::gone`]).
+/// way ([`culvert_cache::orphan_file`]).
 fn is_lost(file_system: &dyn FileSystem, description: &Description) -> bool {
     if !file_system.capabilities().transient_nodes {
         return false;
@@ -124,7 +124,7 @@ fn opened_no_more(file_system: &dyn FileSystem, description: &Description) -> Op
         |fd: &i32| kernel_flags(*fd).is_ok_and(|it| it & HOW == description.access_mode());
     file.continued_by()
         .filter(is_equal)
-        .filter(|_| description.gone().is_none() && denied())
+        .filter(|_| description.orphan().is_none() && denied())
 }
 
 /// This program was given `fd`, for `mount`.

@@ -4,12 +4,12 @@
 //! descriptors are dups of one sealed, write-only memfd, so that an access that escapes
 //! interception fails loudly; a shared one's are descriptors of the node's shadow file.
 
-mod asked;
 mod backed;
 mod closing;
 pub(crate) mod fifos;
 pub mod fuse_devices;
 pub mod handed;
+mod kernel_queried;
 pub mod mount_tables;
 mod offset;
 mod promotion;
@@ -51,8 +51,8 @@ const CHUNK: usize = 1024;
 /// More descriptors the kernel does not give either (`sysctl_nr_open`'s usual value).
 const CHUNKS: usize = 1024;
 
-pub use asked::with_own_table;
 pub use closing::companions_before_exec;
+pub use kernel_queried::with_own_table;
 
 static TABLE: DescriptorTable = DescriptorTable::new();
 
@@ -70,7 +70,7 @@ enum Knower {
     /// beside the parent's.
     Child(&'static VforkChild),
     /// The kernel, which is asked each time, because others change the table, or this thread has
-    /// another one ([`asked`]).
+    /// another one ([`kernel_queried`]).
     Kernel,
 }
 
@@ -167,7 +167,7 @@ impl DescriptorTable {
         match knower() {
             Knower::Memory => self.find(fd),
             Knower::Child(child) => vfork::descriptor(child, fd, || self.of_parent(fd)),
-            Knower::Kernel => self.asked(fd),
+            Knower::Kernel => self.kernel_queried(fd),
         }
     }
 
@@ -212,7 +212,7 @@ impl DescriptorTable {
             Knower::Child(child) => {
                 vfork::descriptor(child, fd, || self.known(fd).filter(|held| was_shared(held)))
             }
-            Knower::Kernel => self.asked(fd),
+            Knower::Kernel => self.kernel_queried(fd),
         }
         .map(counted)
     }

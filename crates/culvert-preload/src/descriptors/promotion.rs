@@ -220,13 +220,13 @@ fn keep(description: &Description) -> Result<(), Errno> {
 
 /// A descriptor of the shadow of a description's file.
 fn shadow_of(description: &Description, flags: u32) -> Result<OwnedFd, Errno> {
-    if let Some(gone) = description.gone() {
+    if let Some(gone) = description.orphan() {
         return gone.shadow(flags);
     }
     let name = description.name();
     let opened = shadow::open_description(name, flags)?;
     // It may just have become the file, and this be a new one with its name.
-    match description.gone() {
+    match description.orphan() {
         None => Ok(opened),
         Some(gone) => {
             culvert_run::get().posix_locks.close(name, opened);

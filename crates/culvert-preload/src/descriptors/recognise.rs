@@ -5,7 +5,7 @@ use super::{DescriptorTable, FUSE, fifos, fuse_devices, handed, saved};
 use crate::description::{Description, Held, Object};
 use alloc::sync::Arc;
 use culvert::{Caller, Errno, FileKind, OpenFlags, Opened};
-use culvert_cache::{State, gone, reopen::is_out_of_reach};
+use culvert_cache::{State, orphan_file, reopen::is_out_of_reach};
 use culvert_intercept::descriptors as classes;
 use culvert_mounts::{MountId, References};
 use culvert_run::{
@@ -64,8 +64,8 @@ impl DescriptorTable {
     pub(super) fn look_at(&self, fd: i32, found: &stat) -> Looked {
         let run = &culvert_run::get();
         let name = (found.st_dev == run.device)
-            .then(|| match gone::is_gone(found) {
-                true => gone::name_of(found),
+            .then(|| match orphan_file::is_orphan(found) {
+                true => orphan_file::name_of(found),
                 false => run.name_of(fd, found),
             })
             .flatten();
@@ -113,10 +113,10 @@ impl DescriptorTable {
 
     fn adopt(&self, fd: i32, name: ShadowName, found: &stat) -> culvert::Result<Description> {
         let flags = kernel_flags(fd)?;
-        if gone::is_gone(found) && flags & culvert_run::files::O_PATH == 0 {
+        if orphan_file::is_orphan(found) && flags & culvert_run::files::O_PATH == 0 {
             return culvert_run::get()
                 .posix_locks
-                .while_adopting(|| gone::file_of(name, found))
+                .while_adopting(|| orphan_file::file_of(name, found))
                 .map(|file| Description::direct(name.mount, name.node, file, flags));
         }
         let mount = name.mount;

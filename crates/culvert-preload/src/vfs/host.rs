@@ -85,7 +85,7 @@ impl Host for Kernel {
                             node: held.node,
                         })
                     }
-                    Some((_, Some(held))) if held.gone().is_some() => match held.attributes() {
+                    Some((_, Some(held))) if held.orphan().is_some() => match held.attributes() {
                         Ok(attributes) => Magic::Gone {
                             mount: held.mount,
                             attributes: Box::new(attributes),
@@ -96,7 +96,7 @@ impl Host for Kernel {
                         mount: held.mount,
                         node: held.node,
                         // Where the kernel is asked what descriptors are, a description lives for
-                        // one look (descriptors/asked.rs).
+                        // one look (descriptors/kernel_queried.rs).
                         hold: culvert_run::task::tables::are_asked_for()
                             .then(|| {
                                 Hold::of(process::get().mounts, held.mount, held.node).map(Arc::new)

@@ -179,7 +179,7 @@ fn link_descriptor(process: &Process, fd: i32, target: &Side<'_>, flags: usize) 
     Some(match (process.table.get(fd), target) {
         (None, Side::Backed(place)) => return link_to_place((fd, empty), place, flags),
         // What has lost its last name gets none any more (`vfs_link`).
-        (Some(held), Side::Inside(found)) if held.gone().is_some() => {
+        (Some(held), Side::Inside(found)) if held.orphan().is_some() => {
             may_make(found).and(Err(Errno::ENOENT))
         }
         (Some(held), Side::Inside(found)) => link_node(found, held.mount, held.node, held.kind),

@@ -291,7 +291,7 @@ impl FileMapping<'_> {
     /// `stores`: it may be stored into. Not of one that its shadow becomes once it has no name
     /// (`orphans.rs` of `culvert-cache`): what is written from then on would not be seen there.
     fn map_kernel_file(&self, stores: bool) -> Result<Option<usize>, Errno> {
-        if self.held.may_go() && self.held.gone().is_none() {
+        if self.held.may_go() && self.held.orphan().is_none() {
             return Ok(None);
         }
         let mut mapped = Err(Errno::ENODEV);

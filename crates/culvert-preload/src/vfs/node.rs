@@ -54,7 +54,7 @@ impl On<'_> {
     /// What is known of it without a question, to judge who may change it
     /// ([`FileSystem::known_rights`]); none: its attributes are asked for.
     pub fn known_rights(self) -> Option<Attributes> {
-        if matches!(self, Self::Held(held) if held.gone().is_some()) {
+        if matches!(self, Self::Held(held) if held.orphan().is_some()) {
             return None;
         }
         let node = self.name().ok()?.node;

@@ -102,12 +102,12 @@ fn open_file(
         super::busy::may_write(process, name)?;
     }
     let open = || {
-        let gone = match found.last == Last::Magic && attributes.links == 0 {
-            true => culvert_cache::gone::open(mount, &attributes, flags),
+        let orphan = match found.last == Last::Magic && attributes.links == 0 {
+            true => culvert_cache::orphan_file::open(mount, &attributes, flags),
             false => Ok(None),
         };
-        let opened = gone.and_then(|gone| match gone {
-            Some(gone) => Ok(gone),
+        let opened = orphan.and_then(|orphan| match orphan {
+            Some(orphan) => Ok(orphan),
             None => file_system.open(caller, node, to_driver(flags)),
         });
         opened.map_err(|error| {

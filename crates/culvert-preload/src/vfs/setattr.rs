@@ -59,7 +59,7 @@ pub fn change(process: &Process, on: On<'_>, wanted: Result<Wanted, Errno>) -> A
     let file_system = on.to_be_changed()?;
     let (name, caller) = (on.name()?, culvert_run::task::caller());
     let gone = match on {
-        On::Held(held) => held.gone(),
+        On::Held(held) => held.orphan(),
         On::Found(_) | On::Node(..) => None,
     };
     if changes.permissions.is_some()

@@ -180,9 +180,9 @@ fn catch_up(held: &Held, at: u64, spans: &[Span]) -> Result<(), Errno> {
     let failed = |error| report(held, "write", &error);
     let _lock = held.lock_node();
     let wanted = total(spans);
-    if let Some(gone) = held.gone() {
+    if let Some(orphan) = held.orphan() {
         // It was filled from the driver's file, perhaps before that had these bytes.
-        let count = gone
+        let count = orphan
             .write_at(at, &mut UserSource::new(spans))
             .map_err(failed)?;
         return if count < wanted {

@@ -6,7 +6,7 @@ use super::permission::{allowed, permits};
 use crate::watch::Event;
 use alloc::{ffi::CString, vec::Vec};
 use culvert::{Errno, File, FileKind, FileSystem, Node, Rights};
-use culvert_cache::gone::GoneFile;
+use culvert_cache::orphan_file::OrphanFile;
 
 /// Whether the caller may not see attributes of this name (`xattr_permission`, fs/xattr.c;
 /// `simple_xattr_list` leaves them out).
@@ -67,22 +67,22 @@ fn permitted(
 }
 
 /// What the file is, where that is its shadow: it has no name any more.
-fn gone<'a>(on: &'a On<'_>) -> Option<&'a GoneFile> {
+fn orphan<'a>(on: &'a On<'_>) -> Option<&'a OrphanFile> {
     match on {
-        On::Held(held) => held.gone(),
+        On::Held(held) => held.orphan(),
         _ => None,
     }
 }
 
 /// [`permitted`] for a regular file that is its shadow, which is the run's: whose it is stands
 /// beside it. EOPNOTSUPP: what does not belong to users is not kept.
-fn permitted_on_gone(gone: &GoneFile, name: &[u8], writes: bool) -> Result<(), Errno> {
+fn permitted_on_orphan(orphan: &OrphanFile, name: &[u8], writes: bool) -> Result<(), Errno> {
     match name.starts_with(b"user.") {
         true => {}
         false if writes => return Err(Errno::EOPNOTSUPP),
         false => return Err(Errno::ENODATA),
     }
-    let attributes = gone
+    let attributes = orphan
         .attributes(&culvert_run::task::caller())
         .map_err(|error| error.errno())?;
     let wanted = if writes { 2 } else { 4 };
@@ -98,8 +98,8 @@ fn terminated(name: &[u8]) -> Result<CString, Errno> {
 
 /// listxattr(2): the names, each ending in NUL.
 pub fn list(on: On<'_>) -> Result<Vec<u8>, Errno> {
-    if let Some(gone) = gone(&on) {
-        let names = gone.xattr_names()?;
+    if let Some(orphan) = orphan(&on) {
+        let names = orphan.xattr_names()?;
         let names = names.split_inclusive(|&b| b == 0);
         let names = names.filter(|name| name.starts_with(b"user."));
         return Ok(names.flatten().copied().collect());
@@ -116,9 +116,9 @@ pub fn get(on: On<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
     if is_hidden(name) {
         return Err(Errno::ENODATA);
     }
-    if let Some(gone) = gone(&on) {
-        permitted_on_gone(gone, name, false)?;
-        return gone.xattr(&terminated(name)?);
+    if let Some(orphan) = orphan(&on) {
+        permitted_on_orphan(orphan, name, false)?;
+        return orphan.xattr(&terminated(name)?);
     }
     permitted(file_system, node, name, false)?;
     file_system
@@ -143,10 +143,10 @@ pub fn set<'n>(
 ) -> Result<(), Errno> {
     let (file_system, node) = (on.to_be_changed()?, on.name()?.node);
     let NewValue { name, value, flags } = given()?;
-    match gone(&on) {
-        Some(gone) => {
-            permitted_on_gone(gone, name, true)?;
-            gone.set_xattr(&terminated(name)?, &value, flags)?;
+    match orphan(&on) {
+        Some(orphan) => {
+            permitted_on_orphan(orphan, name, true)?;
+            orphan.set_xattr(&terminated(name)?, &value, flags)?;
         }
         None => {
             may_change(file_system, node, name)?;
@@ -163,10 +163,10 @@ pub fn set<'n>(
 pub fn remove<'n>(on: On<'_>, name: impl FnOnce() -> Result<&'n [u8], Errno>) -> Result<(), Errno> {
     let (file_system, node) = (on.to_be_changed()?, on.name()?.node);
     let name = name()?;
-    match gone(&on) {
-        Some(gone) => {
-            permitted_on_gone(gone, name, true)?;
-            gone.remove_xattr(&terminated(name)?)?;
+    match orphan(&on) {
+        Some(orphan) => {
+            permitted_on_orphan(orphan, name, true)?;
+            orphan.remove_xattr(&terminated(name)?)?;
         }
         None => {
             may_change(file_system, node, name)?;

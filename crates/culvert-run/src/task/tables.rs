@@ -4,7 +4,7 @@
 //! `CLONE_VM`), and a thread may have a table of its own (unshare(2), close_range(2)). Then nothing
 //! that this process remembers of a number is sure: another may have closed it, or it is another
 //! file for another thread. So from the first such call on *the kernel is asked* at each use what a
-//! number stands for (descriptors/asked.rs), for which no description stays private.
+//! number stands for (descriptors/kernel_queried.rs), for which no description stays private.
 
 use super::{UNUSUAL, vfork_child};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};

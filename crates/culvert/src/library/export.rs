@@ -2,7 +2,7 @@
 
 use super::abi::{self, Dirent, Driver, Flock, Observer, Stat, StatVfs};
 use super::answers::{UNCHANGED, UTIME_OMIT, time_of};
-use super::maps::Given;
+use super::maps::ForeignMaps;
 use super::waits::{Observed, Waits, waker};
 use crate::path::{PathDirectory, PathEntry, PathFileSystem};
 use crate::{
@@ -555,7 +555,7 @@ functions! {
     }
 
     extended<T>(who: Who, maps: *const abi::Maps) {
-        done(of::<T>(who).0.extended(Arc::new(Given::new(maps))))
+        done(of::<T>(who).0.extended(Arc::new(ForeignMaps::new(maps))))
     }
 }
 

@@ -7,14 +7,14 @@ use core::ffi::c_int;
 use core::ptr;
 
 /// Maps of C's.
-pub(super) struct Given(*const abi::Maps);
+pub(super) struct ForeignMaps(*const abi::Maps);
 
 // SAFETY: the header: its functions are called by any thread.
-unsafe impl Send for Given {}
+unsafe impl Send for ForeignMaps {}
 // SAFETY: as above.
-unsafe impl Sync for Given {}
+unsafe impl Sync for ForeignMaps {}
 
-impl Given {
+impl ForeignMaps {
     /// # Safety
     /// They are there until `finalize` has returned, behind which the driver is not.
     pub(super) const unsafe fn new(maps: *const abi::Maps) -> Self {
@@ -38,7 +38,7 @@ fn named(map: &str) -> Result<CString> {
     CString::new(map).map_err(|_| Errno::ENXIO.into())
 }
 
-impl Maps for Given {
+impl Maps for ForeignMaps {
     fn sizes(&self, map: &str) -> Result<[usize; 2]> {
         let (map, [mut key, mut value]) = (named(map)?, [0; 2]);
         let sizes = self.functions().sizes;

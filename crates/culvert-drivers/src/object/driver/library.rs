@@ -1,7 +1,7 @@
 //! A library and its open files: what is called, and on whose behalf.
 
 use super::answers::{checked, string, unless_missing};
-use super::maps::Given;
+use super::maps::LentMaps;
 use super::observer::Observer;
 use super::words::Words;
 use alloc::{format, sync::Arc, vec::Vec};
@@ -31,7 +31,7 @@ pub struct Inner {
     /// Whom the library may tell of changes for as long as it is there.
     pub(super) observers: Mutex<Vec<Arc<Observer>>>,
     /// The maps that it was given, for as long.
-    maps: Mutex<Vec<Arc<Given>>>,
+    maps: Mutex<Vec<Arc<LentMaps>>>,
 }
 
 // SAFETY: the library has promised to be called by several threads, or is called by one at a time.
@@ -98,10 +98,10 @@ impl Inner {
         let Some(extended) = self.driver.extended else {
             return Ok(());
         };
-        let given = Given::new(maps);
-        let head = given.head();
+        let lent = LentMaps::new(maps);
+        let head = lent.head();
         // They stay where they are until the library is at its end.
-        self.maps.lock().push(given);
+        self.maps.lock().push(lent);
         let (_held, _turn) = (Holding::new(), self.turn());
         let who = self.who(&Caller::SYSTEM);
         // SAFETY: driver.h: maps that are there until `finalize` has returned.

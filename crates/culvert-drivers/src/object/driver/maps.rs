@@ -8,19 +8,19 @@ use culvert::{Errno, Maps, Result};
 
 /// The maps, behind functions.
 #[repr(C)]
-pub(super) struct Given {
+pub(super) struct LentMaps {
     head: abi::Maps,
     maps: Arc<dyn Maps>,
 }
 
 /// # Safety
-/// Of one of `Given`, and a string that lives as long.
+/// Of one of `LentMaps`, and a string that lives as long.
 unsafe fn of<'a>(maps: *const abi::Maps, map: *const c_char) -> Result<(&'a dyn Maps, &'a str)> {
     if map.is_null() {
         return Err(Errno::ENXIO.into());
     }
     // SAFETY: the caller's promise; the head is its first member.
-    let (maps, map) = unsafe { (&*maps.cast::<Given>(), CStr::from_ptr(map)) };
+    let (maps, map) = unsafe { (&*maps.cast::<LentMaps>(), CStr::from_ptr(map)) };
     let map = map.to_str().map_err(|_| Errno::ENXIO)?;
     Ok((&*maps.maps, map))
 }
@@ -134,7 +134,7 @@ unsafe extern "C" fn next(
     answer(asked.and_then(|(maps, map)| maps.next(map, before.as_deref(), into)))
 }
 
-impl Given {
+impl LentMaps {
     /// `maps` as a library is given them, as long as this is there.
     pub(super) fn new(maps: Arc<dyn Maps>) -> Arc<Self> {
         let head = abi::Maps {

@@ -96,7 +96,7 @@ impl DescriptorTable {
     }
 
     /// What `fd` stands for now.
-    pub(super) fn asked(&self, fd: i32) -> Option<Held> {
+    pub(super) fn kernel_queried(&self, fd: i32) -> Option<Held> {
         if fd < 0 || culvert_run::get().is_internal(fd) {
             return None;
         }
@@ -201,7 +201,7 @@ impl DescriptorTable {
             Object::Directory => shadow::flags_of_directory(description.flags(-1)?),
             _ => description.flags(-1)? & !0o200000,
         };
-        let opened = match description.gone() {
+        let opened = match description.orphan() {
             Some(gone) => gone.shadow(flags)?,
             None => shadow::open_lowest(name, flags)?,
         };
@@ -233,7 +233,7 @@ impl DescriptorTable {
     /// Calls `visit` with every open descriptor that is ours.
     pub(super) fn each_asked(&self, mut visit: impl FnMut(i32, &Arc<Description>)) {
         for fd in culvert_run::files::open_descriptors() {
-            if let Some(held) = self.asked(fd) {
+            if let Some(held) = self.kernel_queried(fd) {
                 visit(fd, &counted(held));
             }
         }

@@ -8,17 +8,17 @@
 //! direct description on the shadow.
 //!
 //! Who opened the file by its driver finds that out by a count in shared memory ([`count`],
-//! `Description::gone`). What it opened before the file was counted and has had open since keeps
+//! `Description::orphan`). What it opened before the file was counted and has had open since keeps
 //! the inode, so that no other file can have its number: it is this file. What was opened later is
 //! another one, which has no way to this shadow: it loses its usual name.
 
 mod file;
 pub(crate) mod record;
 
-pub use crate::state::is_orphan as is_gone;
+pub use crate::state::is_orphan;
 use culvert_run::task;
 use culvert_sys::raw::general::{O_RDWR, O_TRUNC};
-pub use file::GoneFile;
+pub use file::OrphanFile;
 pub(crate) use file::hand_over_xattrs;
 
 use crate::{State, shadow};
@@ -29,7 +29,7 @@ use culvert_mounts::MountId;
 use culvert_run::{self as run, node_locks::Mapped};
 use culvert_run::{ShadowName, stat_descriptor};
 use culvert_sys::raw::general::stat;
-use record::{Kept, all, open_record, path_of, since};
+use record::{InodeRecord, all, open_record, path_of, since};
 
 /// The bits of [`Mapped::followed`] that count such shadows begin here.
 pub(crate) const COUNT: u32 = 1;
@@ -37,7 +37,7 @@ pub(crate) const COUNT: u32 = 1;
 /// Whose shadow it is.
 pub fn name_of(found: &stat) -> Option<ShadowName> {
     let record = open_record(found.st_ino, 0).ok()?;
-    Kept::read(&record).ok().map(|kept| kept.name)
+    InodeRecord::read(&record).ok().map(|kept| kept.name)
 }
 
 /// How many shadows of the node's group have become files.
@@ -53,7 +53,7 @@ pub(crate) fn group(name: ShadowName) -> Option<Mapped> {
 /// What the file of `name`, which was opened by its driver, has become since [`count`] was
 /// `seen`, if anything. An error: that is not known.
 #[cold]
-pub fn find(name: ShadowName, seen: u32) -> core::result::Result<Option<Box<GoneFile>>, Errno> {
+pub fn find(name: ShadowName, seen: u32) -> core::result::Result<Option<Box<OrphanFile>>, Errno> {
     // What is opened here would be open in the child's table only, or end the program.
     if task::vfork_child().is_some() || task::is_confined() {
         return Err(Errno::EAGAIN);
@@ -67,7 +67,7 @@ pub fn find(name: ShadowName, seen: u32) -> core::result::Result<Option<Box<Gone
         run::get().posix_locks.close(name, opened);
         return Ok(None);
     }
-    Ok(Some(Box::new(GoneFile::new(name, opened, &found))))
+    Ok(Some(Box::new(OrphanFile::new(name, opened, &found))))
 }
 
 /// The file without a name that has the attributes `wanted`, opened anew with the access mode of
@@ -104,17 +104,17 @@ fn open_one(
     name: ShadowName,
     inode: u64,
     flags: u32,
-) -> core::result::Result<Option<GoneFile>, Errno> {
-    if Kept::read(&open_record(inode, 0)?)?.name != name {
+) -> core::result::Result<Option<OrphanFile>, Errno> {
+    if InodeRecord::read(&open_record(inode, 0)?)?.name != name {
         return Ok(None);
     }
     let opened = shadow::open_path(name, &path_of(inode), flags & 3)?;
     let found = stat_descriptor(opened.raw())?;
-    Ok(Some(GoneFile::new(name, opened, &found)))
+    Ok(Some(OrphanFile::new(name, opened, &found)))
 }
 
 /// The file that the shadow of `name`, with this `struct stat`, is itself.
-pub fn file_of(name: ShadowName, found: &stat) -> Result<Box<GoneFile>> {
+pub fn file_of(name: ShadowName, found: &stat) -> Result<Box<OrphanFile>> {
     let opened = shadow::open_path(name, &path_of(found.st_ino), O_RDWR)?;
-    Ok(Box::new(GoneFile::new(name, opened, found)))
+    Ok(Box::new(OrphanFile::new(name, opened, found)))
 }

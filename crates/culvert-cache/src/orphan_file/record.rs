@@ -12,7 +12,7 @@ use culvert_sys::plain::Packed;
 
 /// What the shadow cannot say, in its record `gone/INODE.attributes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct InodeRecord {
     pub(crate) name: ShadowName,
     /// What [`count`] has been since it is kept.
     pub(crate) count: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Kept {
 
 const WORDS: usize = 15;
 
-impl Kept {
+impl InodeRecord {
     fn words(&self) -> [u64; WORDS] {
         let time = |time: Timespec| [time.seconds as u64, u64::from(time.nanoseconds)];
         let ([made, made_ns], [changed, changed_ns], [since, since_ns]) = (
@@ -123,7 +123,7 @@ pub(crate) fn since(name: ShadowName, seen: u32) -> Result<Option<u64>, Errno> {
         text => text?,
     };
     let inode = number(&text).ok_or(Errno::EIO)?;
-    let kept = Kept::read(&open_record(inode, 0)?)?;
+    let kept = InodeRecord::read(&open_record(inode, 0)?)?;
     // What is ahead of the count was left half done.
     Ok((kept.count > seen && kept.count <= count(name)).then_some(inode))
 }
@@ -147,7 +147,7 @@ mod tests {
             nanoseconds: 7,
         };
         for made in [None, Some(time(-3))] {
-            let kept = Kept {
+            let kept = InodeRecord {
                 name: ShadowName {
                     mount: MountId(3),
                     node: culvert::Node(1 << 40),
@@ -161,7 +161,7 @@ mod tests {
                 changed: time(1 << 33),
                 since: time(9),
             };
-            assert_eq!(Kept::of_words(&kept.words()), kept);
+            assert_eq!(InodeRecord::of_words(&kept.words()), kept);
         }
     }
 }

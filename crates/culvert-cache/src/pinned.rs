@@ -11,7 +11,7 @@ use culvert_sys::raw::general::O_RDWR;
 use culvert_sys::sync::Mutex;
 
 /// Such a shadow.
-pub struct Kept {
+pub struct Pinned {
     /// It may be written.
     writable: bool,
     name: ShadowName,
@@ -20,14 +20,14 @@ pub struct Kept {
     lent: AtomicBool,
 }
 
-impl Kept {
+impl Pinned {
     /// Its descriptor.
     pub fn number(&self) -> i32 {
         self.place.load(Acquire)
     }
 }
 
-impl Drop for Kept {
+impl Drop for Pinned {
     fn drop(&mut self) {
         if self.lent.load(Relaxed) {
             return;
@@ -40,12 +40,12 @@ impl Drop for Kept {
     }
 }
 
-static KEPT: Mutex<BTreeMap<ShadowName, Arc<Kept>>> = Mutex::new(BTreeMap::new());
+static PINNED: Mutex<BTreeMap<ShadowName, Arc<Pinned>>> = Mutex::new(BTreeMap::new());
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// The shadow of `name`, if it is kept.
-pub fn kept(name: ShadowName) -> Option<Arc<Kept>> {
-    KEPT.lock().get(&name).cloned()
+/// The shadow of `name`, if it is pinned.
+pub fn pinned(name: ShadowName) -> Option<Arc<Pinned>> {
+    PINNED.lock().get(&name).cloned()
 }
 
 /// Keeps the shadows of `wanted` open, for writing where that is said, and no others: somebody may
@@ -53,11 +53,11 @@ pub fn kept(name: ShadowName) -> Option<Arc<Kept>> {
 /// file, is to be seen by both.
 ///
 /// The last error; EMFILE also where a quarter of the descriptors that this process may have is
-/// kept.
-pub fn keep(wanted: &BTreeMap<ShadowName, bool>) -> Result<(), Errno> {
-    let gone: Vec<Arc<Kept>> = {
-        let mut kept = KEPT.lock();
-        let gone = kept.extract_if(.., |name, _| !wanted.contains_key(name));
+/// pinned.
+pub fn pin(wanted: &BTreeMap<ShadowName, bool>) -> Result<(), Errno> {
+    let gone: Vec<Arc<Pinned>> = {
+        let mut all = PINNED.lock();
+        let gone = all.extract_if(.., |name, _| !wanted.contains_key(name));
         gone.map(|(_, gone)| gone).collect()
     };
     // Outside the lock: they are closed.
@@ -65,23 +65,23 @@ pub fn keep(wanted: &BTreeMap<ShadowName, bool>) -> Result<(), Errno> {
     let mut result = Ok(());
     let most = descriptors() / 4;
     for (&name, &writable) in wanted {
-        if kept(name).is_some_and(|kept| kept.writable || !writable) {
+        if pinned(name).is_some_and(|pinned| pinned.writable || !writable) {
             continue;
         }
-        if KEPT.lock().len() >= most {
+        if PINNED.lock().len() >= most {
             return Err(Errno::EMFILE);
         }
         let opened = shadow::open_shadow(name, if writable { O_RDWR } else { 0 });
         match opened.map(|own| run::get().keep_shadow(name, own)) {
             Ok(Some(place)) => {
-                let new = Kept {
+                let new = Pinned {
                     writable,
                     name,
                     place,
                     lent: AtomicBool::new(false),
                 };
                 ANY.store(true, Relaxed);
-                let old = KEPT.lock().insert(name, Arc::new(new));
+                let old = PINNED.lock().insert(name, Arc::new(new));
                 drop(old);
             }
             Ok(None) => result = Err(Errno::EMFILE),
@@ -91,14 +91,14 @@ pub fn keep(wanted: &BTreeMap<ShadowName, bool>) -> Result<(), Errno> {
     result
 }
 
-/// Whether the shadow of `name` is kept, and may be let go.
-pub fn may_go(name: ShadowName) -> bool {
-    ANY.load(Relaxed) && task::vfork_child().is_none() && kept(name).is_some()
+/// Whether the shadow of `name` is pinned, and may be closed.
+pub fn may_unpin(name: ShadowName) -> bool {
+    ANY.load(Relaxed) && task::vfork_child().is_none() && pinned(name).is_some()
 }
 
 /// The program has no descriptor of the file of `name` any more.
-pub fn let_go(name: ShadowName) {
-    let gone = KEPT.lock().remove(&name);
+pub fn unpin(name: ShadowName) {
+    let gone = PINNED.lock().remove(&name);
     // Outside the lock.
     drop(gone);
 }
@@ -106,9 +106,9 @@ pub fn let_go(name: ShadowName) {
 /// A child is about to be made that has this process's table of descriptors and a copy of its
 /// memory: neither closes what both use.
 pub fn lend() {
-    let kept = KEPT.lock();
-    kept.values()
-        .for_each(|kept| kept.lent.store(true, Relaxed));
+    for pinned in PINNED.lock().values() {
+        pinned.lent.store(true, Relaxed);
+    }
 }
 
 /// `RLIMIT_NOFILE` of this process.

@@ -1,7 +1,7 @@
 //! What programs that are not intercepted were given of a shadow, and what they wrote to it.
 
 use super::bytes;
-use super::kept::kept;
+use super::pinned::pinned;
 use super::reopen;
 use super::state::{self, State};
 use crate::shadow::{self, OwnedFd};
@@ -24,22 +24,22 @@ pub(crate) fn any_strangers() -> bool {
 /// were given, or followed the file since. Bytes that are others in the shadow are what strangers
 /// have written; the rest may be old, where others store into a mapping of the file itself. Not of
 /// all bytes: what lies behind its end is not known.
-pub struct Given(OwnedFd);
+pub struct Baseline(OwnedFd);
 
 /// What strangers were given of the shadow of `name`, if they were. Under the node's lock.
-pub fn given(name: ShadowName) -> Result<Option<Given>, Errno> {
+pub fn baseline(name: ShadowName) -> Result<Option<Baseline>, Errno> {
     if !any_strangers() {
         return Ok(None);
     }
     match shadow::open(&mark_of(name), O_RDWR, 0) {
-        Ok(mark) => Ok(Some(Given(mark))),
+        Ok(mark) => Ok(Some(Baseline(mark))),
         // It is not found below another root, nor by another user.
         Err(Errno::ENOENT | Errno::EACCES) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-impl Given {
+impl Baseline {
     fn length(&self) -> u64 {
         stat_descriptor(self.0.raw()).map_or(0, |found| found.st_size as u64)
     }
@@ -137,7 +137,7 @@ pub fn strangers_have(name: ShadowName) -> bool {
     let mark = mark_of(name);
     let marked = fs::access(&mark, 0).is_ok();
     // Below another root the mark is not found.
-    marked || task::has_left() && kept(name).is_some()
+    marked || task::has_left() && pinned(name).is_some()
 }
 
 /// The file of `name` is none any more: what is given its number is another one, of which nobody
@@ -202,10 +202,10 @@ pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
     }
     let file = reopen::for_writing(name)?;
     let size = found.st_size as u64;
-    let given = given(name)?;
+    let baseline = baseline(name)?;
     // What was cut off is not known any more: the same bytes at the same place are new ones, in a
     // file that was cut, too.
-    given.iter().for_each(|given| given.cut(size));
+    baseline.iter().for_each(|baseline| baseline.cut(size));
     if file.attributes(&Caller::SYSTEM)?.size != size {
         file.set_attributes(
             &Caller::SYSTEM,
@@ -215,8 +215,8 @@ pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
             },
         )?;
     }
-    let known = match given {
-        Some(given) => given.bring(&*file, fd, size)?,
+    let known = match baseline {
+        Some(baseline) => baseline.bring(&*file, fd, size)?,
         None => 0,
     };
     bytes::write_back(&*file, fd, &[(known, size)], false)?;

@@ -1,6 +1,6 @@
 //! The file that a shadow has become.
 
-use super::record::{Kept, open_record, path_of};
+use super::record::{InodeRecord, open_record, path_of};
 use crate::shadow::{self, OwnedFd};
 use alloc::vec::Vec;
 use core::{any::Any, ffi::CStr};
@@ -13,14 +13,14 @@ use culvert_sys::fs;
 use culvert_sys::raw::general::{O_RDWR, stat};
 
 /// A file that is its shadow.
-pub struct GoneFile {
+pub struct OrphanFile {
     bytes: DescriptorFile,
     name: ShadowName,
     /// The shadow's inode.
     shadow: u64,
 }
 
-impl GoneFile {
+impl OrphanFile {
     /// That of `opened`, a description of its own on the shadow of `name`.
     pub(super) fn new(name: ShadowName, opened: OwnedFd, found: &stat) -> Self {
         let keeper = Keeper {
@@ -76,7 +76,7 @@ impl GoneFile {
     fn change(&self, changes: &SetAttributes) -> Result<()> {
         let _lock = run::get().node_locks.lock(self.name);
         let record = open_record(self.shadow, O_RDWR)?;
-        let mut kept = Kept::read(&record)?;
+        let mut kept = InodeRecord::read(&record)?;
         kept.permissions = changes.permissions.unwrap_or(kept.permissions);
         kept.owner.0 = changes.uid.unwrap_or(kept.owner.0);
         kept.owner.1 = changes.gid.unwrap_or(kept.owner.1);
@@ -138,7 +138,7 @@ fn read_all(
     Ok(all)
 }
 
-impl File for GoneFile {
+impl File for OrphanFile {
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         self.bytes.read_at(offset, out)
     }
@@ -153,7 +153,7 @@ impl File for GoneFile {
 
     fn attributes(&self, _: &Caller<'_>) -> Result<Attributes> {
         let shadow = self.bytes.attributes(&Caller::SYSTEM)?;
-        let kept = Kept::read(&open_record(self.shadow, 0)?)?;
+        let kept = InodeRecord::read(&open_record(self.shadow, 0)?)?;
         Ok(Attributes {
             inode: kept.inode,
             kind: FileKind::Regular,
