@@ -293,7 +293,7 @@ impl Core {
         self.writable()?;
         self.nodes.directory(from.0)?;
         self.nodes.directory(to.0)?;
-        let (name, new_name) = (wire_name(from.1)?, wire_name(to.1)?);
+        let names = (wire_name(from.1)?, wire_name(to.1)?);
         // `do_renameat2` and `vfs_rename`, fs/namei.c, which servers rely on: libfuse would wait
         // for itself.
         if from == to {
@@ -305,6 +305,27 @@ impl Core {
             };
         }
         let seen = self.words().name(to.0, to.1).now();
+        let replaced = self.judge_move(who, from, to, flags)?;
+        if !flags.exchange() {
+            self.await_closed(self.node_of(to));
+        }
+        let directory = replaced.filter(|&(_, is_directory)| is_directory && !flags.exchange());
+        let removed = directory.and_then(|(node, _)| self.held(to, node));
+        let _changing = self.changing();
+        let done = self.send_move(who, (from.0, to.0), names, flags);
+        self.note_move(from, to, flags, (seen, removed), done.is_ok());
+        done
+    }
+
+    /// What the kernel refuses of a rename before a server hears of it; what `to` leads to, and
+    /// whether that is a directory.
+    fn judge_move(
+        &self,
+        who: Who,
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<Option<(u64, bool)>> {
         // As the kernel, which looks both up before it compares; others may have moved them.
         let leads = |at: (u64, &[u8])| {
             let found = self.find(who, at.0, at.1).ok()?;
@@ -317,57 +338,67 @@ impl Core {
             directory.is_some_and(|(node, _)| self.lies_in(who, other, node))
         };
         let errno = match (moved, replaced) {
-            (Some(_), Some(_)) if flags.no_replace() => Some(Errno::EEXIST),
-            _ if is_above(moved, to.0) => Some(Errno::EINVAL),
+            (Some(_), Some(_)) if flags.no_replace() => Errno::EEXIST,
+            _ if is_above(moved, to.0) => Errno::EINVAL,
             _ if is_above(replaced, from.0) => match flags.exchange() {
-                true => Some(Errno::EINVAL),
-                false => Some(Errno::ENOTEMPTY),
+                true => Errno::EINVAL,
+                false => Errno::ENOTEMPTY,
             },
-            _ if flags.exchange() => None,
+            _ if flags.exchange() => return Ok(replaced),
             // `may_delete`: libfuse would hide a file that is open, and not see what it was.
-            (Some((_, true)), Some((_, false))) => Some(Errno::ENOTDIR),
-            (Some((_, false)), Some((_, true))) => Some(Errno::EISDIR),
-            _ => None,
+            (Some((_, true)), Some((_, false))) => Errno::ENOTDIR,
+            (Some((_, false)), Some((_, true))) => Errno::EISDIR,
+            _ => return Ok(replaced),
         };
-        if let Some(errno) = errno {
-            return Err(errno.into());
-        }
-        if !flags.exchange() {
-            self.await_closed(self.node_of(to));
-        }
-        let directory = replaced.filter(|&(_, is_directory)| is_directory && !flags.exchange());
-        let held = directory.and_then(|(node, _)| self.held(to, node));
-        let _changing = self.changing();
-        let done = if flags.0 == 0 {
-            let rename = RenameIn { newdir: to.0 };
+        Err(errno.into())
+    }
+
+    /// Asks the server to move the first of `names` in the first of `dirs` to the second.
+    fn send_move(
+        &self,
+        who: Who,
+        (from, to): (u64, u64),
+        (name, new_name): (Name<'_>, Name<'_>),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        if flags.0 == 0 {
             let operation = Operation::Rename {
-                rename,
+                rename: RenameIn { newdir: to },
                 name,
                 new_name,
             };
-            self.connection.done(who, from.0, &operation)
-        } else {
-            let since = self.connection.agreed.protocol.minor >= RENAME2_SINCE;
-            if !since || self.connection.lacks(opcode::RENAME2) {
-                return Err(Errno::EINVAL.into());
-            }
-            let rename = Rename2In {
-                newdir: to.0,
+            return self.connection.done(who, from, &operation);
+        }
+        let since = self.connection.agreed.protocol.minor >= RENAME2_SINCE;
+        if !since || self.connection.lacks(opcode::RENAME2) {
+            return Err(Errno::EINVAL.into());
+        }
+        let operation = Operation::Rename2 {
+            rename: Rename2In {
+                newdir: to,
                 flags: flags.0,
                 padding: 0,
-            };
-            let operation = Operation::Rename2 {
-                rename,
-                name,
-                new_name,
-            };
-            let done = self.connection.done(who, from.0, &operation);
-            match self.connection.unless_lacking(opcode::RENAME2, done) {
-                Ok(Some(())) => Ok(()),
-                Ok(None) => return Err(Errno::EINVAL.into()),
-                Err(error) => Err(error),
-            }
+            },
+            name,
+            new_name,
         };
+        let done = self.connection.done(who, from, &operation);
+        match self.connection.unless_lacking(opcode::RENAME2, done)? {
+            Some(()) => Ok(()),
+            None => Err(Errno::EINVAL.into()),
+        }
+    }
+
+    /// Takes up and tells others what a rename that the server has answered made of both names:
+    /// `seen` were the changes of `to` before, `removed` is the directory that it replaces.
+    fn note_move(
+        &self,
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
+        flags: RenameFlags,
+        (seen, removed): (u64, Option<(u64, Account)>),
+        is_done: bool,
+    ) {
         let ends = [from, to];
         let nodes = ends.map(|at| self.nodes.last(at.0, at.1));
         let changed = ends.map(|at| self.node_of(at));
@@ -377,23 +408,21 @@ impl Core {
         for &node in changed.iter().flatten() {
             self.words().node_changed(node);
         }
-        if done.is_ok() && !is_one_file(nodes, flags) {
-            let [moved, back] = changed;
-            if let Some(node) = moved {
-                self.tell_move(node, to);
-            }
-            if let Some(node) = back.filter(|_| flags.exchange()) {
-                self.tell_move(node, from);
-            }
-            if let Some(held) = held.filter(|_| is_it) {
-                self.tell_removal(held);
-            }
+        if !is_done || is_one_file(nodes, flags) {
+            return;
         }
-        if done.is_ok() && !is_one_file(nodes, flags) {
-            let back = self.nodes.rename(self.words(), from, to, flags.exchange());
-            self.give_back(back);
+        let [moved, back] = changed;
+        if let Some(node) = moved {
+            self.tell_move(node, to);
         }
-        done
+        if let Some(node) = back.filter(|_| flags.exchange()) {
+            self.tell_move(node, from);
+        }
+        if let Some(removed) = removed.filter(|_| is_it) {
+            self.tell_removal(removed);
+        }
+        let back = self.nodes.rename(self.words(), from, to, flags.exchange());
+        self.give_back(back);
     }
 
     /// Whether directory `node` is `above`, or lies in it, as far as that can be known. What this
