@@ -275,6 +275,7 @@ impl<'t> Scanner<'t> {
         };
     }
 
+    /// A member's header: what its type says, with what extended headers said of it before.
     fn member(&mut self, header: &Header<'_>, at: u64) -> Result<()> {
         self.members += 1;
         let mut extended = core::mem::take(&mut self.next).over(&self.global);
@@ -283,23 +284,25 @@ impl<'t> Scanner<'t> {
             None => header.name(),
         };
         self.last.clone_from(&name);
-        let Some(size) = extended
-            .size
-            .or_else(|| header.size())
-            .filter(|&size| size <= i64::MAX as u64)
-        else {
+        let size = extended.size.or_else(|| header.size());
+        let Some(size) = size.filter(|&size| size <= i64::MAX as u64) else {
             return self.damage(format!(
                 "the size of member \"{}\" at byte {at} makes no sense",
                 printable(&name)
             ));
         };
-        let file_kind = match header.kind() {
-            b'1' => None,
-            b'2' => Some(FileKind::Symlink),
-            b'3' => Some(FileKind::CharacterDevice),
-            b'4' => Some(FileKind::BlockDevice),
-            b'5' | b'D' => Some(FileKind::Directory),
-            b'6' => Some(FileKind::Fifo),
+        let kind = match header.kind() {
+            b'1' => {
+                let target = extended.linkpath.as_deref().unwrap_or(header.target());
+                self.tree.link(&name, target)?;
+                self.unsure = size;
+                return Ok(());
+            }
+            b'2' => FileKind::Symlink,
+            b'3' => FileKind::CharacterDevice,
+            b'4' => FileKind::BlockDevice,
+            b'5' | b'D' => FileKind::Directory,
+            b'6' => FileKind::Fifo,
             b'V' => {
                 // The label of a volume: no file.
                 self.data(size, 0);
@@ -314,69 +317,19 @@ impl<'t> Scanner<'t> {
                 self.data(size, 0);
                 return Ok(());
             }
-            b'0' | 0 | b'7' | b'S' if name.last() == Some(&b'/') => Some(FileKind::Directory),
-            b'0' | 0 | b'7' | b'S' => Some(FileKind::Regular),
+            b'0' | 0 | b'7' | b'S' if name.last() == Some(&b'/') => FileKind::Directory,
+            b'0' | 0 | b'7' | b'S' => FileKind::Regular,
             other => {
-                self.warn(
-                    &name,
-                    format!(
-                        "its type {:?} is unknown: taken as a regular file",
-                        char::from(other)
-                    ),
-                );
-                Some(FileKind::Regular)
+                let what = char::from(other);
+                let what = format!("its type {what:?} is unknown: taken as a regular file");
+                self.warn(&name, what);
+                FileKind::Regular
             }
         };
-        let Some(file_kind) = file_kind else {
-            let target = extended.linkpath.take();
-            let target = target.as_deref().unwrap_or(header.target());
-            self.tree.link(&name, target)?;
-            self.unsure = size;
-            return Ok(());
-        };
-        let owner = |extended: Option<u64>, header: Option<u32>| match extended {
-            Some(number) => u32::try_from(number).unwrap_or(NONE),
-            None => header.unwrap_or(NONE),
-        };
-        let mtime = extended.mtime.unwrap_or(Timespec {
-            seconds: header.mtime(),
-            nanoseconds: 0,
-        });
-        let mut record = NodeRecord {
-            uid: owner(extended.uid, header.uid()),
-            gid: owner(extended.gid, header.gid()),
-            extra: self.tree.keep_xattrs(&extended.xattrs),
-            ..NodeRecord::new(file_kind as u32 | header.permissions(), mtime)
-        };
-        match file_kind {
+        let mut record = self.record(header, &extended, kind);
+        match kind {
             FileKind::Regular if header.kind() == b'S' || extended.sparse.is_present() => {
-                let mut member = SparseMember {
-                    name,
-                    record,
-                    size,
-                    stored: size,
-                    parts: core::mem::take(&mut extended.sparse.parts),
-                };
-                if header.kind() == b'S' {
-                    match header.old_sparse(&mut member.parts) {
-                        Some((more, size)) => {
-                            // pax headers of newer GNU tars state the size once more.
-                            member.size = size;
-                            if more {
-                                self.state = ScanState::OldSparse(member);
-                                return Ok(());
-                            }
-                        }
-                        None => return self.bad_map(&member),
-                    }
-                } else {
-                    member.size = extended.sparse.size.unwrap_or(size);
-                    if extended.sparse.map_in_data() {
-                        self.state = ScanState::LineMap(member, LineMap::default());
-                        return Ok(());
-                    }
-                }
-                self.sparse(member)
+                self.sparse_header(header, extended, name, record, size)
             }
             FileKind::Regular => {
                 (record.size, record.place) = (size, self.position);
@@ -385,13 +338,12 @@ impl<'t> Scanner<'t> {
                 Ok(())
             }
             _ => {
-                if matches!(file_kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
+                if matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
                     record.place = header.rdev();
                 }
-                let target = extended.linkpath.take();
-                let target = target.as_deref().unwrap_or(header.target());
+                let target = extended.linkpath.as_deref().unwrap_or(header.target());
                 self.tree.add(&name, record, target)?;
-                if header.kind() == b'5' || !matches!(file_kind, FileKind::Directory) {
+                if header.kind() == b'5' || !matches!(kind, FileKind::Directory) {
                     self.unsure = size;
                 } else {
                     // A dump directory's listing, or what an old tar wrote behind a name with a
@@ -401,6 +353,62 @@ impl<'t> Scanner<'t> {
                 Ok(())
             }
         }
+    }
+
+    /// Owner, mode, time and extended attributes of a member.
+    fn record(&mut self, header: &Header<'_>, extended: &Extended, kind: FileKind) -> NodeRecord {
+        let owner = |extended: Option<u64>, header: Option<u32>| match extended {
+            Some(number) => u32::try_from(number).unwrap_or(NONE),
+            None => header.unwrap_or(NONE),
+        };
+        let mtime = extended.mtime.unwrap_or(Timespec {
+            seconds: header.mtime(),
+            nanoseconds: 0,
+        });
+        NodeRecord {
+            uid: owner(extended.uid, header.uid()),
+            gid: owner(extended.gid, header.gid()),
+            extra: self.tree.keep_xattrs(&extended.xattrs),
+            ..NodeRecord::new(kind as u32 | header.permissions(), mtime)
+        }
+    }
+
+    /// A sparse file of `size` bytes in the archive, whose map its headers have, or what follows.
+    fn sparse_header(
+        &mut self,
+        header: &Header<'_>,
+        mut extended: Extended,
+        name: Vec<u8>,
+        record: NodeRecord,
+        size: u64,
+    ) -> Result<()> {
+        let mut member = SparseMember {
+            name,
+            record,
+            size,
+            stored: size,
+            parts: core::mem::take(&mut extended.sparse.parts),
+        };
+        if header.kind() == b'S' {
+            match header.old_sparse(&mut member.parts) {
+                Some((more, size)) => {
+                    // pax headers of newer GNU tars state the size once more.
+                    member.size = size;
+                    if more {
+                        self.state = ScanState::OldSparse(member);
+                        return Ok(());
+                    }
+                }
+                None => return self.bad_map(&member),
+            }
+        } else {
+            member.size = extended.sparse.size.unwrap_or(size);
+            if extended.sparse.map_in_data() {
+                self.state = ScanState::LineMap(member, LineMap::default());
+                return Ok(());
+            }
+        }
+        self.sparse(member)
     }
 
     /// A sparse file whose map is complete.
