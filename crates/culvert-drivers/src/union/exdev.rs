@@ -1,7 +1,7 @@
 //! What a link or a rename becomes that the policy keeps from its branch: a symbolic link (options
 //! `link-exdev` and `rename-exdev`).
 
-use super::choice::{instances, kind};
+use super::choice::{Instance, instances, kind};
 use super::options::{Exdev, Function};
 use super::rights::as_superuser;
 use super::state::{At, Core, Look, Parts};
@@ -85,84 +85,41 @@ impl Core {
         self.may_remove(caller, (&old_parts, from.1), &acting, owner)?;
         acting.sort_unstable_by(|left, right| right.cmp(left));
         let above = self.seen_path(from.0);
-        // A file has both names until the link is there: whoever is killed meanwhile leaves the old
-        // or the new name. A directory changes its name for a link to it, at one moment, which the
-        // old name is until the new one is there.
-        let mut places = Vec::new();
+        let mut stashes = Vec::new();
         for &index in &acting {
-            let make = || self.kept(caller, index, &old_parts, &above);
-            let kept = match self.elevates {
+            let make = || self.stash(caller, index, &above);
+            let stash = match self.elevates {
                 true => as_superuser(make),
                 false => make(),
             }?;
-            places.push((index, kept));
+            stashes.push((index, stash));
         }
-        let name = self.free_name(caller, &places, from.1)?;
-        let kept = joined(KEPT, &joined(&above, &name));
-        let target = self.target_of(how, to.0, &kept);
-        let old_target = self.target_of(how, from.0, &kept);
-        let mut linked = Vec::new();
-        for &(index, kept) in &places {
-            let branch = &self.branches[index].fs;
-            let old = olds.iter().find(|one| one.index == index);
-            let (node, old) = (old.map(|one| one.node), old_parts[index]);
-            let (node, old) = node.zip(old).ok_or(Errno::ESTALE)?;
-            let done = match is_directory {
-                true => {
-                    let places = ((old, from.1), (kept, &name[..]));
-                    exchange_for_link(caller, &**branch, places, &old_target)
-                }
-                false => branch.link(caller, node, kept, &name).map(|made| {
-                    branch.forget(made.attributes.node, 1);
-                }),
-            };
-            if done.is_ok() {
-                linked.push(index);
-            }
-        }
-        let undo = || {
-            for &(index, kept) in places.iter().filter(|one| linked.contains(&one.0)) {
-                let branch = &self.branches[index].fs;
-                let back = match old_parts[index].filter(|_| is_directory) {
-                    Some(old) => {
-                        let flags = RenameFlags(RenameFlags::EXCHANGE);
-                        branch.rename(caller, (kept, &name), (old, from.1), flags)
-                    }
-                    None => Ok(()),
-                };
-                // Where it does not go back, the link leads to it.
-                let _ = back.and_then(|()| branch.unlink(caller, kept, &name));
-            }
+        let name = self.free_name(caller, &stashes, from.1)?;
+        let stashed = joined(KEPT, &joined(&above, &name));
+        let target = self.target_of(how, to.0, &stashed);
+        let old_target = self.target_of(how, from.0, &stashed);
+        let mut moving = Moving {
+            core: self,
+            caller,
+            from,
+            old_parts: &old_parts,
+            is_directory,
+            stashes,
+            name,
+            moved: Vec::new(),
         };
+        moving.stash_all(&olds, &old_target)?;
         let (index, part) = self
             .new_place(caller, to.0, &new_parts)
-            .inspect_err(|_| undo())?;
-        let made = self.branches[index]
-            .fs
+            .inspect_err(|_| moving.undo())?;
+        let branch = &self.branches[index].fs;
+        let made = branch
             .symlink(caller, part, to.1, &target)
-            .inspect_err(|_| undo())?;
-        self.branches[index].fs.forget(made.attributes.node, 1);
-        for (at, &(index, kept)) in places.iter().enumerate() {
-            let branch = &self.branches[index].fs;
-            let old = old_parts[index].ok_or(Errno::ESTALE)?;
-            let done = match linked.contains(&index) {
-                true => branch.unlink(caller, old, from.1),
-                false => {
-                    let to = (kept, &name[..]);
-                    let flags = RenameFlags(RenameFlags::NO_REPLACE);
-                    branch.rename(caller, (old, from.1), to, flags)
-                }
-            };
-            if let Err(error) = done {
-                if at == 0 {
-                    let (link, part) = (&self.branches[index], part);
-                    let _ = link.fs.unlink(caller, part, to.1);
-                    undo();
-                }
-                return Err(error);
-            }
-        }
-        Ok(())
+            .inspect_err(|_| moving.undo())?;
+        branch.forget(made.attributes.node, 1);
+        moving.finish(&mut || {
+            let _ = branch.unlink(caller, part, to.1);
+        })
     }
 
     fn new_place(&self, caller: &Caller<'_>, dir: Node, parts: &Parts) -> Result<(usize, Node)> {
@@ -178,6 +135,98 @@ impl Core {
             Exdev::Relative => relative(&self.seen_path(dir), path),
             _ => [&self.target[..], b"/", path].concat(),
         }
+    }
+}
+
+/// What is moved to directories of the branches' own, before a link to it is made.
+///
+/// A file has both names until the link is there: whoever is killed meanwhile leaves the old or the
+/// new name. A directory changes its name for a link to it, at one moment, which the old name is
+/// until the new one is there.
+struct Moving<'m> {
+    core: &'m Core,
+    caller: &'m Caller<'m>,
+    from: At<'m>,
+    /// The directory of `from` on each branch.
+    old_parts: &'m Parts,
+    is_directory: bool,
+    /// The branches that have it, each with the directory where it goes.
+    stashes: Vec<(usize, Node)>,
+    /// What it is called there.
+    name: Vec<u8>,
+    /// The branches on which it is there.
+    moved: Vec<usize>,
+}
+
+impl Moving<'_> {
+    /// Moves it where that can be; `old_target` is what a link says that takes a directory's place.
+    fn stash_all(&mut self, olds: &[Instance<'_>], old_target: &[u8]) -> Result<()> {
+        let (caller, name) = (self.caller, &self.name[..]);
+        for &(index, stash) in &self.stashes {
+            let branch = &self.core.branches[index].fs;
+            let old = olds.iter().find(|one| one.index == index);
+            let (node, old) = (old.map(|one| one.node), self.old_parts[index]);
+            let (node, old) = node.zip(old).ok_or(Errno::ESTALE)?;
+            let done = match self.is_directory {
+                true => {
+                    let places = ((old, self.from.1), (stash, name));
+                    exchange_for_link(caller, &**branch, places, old_target)
+                }
+                false => branch.link(caller, node, stash, name).map(|made| {
+                    branch.forget(made.attributes.node, 1);
+                }),
+            };
+            if done.is_ok() {
+                self.moved.push(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts everything back.
+    fn undo(&self) {
+        let moved = self
+            .stashes
+            .iter()
+            .filter(|one| self.moved.contains(&one.0));
+        for &(index, stash) in moved {
+            let branch = &self.core.branches[index].fs;
+            let back = match self.old_parts[index].filter(|_| self.is_directory) {
+                Some(old) => {
+                    let flags = RenameFlags(RenameFlags::EXCHANGE);
+                    let (from, to) = ((stash, &self.name[..]), (old, self.from.1));
+                    branch.rename(self.caller, from, to, flags)
+                }
+                None => Ok(()),
+            };
+            // Where it does not go back, the link leads to it.
+            let _ = back.and_then(|()| branch.unlink(self.caller, stash, &self.name));
+        }
+    }
+
+    /// The new name is there: takes the old one away on all branches. Where the first one does not
+    /// let it go, `unlink_new` takes the new one away.
+    fn finish(&self, unlink_new: &mut dyn FnMut()) -> Result<()> {
+        for (at, &(index, stash)) in self.stashes.iter().enumerate() {
+            let branch = &self.core.branches[index].fs;
+            let old = self.old_parts[index].ok_or(Errno::ESTALE)?;
+            let done = match self.moved.contains(&index) {
+                true => branch.unlink(self.caller, old, self.from.1),
+                false => {
+                    let to = (stash, &self.name[..]);
+                    let flags = RenameFlags(RenameFlags::NO_REPLACE);
+                    branch.rename(self.caller, (old, self.from.1), to, flags)
+                }
+            };
+            if let Err(error) = done {
+                if at == 0 {
+                    unlink_new();
+                    self.undo();
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -208,13 +257,7 @@ impl Core {
 
     /// The directory of branch `index` where what was in `above` is kept, made as that is. `EXDEV`
     /// where others could take away what is put there.
-    fn kept(
-        &self,
-        caller: &Caller<'_>,
-        index: usize,
-        old_parts: &Parts,
-        above: &[u8],
-    ) -> Result<Node> {
+    fn stash(&self, caller: &Caller<'_>, index: usize, above: &[u8]) -> Result<Node> {
         let fs = &*self.branches[index].fs;
         let top = fs.attributes(caller, fs.root())?;
         let mut here = match fs.lookup(caller, fs.root(), KEPT) {
@@ -253,7 +296,6 @@ impl Core {
             here = self.clone_directory(caller, (index, model), (index, here), name)?;
             is_trusted(caller, &wanted, &fs.attributes(caller, here)?)?;
         }
-        debug_assert!(old_parts.len() == self.branches.len());
         Ok(here)
     }
 }

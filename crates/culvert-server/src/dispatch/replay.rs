@@ -76,38 +76,10 @@ impl Session {
             | Operation::Symlink { name, .. }
             | Operation::Link { name, .. }
             | Operation::Create { name, .. } => {
-                let caller = self.caller(context, None)?;
-                let name = name.bytes();
-                match evidence {
-                    None => {
-                        if self.seen(&caller, node, name).is_none() {
-                            note(ABSENT, [0; 2]);
-                        }
-                        Ok(None)
-                    }
-                    Some(Evidence { kind: ABSENT, .. }) => {
-                        let Ok(found) = self.filesystem.lookup(&caller, node, name) else {
-                            return Ok(None);
-                        };
-                        self.made(context, request, &found).map(Some)
-                    }
-                    Some(_) => Ok(None),
-                }
+                self.making_settled(context, evidence, slot, request, (node, name.bytes()))
             }
             Operation::Unlink { name } | Operation::Rmdir { name } => {
-                let caller = self.caller(context, None)?;
-                let found = self.seen(&caller, node, name.bytes());
-                match (evidence, found) {
-                    (None, Some(found)) => note(PRESENT, [found.0, 0]),
-                    (Some(before), found)
-                        if before.kind == PRESENT
-                            && found.is_none_or(|found| found.0 != before.what[0]) =>
-                    {
-                        return Ok(Some(Answer::Done {}));
-                    }
-                    _ => {}
-                }
-                Ok(None)
+                self.removal_settled(context, evidence, slot, (node, name.bytes()))
             }
             Operation::Fallocate { fallocate } if fallocate.mode & (COLLAPSE | INSERT) != 0 => {
                 let Some(open) = self.file_if_open(node, fallocate.fh) else {
@@ -138,6 +110,62 @@ impl Session {
                 settle(ATTRIBUTE, u64::from(found.is_ok()), &|before| {
                     before == 1 && is_gone
                 })
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// [`Self::settled`], of a request that makes a name: it was made if it was not there
+    /// before.
+    fn making_settled<'o>(
+        &self,
+        context: &mut Context<'_>,
+        evidence: Option<Evidence>,
+        slot: RequestSlot,
+        request: &Request<'_>,
+        (dir, name): (Node, &[u8]),
+    ) -> Result<Option<Answer<'o>>> {
+        let caller = self.caller(context, None)?;
+        match evidence {
+            None => {
+                if self.seen(&caller, dir, name).is_none() {
+                    let (kind, what) = (ABSENT, [0; 2]);
+                    slot.note(Evidence { kind, what });
+                }
+                Ok(None)
+            }
+            Some(Evidence { kind: ABSENT, .. }) => {
+                let Ok(found) = self.filesystem.lookup(&caller, dir, name) else {
+                    return Ok(None);
+                };
+                self.made(context, request, &found).map(Some)
+            }
+            Some(_) => Ok(None),
+        }
+    }
+
+    /// [`Self::settled`], of a request that removes a name: it is gone if it leads to another
+    /// node than before, or to none.
+    fn removal_settled<'o>(
+        &self,
+        context: &mut Context<'_>,
+        evidence: Option<Evidence>,
+        slot: RequestSlot,
+        (dir, name): (Node, &[u8]),
+    ) -> Result<Option<Answer<'o>>> {
+        let caller = self.caller(context, None)?;
+        let found = self.seen(&caller, dir, name);
+        match (evidence, found) {
+            (None, Some(found)) => {
+                let (kind, what) = (PRESENT, [found.0, 0]);
+                slot.note(Evidence { kind, what });
+                Ok(None)
+            }
+            (Some(before), found)
+                if before.kind == PRESENT
+                    && found.is_none_or(|found| found.0 != before.what[0]) =>
+            {
+                Ok(Some(Answer::Done {}))
             }
             _ => Ok(None),
         }
