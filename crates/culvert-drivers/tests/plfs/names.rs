@@ -3,8 +3,8 @@
 use crate::groups::{by, is_root};
 use crate::tools::{Scratch, create_file, open, open_for, read_all, write_at};
 use culvert::{
-    Caller, Errno, FileKind, FileSystem, Node, OpenFlags, RenameFlags, SetAttributes, Timespec,
-    testing::caller,
+    Access, Caller, Errno, FileKind, FileSystem, Node, OpenFlags, RenameFlags, Rights,
+    SetAttributes, Timespec, testing::caller,
 };
 use culvert_sys::process::unshare;
 use culvert_sys::raw::general::CLONE_FS;
@@ -85,6 +85,21 @@ fn what_another_process_renames_is_found_where_it_is() {
         assert_eq!((left.kind, left.links), (FileKind::Directory, 0));
         let opened = one.open_directory(&caller(), dir, OpenFlags::READ);
         assert!(opened.is_ok());
+        // Who may do what there, its mode says.
+        let may = |uid, rights| {
+            let (gid, groups) = (uid, &[][..]);
+            let who = Caller {
+                uid,
+                gid,
+                groups,
+                rights: Some(rights),
+                ..caller()
+            };
+            one.access(&who, dir, Access::WRITE)
+                .map_err(|error| error.errno())
+        };
+        assert_eq!(may(left.uid, Rights::NONE), Ok(()));
+        assert_eq!(may(left.uid + 1, Rights::NONE), Err(Errno::EACCES));
     }
 }
 
