@@ -2,6 +2,7 @@
  * be followed, long addresses of sockets, and what every file answers whatever it is. Usage:
  * arguments GROUP, in a directory that can be written. */
 #include "probe.h"
+#include <linux/fs.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -101,8 +102,18 @@ static void group_structures(void)
 static void group_refused(void)
 {
     char attributes[64] = { 0 };
-    close(open("file", O_CREAT | O_WRONLY, 0600));
+    int file = open("file", O_CREAT | O_RDWR, 0600), place = open("file", O_PATH);
     WORKS(symlink("nowhere", "link"));
+    /* What is to be done is looked at before the descriptor. */
+    WORKS(flock(place, LOCK_EX | LOCK_SH));
+    WORKS(flock(place, LOCK_EX | LOCK_NB));
+    WORKS(flock(999, LOCK_EX | LOCK_SH));
+    WORKS(flock(999, LOCK_EX));
+    WORKS(ioctl(file, FICLONE, place));
+    WORKS(ioctl(file, FICLONE, 999));
+    WORKS(ioctl(place, FICLONE, file));
+    WORKS(fchdir(999));
+    WORKS(fchdir(file));
     int fan = fanotify_init(FAN_CLASS_NOTIF, O_RDONLY);
     if (fan >= 0) {
         WORKS(fanotify_mark(fan, FAN_MARK_ADD, FAN_OPEN, AT_FDCWD, "link"));
@@ -142,6 +153,35 @@ static void group_links(void)
     WORKS(syscall(SYS_file_getattr, AT_FDCWD, "link", attributes, 24, AT_SYMLINK_NOFOLLOW));
     WORKS(syscall(SYS_file_setattr, AT_FDCWD, "link", attributes, 24, AT_SYMLINK_NOFOLLOW));
     WORKS(syscall(SYS_mount_setattr, AT_FDCWD, "link", AT_SYMLINK_NOFOLLOW, attributes, 32));
+}
+
+/* What openat2 is asked for counts where a link of the mount leads to a list of mounts, too. */
+static void group_links_to_proc(void)
+{
+    static const struct { const char *name; uint64_t flags; } asked[] = {
+        { "to read", O_RDONLY },
+        { "to be closed at exec", O_RDONLY | O_CLOEXEC },
+        { "the place", O_PATH },
+        { "to write", O_WRONLY },
+        { "a directory", O_RDONLY | O_DIRECTORY },
+        { "no link", O_RDONLY | O_NOFOLLOW },
+    };
+    static const char *const lists[] = { "mounts", "mountinfo", "maps" };
+    char target[64], line[100];
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        sprintf(target, "/proc/self/%s", lists[i]);
+        WORKS(symlink(target, lists[i]));
+        for (size_t j = 0; j < sizeof asked / sizeof *asked; j++) {
+            struct open_how how = { .flags = asked[j].flags };
+            sprintf(line, "%s, %s", lists[i], asked[j].name);
+            int fd = (int)syscall(SYS_openat2, AT_FDCWD, lists[i], &how, sizeof how);
+            works(line, fd);
+            if (fd < 0)
+                continue;
+            printf("  %d %x\n", fcntl(fd, F_GETFD), fcntl(fd, F_GETFL) & (O_WRONLY | O_PATH));
+            close(fd);
+        }
+    }
 }
 
 static int bound(const char *path, const char *what)
@@ -388,6 +428,7 @@ int main(int argc, char **argv)
     if (!strcmp(group, "structures")) group_structures();
     else if (!strcmp(group, "refused")) group_refused();
     else if (!strcmp(group, "links")) group_links();
+    else if (!strcmp(group, "links_to_proc")) group_links_to_proc();
     else if (!strcmp(group, "sockets")) group_sockets();
     else if (!strcmp(group, "small")) group_small();
     else if (!strcmp(group, "dnotify")) group_dnotify();

@@ -21,7 +21,7 @@ use culvert_run::task::process_number;
 use culvert_sys::BorrowedFd;
 use culvert_sys::fd::memfd_create;
 use culvert_sys::raw::general::MFD_CLOEXEC;
-use culvert_sys::raw::general::O_CLOEXEC;
+use culvert_sys::raw::general::{O_CLOEXEC, O_DIRECTORY, O_PATH};
 use culvert_sys::{fs, nr};
 
 /// The mount's number, as in the first field of mountinfo and in statx.
@@ -140,10 +140,10 @@ fn about_descriptor(path: &[u8], held: &Held, fd: i32) -> Result<Vec<u8>, Errno>
 }
 
 /// Opens one of the lists with our mounts in it; none for any other path, or one opened for
-/// writing.
+/// writing, or as the directory that it is not.
 pub fn open(process: &Process, path: &[u8], flags: u32) -> Option<Answer> {
     if !(path.starts_with(b"/proc/") || path == b"/etc/mtab")
-        || flags & (3 | culvert_sys::raw::general::O_PATH) != 0
+        || flags & (3 | O_PATH | O_DIRECTORY) != 0
     {
         return None;
     }

@@ -13,6 +13,11 @@ on_each_driver! {
         case.good(&format!("cd $M && exec {program} refused"));
     };
 
+    openat2_through_a_link_to_proc_is_judged_by_its_flags |case| {
+        let program = case.program("arguments");
+        case.good(&format!("cd $M && exec {program} links_to_proc"));
+    };
+
     a_socket_may_have_a_name_as_long_as_natively |case| {
         let program = case.program("arguments");
         case.good(&format!("cd $M && exec {program} sockets"));
