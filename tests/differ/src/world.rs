@@ -592,6 +592,8 @@ fn remove_when_we_end(base: &Path) -> io::Result<()> {
         ])
         .arg(base)
         .current_dir("/")
+        // Whoever ends us by a signal to our group leaves it to its work.
+        .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -1,11 +1,12 @@
 """Kills a relay, talks to the next one, and ends that: plfs_relay.py FILE SOCKET."""
 
 import os
-import pathlib
 import signal
 import socket
 import sys
 import time
+
+import plfs_processes
 
 file, path = sys.argv[1:]
 
@@ -20,23 +21,11 @@ def answers():
 
 
 def relays():
-    """Its processes, each with its parent."""
-    found = {}
-    for one in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            words = (one / "cmdline").read_bytes().split(b"\0")
-            parent = int((one / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        except (OSError, IndexError, ValueError):
-            continue
-        if words[1:3] == [b"run-sync-relay", path.encode()]:
-            found[int(one.name)] = parent
-    return found
+    return plfs_processes.of("run-sync-relay", path)
 
 
 def end(how):
-    found = relays()
-    child = next(pid for pid, parent in found.items() if parent in found)
-    os.kill(child, how)
+    os.kill(plfs_processes.child(relays()), how)
 
 
 log = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

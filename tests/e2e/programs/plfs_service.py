@@ -4,13 +4,13 @@ next service gives out positions, and nothing is lost: plfs_service.py CULVERT P
 import errno
 import fcntl
 import os
-import pathlib
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
+
+import plfs_processes
 
 culvert, place = sys.argv[1:3]
 file, path = f"{place}/mnt/f", f"{place}/sync"
@@ -18,22 +18,11 @@ mount = f"type=plfs,source={place}/back,target={place}/mnt,sync={path}"
 
 
 def services():
-    """Its processes, each with its parent."""
-    found = {}
-    for one in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            words = (one / "cmdline").read_bytes().split(b"\0")
-            parent = int((one / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        except (OSError, IndexError, ValueError):
-            continue
-        if words[1:3] == [b"run-sync", path.encode()]:
-            found[int(one.name)] = parent
-    return found
+    return plfs_processes.of("run-sync", path)
 
 
 def child():
-    found = services()
-    return next(pid for pid, parent in found.items() if parent in found)
+    return plfs_processes.child(services())
 
 
 def share():

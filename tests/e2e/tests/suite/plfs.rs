@@ -499,7 +499,7 @@ fn a_service_that_is_killed_is_there_again() {
     let place = place("service");
     let culvert = world().culvert.display();
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/plfs_service.py");
-    let done = shell(&format!("python3 {program} {culvert} {place}"));
+    let done = shell(&format!("python3 -B {program} {culvert} {place}"));
     let want = "True\nhas it EAGAIN\nEAGAIN\nthe next one True\n\
                 EAGAIN gave it back has it EAGAIN\nhas it\nTrue True\n";
     assert_eq!(done.text(), want, "{}", done.report());
@@ -518,7 +518,7 @@ fn a_relay_that_is_killed_is_there_again() {
          {culvert} run-sync-relay {place}/relay
          {culvert} run --mount \
          type=plfs,source={place}/back,target={place}/mnt,sync=hosts,tls={place}/relay -- \
-         python3 {program} {place}/mnt/f {place}/relay
+         python3 -B {program} {place}/mnt/f {place}/relay
          kill $service; wait $service"
     );
     let done = shell(&script);
