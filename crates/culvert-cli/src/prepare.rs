@@ -63,16 +63,28 @@ pub fn prepare(mount: &Mount, run_directory: &Path, alone: bool) -> Result<Mount
 
 /// The driver of `mount` cannot serve its source, by `error`.
 fn refused(mount: &Mount, error: &culvert::Error) -> Failure {
-    let failure = Failure::new(format!("{}: {error}", shown(path(&mount.source))));
+    let why = error.to_string();
+    let failure = Failure::new(format!("{}: {why}", shown(path(&mount.source))));
     let driver = &mount.driver;
     let has = |option| culvert_drivers::find(driver).is_ok_and(|info| info.options.has(option));
+    // What a layer says begins with its name.
+    let layer = why
+        .strip_prefix("layer ")
+        .and_then(|rest| rest.split_once(':'));
     match error.errno() {
         Errno::EACCES => failure.advice("give one that you may read"),
-        Errno::EINVAL => failure.advice(format!(
-            "what it serves, and its options: culvert drivers {driver}"
-        )),
+        Errno::EINVAL if why.starts_with("there is no layer") => {
+            failure.advice("what each does: culvert drivers")
+        }
+        Errno::EINVAL => match layer {
+            Some((layer, _)) => failure.advice(format!("its options: culvert drivers {layer}")),
+            None => failure.advice(format!(
+                "what it serves, and its options: culvert drivers {driver}"
+            )),
+        },
         Errno::EIO if has("damaged") => failure.advice(
-            "the option damaged takes what can be read of a tar, cpio or ar that is not compressed",
+            "the option damaged takes what can be read of a tar, cpio or ar once it is \
+            decompressed",
         ),
         _ => failure,
     }

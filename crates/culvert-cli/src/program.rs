@@ -66,7 +66,12 @@ fn executable(path: &Path) -> io::Result<()> {
 }
 
 fn missing(name: &OsStr, why: &str) -> Failure {
-    Failure::new(format!("cannot run \"{}\": {why}", shown(name))).status(NOT_FOUND)
+    let failure = Failure::new(format!("cannot run \"{}\": {why}", shown(name)));
+    let failure = match name.as_encoded_bytes().contains(&b':') {
+        true => failure.advice("a mount is named by -v SOURCE:TARGET before the program"),
+        false => failure,
+    };
+    failure.status(NOT_FOUND)
 }
 
 fn refused(name: &OsStr, error: &io::Error) -> Failure {

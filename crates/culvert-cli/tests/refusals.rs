@@ -116,6 +116,19 @@ fn bad_input_is_refused_with_125_and_the_cause() {
             "run --mount source=text,target=empty,speed=9 true",
             "no option \"speed\"",
         ),
+        (
+            "run -v full:empty:layer=fault,fault.rule=sleep true",
+            "its options: culvert drivers fault",
+        ),
+        (
+            "run -v full:empty:layer=floppy true",
+            "what each does: culvert drivers",
+        ),
+        (
+            "run --mount type=overlay,source=full,target=empty true",
+            "option lowerdir=LIST names, which is missing",
+        ),
+        ("run -v cut.tar.gz:empty true", "once it is decompressed"),
         ("run --mount source=text true", "no target"),
         (
             "run -v text:empty -v text:empty true",
@@ -143,6 +156,11 @@ fn programs_that_cannot_be_run_are_126_and_unknown_ones_127() {
             "no such program in PATH",
         ),
         ("run ./missing", 127, "No such file or directory"),
+        (
+            "run text:empty ls",
+            127,
+            "a mount is named by -v SOURCE:TARGET",
+        ),
         ("run ./text", 126, "not executable"),
         ("run ./full", 126, "it is a directory"),
         ("doctor -- ./missing", 127, "No such file or directory"),

@@ -50,8 +50,8 @@ const DRIVERS: &[Driver] = &[
     Driver {
         info: DriverInfo {
             name: "archive",
-            summary: "tar, tar.gz, tar.zst, tar.xz, tar.bz2 and zip archives, read in place \
-                (read-only)",
+            summary: "a tar, zip, 7z, cpio, deb, rpm or ISO image, compressed or not, read in \
+                place (read-only)",
             options: archive::OPTIONS,
         },
         declared: archive::DECLARED,
@@ -215,16 +215,17 @@ pub fn detect(source: &[u8]) -> Result<&'static DriverInfo> {
 /// The driver of `mount`: `EINVAL` where it does not serve as many sources.
 fn driver_of(mount: &Mount) -> Result<&'static Driver> {
     let driver = driver(&mount.driver)?;
-    let wrong = match (driver.declared.source.has_branches(), mount.branches.len()) {
-        (true, 0) => "has no branches",
-        (true, _) | (_, 0) => return Ok(driver),
-        _ => "serves one source",
-    };
     let name = driver.info.name;
-    Err(Error::because(
-        Errno::EINVAL,
-        format!("driver {name} {wrong}"),
-    ))
+    let why = match (driver.declared.source, mount.branches.len()) {
+        (Source::Options { branches, .. }, 0) => {
+            let list = branches.first().unwrap_or(&"");
+            format!("driver {name} is made of what option {list}=LIST names, which is missing")
+        }
+        (Source::Branches, 0) => format!("driver {name} has no branches"),
+        (Source::Options { .. } | Source::Branches, _) | (_, 0) => return Ok(driver),
+        _ => format!("driver {name} serves one source"),
+    };
+    Err(Error::because(Errno::EINVAL, why))
 }
 
 /// What each of `count` branches may use: what the front end says of descriptors is about those of

@@ -155,10 +155,10 @@ Runs COMMAND; in it and all its children SOURCE appears at TARGET. No root, no
 
   -v, --volume SOURCE:TARGET[:OPTIONS]
                    the type is found from SOURCE: a directory (passed
-                   through), memory or memory:NAME, or an archive (tar,
-                   tar.gz, tar.zst, tar.xz, tar.bz2 or zip); TARGET is an
-                   empty directory or does not exist yet; OPTIONS are
-                   separated by commas; colons in names are written \\:
+                   through), memory or memory:NAME, or an archive (tar, zip,
+                   7z, cpio, deb, rpm or an ISO image, compressed or not);
+                   TARGET is an empty directory or does not exist yet; OPTIONS
+                   are separated by commas; colons in names are written \\:
                    A:B:TARGET:type=union makes one tree of several
       --mount type=TYPE,source=SOURCE,target=TARGET[,OPTION[=VALUE]]...
                    the same, spelled out
@@ -616,6 +616,20 @@ mod tests {
             found.extend(names.map(|name| name.trim_end_matches(',').to_owned()));
         }
         found
+    }
+
+    #[test]
+    fn the_manual_page_shows_how_each_command_is_called() {
+        const PAGE: &str = include_str!("../../../../man/culvert.1");
+        let (synopsis, _) = PAGE.split_once(".Sh DESCRIPTION").unwrap();
+        for word in WORDS {
+            let line = format!(".Nm\n.Cm {}\n", word.name);
+            assert!(
+                synopsis.contains(&line),
+                "man/culvert.1 lacks {}",
+                word.name
+            );
+        }
     }
 
     #[test]

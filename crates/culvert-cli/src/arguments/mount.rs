@@ -54,7 +54,8 @@ root need fusermount3 (package fuse3).
                    without it, nowhere
       --trace      a message for each request
       --without CAPABILITY
-                   do not use this ability of the kernel; `list` lists them
+                   do not use this ability of the kernel; --without list
+                   says which there are
       --with CAPABILITY
                    use this one, which is not used by default
 
