@@ -15,9 +15,9 @@ use crate::process::Process;
 use crate::vfs::backed::{Backed, Name, open_beneath, through_proc};
 use crate::vfs::native::stat_at;
 use core::sync::atomic::Ordering::Relaxed;
-use culvert::{BackingLinks, Errno};
+use culvert::{Backing, BackingLinks, Errno};
 use culvert_intercept::Call;
-use culvert_mounts::resolver::{LastStep, Restrictions, last_slash};
+use culvert_mounts::resolver::{LastStep, last_slash};
 use culvert_run::memory::{self, Path};
 use culvert_sys::raw::general::{AT_FDCWD, O_NOFOLLOW, O_PATH, S_IFDIR, S_IFLNK, S_IFMT};
 use culvert_sys::{nr, syscall};
@@ -26,27 +26,22 @@ const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 
 const AT_REMOVEDIR: usize = 0x200;
 
-/// The quickest answer: `path` is one name in a directory of a backing tree that no other mount has
-/// to do with, so that only a link at that name could lead elsewhere; or it is any path, and the
-/// kernel itself has all mounts' trees where they are seen. None: it is not. `Some(None)`: there is
-/// a link, and the path must be walked.
+/// The quickest answer: `path` is one name in a directory of the tree `backing`, which no other
+/// mount has to do with, so that only a link at that name could lead elsewhere; or it is any path,
+/// and the kernel itself has all mounts' trees where they are seen. None: it is not. `Some(None)`:
+/// there is a link, and the path must be walked.
 #[inline]
 pub fn by_name(
     process: &Process,
     call: &Call,
     at: At,
+    backing: Backing,
     directory: i32,
     path: Path<'_>,
 ) -> Option<Option<Answer>> {
-    let mount = process.backed_directory(directory)?;
-    let backing = process.mounts.direct(mount)?;
     let is_kernels = backing.bound && process.kernel_sees_all.load(Relaxed) && !path.is_empty();
     let is_name = || !matches!(path.bytes(), b"" | b"..") && last_slash(path.bytes()).is_none();
-    if !(is_kernels || is_name())
-        || at.restrictions != Restrictions(0)
-        || call.number == nr::CHDIR
-        || culvert_run::task::has_left()
-    {
+    if !(is_kernels || is_name()) || call.number == nr::CHDIR {
         return None;
     }
     if !is_kernels && at.last == LastStep::Follow && backing.links == BackingLinks::Mount {

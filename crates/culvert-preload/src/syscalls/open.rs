@@ -8,7 +8,8 @@ use crate::process::Process;
 use crate::vfs::backed::Backed;
 use crate::vfs::backed_open::{self, Failure};
 use crate::vfs::open::open_inside;
-use crate::vfs::path::{Found, Given, find, find_by_walking, is_link, look_again};
+use crate::vfs::path::{Found, Given, find, find_by_walking, in_tree, is_kernels, is_link};
+use crate::vfs::path::{look_again, tree_at};
 use crate::vfs::targets::{adopt_target, parent_is_target, target_at};
 use crate::vfs::{misses, proc_files};
 use core::ffi::CStr;
@@ -125,6 +126,16 @@ fn open_at(process: &Process, call: &mut Call, at: At, flags: u32, mode: u32) ->
         flags,
         mode,
     };
+    // What most opens are is known before anything else is asked.
+    if at.restrictions == Restrictions(0) {
+        if is_kernels(process, path) {
+            return opening.by_kernel();
+        }
+        let tree = tree_at(process, opening.given);
+        if let Some(place) = tree.and_then(|tree| in_tree(tree, opening.given)) {
+            return opening.backed(&place);
+        }
+    }
     match opening.found(find(process, opening.given)?) {
         Some(answer) => answer,
         None => opening.by_kernel(),

@@ -6,7 +6,7 @@ use super::backed;
 use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::misses;
-use crate::vfs::path::{AtOnce, Found, Given, at_once, errno_of};
+use crate::vfs::path::{AtOnce, Found, Given, at_once, errno_of, in_tree, tree_at};
 use crate::vfs::path::{confirms_miss, is_kernels, look_again};
 use crate::vfs::path::{find_by_text, find_by_walking, find_straight};
 use crate::vfs::targets::{is_another, parent_is_target, target_at};
@@ -53,25 +53,34 @@ pub fn on_path_or_at_once(
     let mut room = PathBuffer::new();
     let path = room.read(call.args[at.path])?;
     let given = at.given(call, path);
-    let by_name = match path.first() {
-        Some(b'/') => None,
-        _ => backed::by_name(process, call, at, given.directory, path),
+    if is_kernels(process, path) {
+        return by_text(process, call, given, at, identity, inside);
+    }
+    let tree = tree_at(process, given);
+    let by_name = match (tree, path.first()) {
+        (Some((_, backing)), Some(byte)) if *byte != b'/' => {
+            backed::by_name(process, call, at, backing, given.directory, path)
+        }
+        _ => None,
     };
     let mut found = match by_name {
         Some(Some(answer)) => return answer,
         Some(None) => find_by_walking(process, given),
-        None => {
-            let asked = ask.and_then(|ask| ask(&at_once(process, given)?));
-            if let Some(answer) = asked {
-                return answer;
+        None => match tree.and_then(|tree| in_tree(tree, given)) {
+            Some(place) => Ok(Found::Backed(place)),
+            None => {
+                let asked = ask.and_then(|ask| ask(&at_once(process, given)?));
+                if let Some(answer) = asked {
+                    return answer;
+                }
+                // Used where it lies: it is large.
+                match &mut find_straight(process, given) {
+                    Some(Ok(found)) => return inside(call, found),
+                    Some(Err(error)) => return Err(errno_of(error)),
+                    None => find_by_text(process, given),
+                }
             }
-            // Used where it lies: it is large.
-            match &mut find_straight(process, given) {
-                Some(Ok(found)) => return inside(call, found),
-                Some(Err(error)) => return Err(errno_of(error)),
-                None => find_by_text(process, given),
-            }
-        }
+        },
     };
     if let Ok(Found::Backed(place)) = &found {
         if let Some(answer) = backed::perform(process, call, at, place) {
@@ -88,6 +97,18 @@ pub fn on_path_or_at_once(
         Ok(Found::Outside(path)) => return outside(call, at, path),
         Ok(Found::MagicLink(_) | Found::Kernel) => {}
     }
+    by_text(process, call, given, at, identity, inside)
+}
+
+/// [`on_path`] of what is the kernel's by its text, unless a link leads into a mount.
+pub fn by_text(
+    process: &Process,
+    call: &Call,
+    given: Given<'_>,
+    at: At,
+    identity: Option<Identity>,
+    inside: impl FnOnce(&Call, &mut Inside<'_>) -> Answer,
+) -> Answer {
     let (answer, second_look) = natively(process, call, given, identity);
     let Some(certain) = second_look else {
         return answer;
@@ -120,10 +141,12 @@ fn natively(
         return (Err(FORWARD), None);
     }
     let changes = !matches!(last, LastStep::Follow | LastStep::NoFollow);
+    let follows = last == LastStep::Follow;
+    let seen = misses::seen(path.bytes());
     if !changes
         && is_look(call)
         && restrictions == Restrictions(0)
-        && let Some(errno) = misses::expected(process, directory, path, last == LastStep::Follow)
+        && let Some(errno) = misses::expected(process, &seen, directory, path, follows)
     {
         return (Err(errno), None);
     }
@@ -135,7 +158,7 @@ fn natively(
         call.execute()
     };
     if !changes {
-        misses::note(path.bytes(), answer);
+        misses::note(&seen, answer);
     }
     if identity.is_none()
         && !changes

@@ -1,17 +1,18 @@
 //! stat and its relatives, readlink, statfs.
 
 use super::arguments::{At, descriptor, is_empty, last_step, on_empty_path};
-use super::path::{Identity, on_path, on_path_or_at_once};
+use super::path::{Identity, by_text, on_path, on_path_or_at_once};
 use crate::answer::{Answer, FORWARD};
 use crate::process::Process;
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use crate::vfs::node::On;
-use crate::vfs::path::{AtOnce, existing};
+use crate::vfs::path::{AtOnce, existing, is_kernels};
 use crate::vfs::readlink;
 use crate::vfs::targets::adopt_target;
 use culvert::{Attributes, Errno, Node};
 use culvert_intercept::{Call, user};
-use culvert_mounts::{MountId, resolver::LastStep};
+use culvert_mounts::MountId;
+use culvert_mounts::resolver::{Inside, LastStep};
 use culvert_run::memory::{self, PathBuffer};
 use culvert_sys::nr;
 
@@ -274,13 +275,18 @@ pub fn readlink(process: &Process, call: &mut Call) -> Answer {
     }
     let mut room = PathBuffer::new();
     let path = room.read(path)?;
+    let inside = |_: &Call, found: &mut Inside<'_>| {
+        let target = readlink::target(On::Found(found), Errno::EINVAL)?;
+        give_text(&target, buffer, size)
+    };
+    // realpath(3) asks so for each directory on its way.
+    if !path.starts_with(b"/proc/") && is_kernels(process, path) {
+        return by_text(process, call, at.given(call, path), at, None, inside);
+    }
     if let Some(text) = readlink::of_proc(process, at.directory_of(call), path) {
         return give_text(&text?, buffer, size);
     }
-    on_path(process, call, at, None, |_, found| {
-        let target = readlink::target(On::Found(found), Errno::EINVAL)?;
-        give_text(&target, buffer, size)
-    })
+    on_path(process, call, at, None, inside)
 }
 
 /// The bytes of a `struct statfs` (120 bytes).

@@ -39,7 +39,7 @@ const LINKS: u16 = 0x80;
 const MOST: u16 = 2;
 
 /// What is known of a directory.
-struct Seen {
+pub struct Seen {
     place: &'static AtomicU16,
     /// Where another directory has the place, nothing is known of this one.
     tag: u16,
@@ -63,7 +63,7 @@ impl Seen {
 
 /// What is known of the directory in which the last name of `path` lies.
 #[inline]
-fn seen(path: &[u8]) -> Seen {
+pub fn seen(path: &[u8]) -> Seen {
     let directory = &path[..last_slash(path).unwrap_or(0)];
     let word = |from: usize| {
         let bytes = directory.get(from..).and_then(|rest| rest.first_chunk());
@@ -79,10 +79,9 @@ fn seen(path: &[u8]) -> Seen {
     }
 }
 
-/// Notes what the kernel has answered to a look at `path`.
+/// Notes what the kernel has answered to a look at a name in that directory.
 #[inline]
-pub fn note(path: &[u8], answer: Answer) {
-    let seen = seen(path);
+pub fn note(seen: &Seen, answer: Answer) {
     let now = seen.state();
     let next = match answer {
         Err(Errno::ENOENT) if now & !LINKS < MOST => now + 1,
@@ -107,7 +106,8 @@ fn is_asked(process: &Process, path: &[u8]) -> bool {
 
 /// Whether libraries are called so: their names often are links, in directories behind links.
 fn is_library(path: &[u8]) -> bool {
-    path.windows(3).any(|three| three == b".so")
+    let name = &path[last_slash(path).unwrap_or(0)..];
+    name.windows(3).any(|three| three == b".so")
 }
 
 /// Whether `path` begins in the empty directory under a mount, by a descriptor of which nobody has
@@ -143,7 +143,7 @@ pub fn open(process: &Process, directory: i32, path: Path<'_>, flags: u32) -> Op
         .map(|fd| fd.into_raw() as usize);
     match answer {
         Err(Errno::ENOENT | Errno::ENOTDIR) => {
-            note(path.bytes(), answer);
+            note(&seen, answer);
             if !may_be_in_mount(process, directory, path.bytes()) {
                 return Some(answer);
             }
@@ -158,12 +158,17 @@ pub fn open(process: &Process, directory: i32, path: Path<'_>, flags: u32) -> Op
 /// Whether nothing is at `path`, which enters no mount by its text: the error with which a look at
 /// it ends. None: the program's own call tells.
 #[inline]
-pub fn expected(process: &Process, directory: i32, path: Path<'_>, follows: bool) -> Option<Errno> {
-    let seen = seen(path.bytes());
+pub fn expected(
+    process: &Process,
+    seen: &Seen,
+    directory: i32,
+    path: Path<'_>,
+    follows: bool,
+) -> Option<Errno> {
     if seen.state() < MOST || !is_asked(process, path.bytes()) {
         return None;
     }
-    look(process, &seen, directory, path, follows)
+    look(process, seen, directory, path, follows)
 }
 
 /// The same of a `path` of which nobody needs to have seen that others like it are missing.
@@ -242,11 +247,11 @@ mod tests {
             ("e", Err(Errno::ENOENT), 1),
             ("f", Err(Errno::EACCES), 0),
         ] {
-            note(of(name).as_bytes(), answer);
+            note(&seen(of(name).as_bytes()), answer);
             assert_eq!(guess(&of("other")), known, "{name}");
         }
         judge(&seen(of("g").as_bytes()), Errno::ELOOP);
-        note(of("h").as_bytes(), Ok(0));
+        note(&seen(of("h").as_bytes()), Ok(0));
         assert_eq!(guess(&of("h")), LINKS);
     }
 
@@ -271,6 +276,7 @@ mod tests {
             ("/lib/libc.so.6", true),
             ("m.cpython-311-x86_64-linux-gnu.so", true),
             ("/usr/share/locale/C/LC_MESSAGES/so.mo", false),
+            ("/lib/m.so.d/m", false),
         ] {
             assert_eq!(is_library(path.as_bytes()), is, "{path}");
         }

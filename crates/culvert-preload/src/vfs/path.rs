@@ -9,7 +9,7 @@ use crate::watch;
 use alloc::ffi::CString;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
-use culvert::{Access, Attributes, Errno, FileKind, FileSystem, Node, SetAttributes};
+use culvert::{Access, Attributes, Backing, Errno, FileKind, FileSystem, Node, SetAttributes};
 use culvert_mounts::resolver::{Inside, LastStep, Magic, Quick, Resolved, Restrictions};
 use culvert_mounts::{MountId, Place};
 use culvert_run::{files::c_string, memory::Path};
@@ -116,6 +116,11 @@ fn start(process: &Process, given: Given<'_>) -> Result<Option<Place>, Errno> {
 
 /// Finds out what a path is, by text, and by walking the mounts where text does not tell.
 pub fn find<'p>(process: &Process, given: Given<'p>) -> Result<Found<'p>, Errno> {
+    if given.restrictions == Restrictions(0)
+        && let Some(place) = tree_at(process, given).and_then(|tree| in_tree(tree, given))
+    {
+        return Ok(Found::Backed(place));
+    }
     match find_straight(process, given) {
         Some(Ok(inside)) => Ok(Found::Inside(inside)),
         Some(Err(error)) => Err(errno_of(&error)),
@@ -320,7 +325,7 @@ pub fn errno_of(error: &culvert::Error) -> Errno {
     error.errno()
 }
 
-/// What [`find`] does where that is not enough.
+/// What [`find`] does where that is not enough. The path begins in no backing tree.
 pub fn find_by_text<'p>(process: &Process, given: Given<'p>) -> Result<Found<'p>, Errno> {
     let Given {
         directory,
@@ -332,11 +337,6 @@ pub fn find_by_text<'p>(process: &Process, given: Given<'p>) -> Result<Found<'p>
         return Ok(Found::Kernel);
     }
     let absolute = given.is_absolute();
-    if restrictions == Restrictions(0)
-        && let Some(place) = find_backed(process, given)
-    {
-        return Ok(Found::Backed(place));
-    }
     // A program from a mount runs as a file of the run directory: paths made from its own place
     // mean the mount.
     if let Some(original) = absolute
@@ -385,19 +385,30 @@ pub fn find_by_text<'p>(process: &Process, given: Given<'p>) -> Result<Found<'p>
     walk(process, &start, path.bytes(), given.last, restrictions)
 }
 
-/// The quickest answer of all: the path begins in a backing tree that no other mount has to do
-/// with, so that only links could lead elsewhere.
+/// The quickest answer of all: `given`, without restrictions, begins in this backing tree, with
+/// which no other mount has to do, so that only links could lead elsewhere.
 #[inline]
-fn find_backed<'p>(process: &Process, given: Given<'p>) -> Option<Backed<'p>> {
+pub fn tree_at(process: &Process, given: Given<'_>) -> Option<(MountId, Backing)> {
+    let first = *given.path.first()?;
+    if culvert_run::task::has_left() {
+        return None;
+    }
+    if first == b'/' {
+        return process.mounts.direct_above(given.path.bytes());
+    }
+    let mount = process.backed_directory(given.directory)?;
+    Some((mount, process.mounts.direct(mount)?))
+}
+
+/// What `given` names in the tree that [`tree_at`] has found for it. None: it may leave it.
+#[inline]
+pub fn in_tree<'p>((mount, backing): (MountId, Backing), given: Given<'p>) -> Option<Backed<'p>> {
     let Given {
         directory, path, ..
     } = given;
     if path[0] == b'/' {
-        let (mount, backing) = process.mounts.direct_above(path.bytes())?;
         return Some(Backed::below_target(mount, backing, path));
     }
-    let mount = process.backed_directory(directory)?;
-    let backing = process.mounts.direct(mount)?;
     if path.starts_with(b"..") && matches!(path.get(2), None | Some(b'/')) {
         return Backed::above_directory(mount, backing, directory, path, given.last);
     }
