@@ -73,7 +73,7 @@ fn refused(mount: &Mount, error: &culvert::Error) -> Failure {
         .and_then(|rest| rest.split_once(':'));
     match error.errno() {
         Errno::EACCES => failure.advice("give one that you may read"),
-        Errno::EINVAL if why.starts_with("there is no layer") => {
+        _ if why.starts_with("there is no layer") => {
             failure.advice("what each does: culvert drivers")
         }
         Errno::EINVAL => match layer {

@@ -218,7 +218,8 @@ fn driver_of(mount: &Mount) -> Result<&'static Driver> {
     let name = driver.info.name;
     let why = match (driver.declared.source, mount.branches.len()) {
         (Source::Options { branches, .. }, 0) => {
-            let list = branches.first().unwrap_or(&"");
+            // The last one is what every such mount has: an overlay needs no upperdir.
+            let list = branches.last().unwrap_or(&"");
             format!("driver {name} is made of what option {list}=LIST names, which is missing")
         }
         (Source::Branches, 0) => format!("driver {name} has no branches"),
