@@ -27,10 +27,10 @@ const FLOORS: [(&str, &[&str]); 4] = [
         "culvert-cache",
         &[
             "shadow state",
-            "fill gone kept pager regions reopen",
+            "fill orphan_file pinned pager regions reopen",
             "bytes open_file",
             "nodes",
-            "dirty evict given",
+            "baseline dirty evict",
             "room",
             "filling",
             "follow mappable pager_forked",
