@@ -6,9 +6,9 @@ use super::object::{Object, access_of};
 use super::setup::{self, Setup, is_reserved};
 use super::table::{Handle, Opened, Table, collect};
 use super::{forks, host, meta};
-use crate::OwnedFd;
 use crate::passthrough::attributes::{Target, attributes, change};
 use crate::passthrough::kernel;
+use crate::{KeptFd, OwnedFd};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::SeqCst;
 use culvert::path::{PathEntry, PathFileSystem};
@@ -146,6 +146,31 @@ impl PlfsFs {
             }
         };
         filled(inode, access, size, bytes, when)
+    }
+
+    /// Whether the calling thread has the descriptors of `table`.
+    fn here(&self, table: usize) -> Result<()> {
+        match table == self.setup.keeper.table() {
+            true => Ok(()),
+            false => Err(Errno::ESTALE.into()),
+        }
+    }
+
+    /// The attributes of a directory that is held on each back end, as [`PlfsFs::latest`] has them.
+    fn attributes_of_held(&self, held: &[KeptFd], table: usize) -> Result<Attributes> {
+        self.here(table)?;
+        let mut found = None;
+        for fd in held {
+            let status = kernel::status(fd.fd(), None)?;
+            let other = attributes(Node(self.inode(&status)), &status)?;
+            let known = found.get_or_insert(Attributes {
+                links: other.links.min(1),
+                ..other
+            });
+            known.mtime = known.mtime.max(other.mtime);
+            known.ctime = known.ctime.max(other.ctime);
+        }
+        found.ok_or(Errno::ESTALE.into())
     }
 
     /// Opens the container of `object`; `flags`: as what open(2) is to judge by.
@@ -317,6 +342,7 @@ impl PathFileSystem for PlfsFs {
         match handle {
             Handle::Container(opened) => opened.usable()?.read(offset, &mut out),
             Handle::Plain(fd) => host::read_at(fd.fd(), offset, out),
+            Handle::Directory { .. } => Err(Errno::EISDIR.into()),
         }
     }
 
@@ -370,6 +396,7 @@ impl PathFileSystem for PlfsFs {
             }),
             Handle::Plain(fd) => kernel::status(fd.fd(), None)
                 .and_then(|status| attributes(Node(self.inode(&status)), &status)),
+            Handle::Directory { held, table } => self.attributes_of_held(held, *table),
         })
     }
 
@@ -383,6 +410,23 @@ impl PathFileSystem for PlfsFs {
 
     fn moved(&self, inode: u64) -> Option<Vec<u8>> {
         self.setup.shared.place_of(inode)
+    }
+
+    fn moved_from(&self, path: &[u8]) -> Vec<Vec<u8>> {
+        self.setup.shared.places_from(path)
+    }
+
+    fn hold(&self, path: &[u8]) -> Option<Handle> {
+        let first = self.setup.canonical[0];
+        let others = (0..self.setup.backends.len()).filter(|at| *at != first);
+        let places = core::iter::once(first).chain(others);
+        let places = places.map(|at| host::place(self.setup.root(at), path));
+        let held: Vec<_> = places
+            .filter_map(Result::ok)
+            .map(|place| self.setup.keeper.keep(place))
+            .collect();
+        let table = self.setup.keeper.table();
+        (!held.is_empty()).then_some(Handle::Directory { held, table })
     }
 
     fn mknod(&self, caller: &Caller<'_>, path: &[u8], mode: u32, _: u64) -> Result<()> {
@@ -412,6 +456,7 @@ impl PathFileSystem for PlfsFs {
                 (0, Err(errno)) => Err(errno.into()),
                 (count, _) => Ok(count),
             },
+            Handle::Directory { .. } => Err(Errno::EISDIR.into()),
         }
     }
 
@@ -423,6 +468,7 @@ impl PathFileSystem for PlfsFs {
                 let size = kernel::status(fd.fd(), None)?.stx_size;
                 Ok((size.checked_sub(count as u64).unwrap_or(end), count))
             }
+            Handle::Directory { .. } => Err(Errno::EISDIR.into()),
         }
     }
 
@@ -461,6 +507,7 @@ impl PathFileSystem for PlfsFs {
                 };
                 kernel::seek(fd.fd(), offset, whence)
             }
+            Handle::Directory { .. } => Err(Errno::EISDIR.into()),
         })
     }
 
@@ -469,6 +516,7 @@ impl PathFileSystem for PlfsFs {
             Handle::Container(opened) => opened.usable()?.sync(data_only),
             Handle::Plain(fd) if data_only => Ok(fs::waiting::fdatasync(fd.fd())?),
             Handle::Plain(fd) => Ok(fs::waiting::fsync(fd.fd())?),
+            Handle::Directory { .. } => Err(Errno::EISDIR.into()),
         }
     }
 
@@ -476,15 +524,14 @@ impl PathFileSystem for PlfsFs {
         match handle {
             // A thread with another table of descriptors has nothing that waits.
             Handle::Container(opened) if opened.container().is_here() => opened.container().push(),
-            Handle::Container(_) => Ok(()),
-            Handle::Plain(_) => Ok(()),
+            Handle::Container(_) | Handle::Plain(_) | Handle::Directory { .. } => Ok(()),
         }
     }
 
     fn lock_file(&self, handle: &Handle, make: bool) -> Result<Option<OwnedFd>> {
         match handle {
             Handle::Container(opened) => opened.usable()?.records(make),
-            Handle::Plain(_) => Ok(None),
+            Handle::Plain(_) | Handle::Directory { .. } => Ok(None),
         }
     }
 
@@ -506,8 +553,7 @@ impl PathFileSystem for PlfsFs {
         match handle {
             Handle::Container(opened) if opened.container().is_here() => opened.container().show(),
             // A thread with another table of descriptors has nothing that waits.
-            Handle::Container(_) => Ok(()),
-            Handle::Plain(_) => Ok(()),
+            Handle::Container(_) | Handle::Plain(_) | Handle::Directory { .. } => Ok(()),
         }
     }
 
@@ -530,6 +576,10 @@ impl PathFileSystem for PlfsFs {
                 .usable()
                 .and_then(|container| self.change_container(&container, changes)),
             Handle::Plain(fd) => change(Target::File(fd.fd()), changes),
+            Handle::Directory { held, table } => self.here(*table).and_then(|()| {
+                let mut all = held.iter();
+                all.try_for_each(|fd| change(Target::Place(fd.fd()), changes))
+            }),
         })
     }
 

@@ -4,7 +4,7 @@ use super::container::Container;
 use super::layout::ACCESS;
 use super::{host, setup};
 use crate::{KeptFd, OwnedFd};
-use alloc::{boxed::Box, collections::BTreeMap, sync::Arc};
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::ops::Deref;
 use core::sync::atomic::Ordering::SeqCst;
 use culvert::{Errno, Result, sync::Mutex};
@@ -22,6 +22,9 @@ pub enum Handle {
     Container(Opened),
     /// A plain file of a back end.
     Plain(KeptFd),
+    /// A directory that is held: on each back end, `O_PATH`, the one that is shown first, in that
+    /// table of descriptors.
+    Directory { held: Vec<KeptFd>, table: usize },
 }
 
 /// One open of a container. All of a process share one [`Container`].

@@ -4,6 +4,7 @@
 use super::backed::Backed;
 use super::host::{Kernel, place_of_here};
 use super::native::{AT_SYMLINK_NOFOLLOW, stat_at};
+use crate::description::Object;
 use crate::process::{Here, Process};
 use crate::watch;
 use alloc::ffi::CString;
@@ -75,6 +76,8 @@ fn place_of(process: &Process, fd: i32) -> Result<Option<Place>, Errno> {
             mount: held.mount,
             node: held.node,
         })),
+        // Of before exec(2), and not found again: nobody knows what it was.
+        Some(held) if matches!(held.object, Object::Broken) => Err(Errno::EIO),
         Some(_) => Err(Errno::ENOTDIR),
     }
 }

@@ -6,7 +6,7 @@ use super::path::Given;
 use super::path::existing;
 use super::permission::allowed;
 use super::remove::{may_remove, of_target};
-use super::two_paths::{Side, beside, host_error, name_error, same_tree};
+use super::two_paths::{Side, beside, host_error, same_tree};
 use crate::answer::Answer;
 use crate::process::Process;
 use crate::watch;
@@ -47,11 +47,15 @@ pub fn rename_given(
     if given_from.is_no_name() || given_to.is_ok_and(Given::is_no_name) {
         return Some(Err(no_name(given_from, given_to, flags)));
     }
+    let slashes = (
+        given_from.ends_in_slash(),
+        given_to.is_ok_and(Given::ends_in_slash),
+    );
     match (from.target(), to.target()) {
         (None, None) => {}
         (from, to) if from == to && flags & RenameFlags::NO_REPLACE == 0 => return Some(Ok(0)),
         (from, to) if from == to => return Some(Err(Errno::EEXIST)),
-        _ => return Some(Err(mixed(process, &from, &to, flags))),
+        _ => return Some(Err(mixed(process, (&from, &to), slashes, flags))),
     }
     Some(match (&from, &to) {
         (Side::Backed(from), Side::Backed(to)) if from.mount == to.mount => {
@@ -60,7 +64,7 @@ pub fn rename_given(
         (Side::Inside(from), Side::Inside(to)) if from.mount == to.mount => {
             rename_inside(from, to, flags)
         }
-        _ => Err(mixed(process, &from, &to, flags)),
+        _ => Err(mixed(process, (&from, &to), slashes, flags)),
     })
 }
 
@@ -111,8 +115,14 @@ fn rename_backed(from: &Backed<'_>, to: &Backed<'_>, flags: u32) -> Option<Answe
 
 /// What is wrong with a rename whose sides are not in one mount (`do_renameat2`): a parent that is
 /// missing, then that the parents lie in two; a mount's target lies in the directory above, where
-/// both names are looked up before anybody is asked who may change them.
-fn mixed(process: &Process, from: &Side<'_>, to: &Side<'_>, flags: u32) -> Errno {
+/// both names are looked up before anybody is asked who may change them. `slashes`: whether one
+/// stands behind the names.
+fn mixed(
+    process: &Process,
+    (from, to): (&Side<'_>, &Side<'_>),
+    slashes: (bool, bool),
+    flags: u32,
+) -> Errno {
     if let Some(missing) = host_error(from).or_else(|| host_error(to)) {
         return missing;
     }
@@ -120,12 +130,22 @@ fn mixed(process: &Process, from: &Side<'_>, to: &Side<'_>, flags: u32) -> Errno
     let Some(mount) = target.filter(|_| from.device_of_parent() == to.device_of_parent()) else {
         return Errno::EXDEV;
     };
-    let no_replace = flags & RenameFlags::NO_REPLACE != 0;
-    match (name_error(from), name_error(to)) {
-        (Some(missing), _) => missing,
-        (None, None) if no_replace => Errno::EEXIST,
-        _ => of_target(process, mount, Errno::EBUSY),
+    let exchanges = flags & RenameFlags::EXCHANGE != 0;
+    let (moves_directory, onto_directory) = match (from.is_directory(), to.is_directory()) {
+        (Err(missing), _) => return missing,
+        (_, Ok(_)) if flags & RenameFlags::NO_REPLACE != 0 => return Errno::EEXIST,
+        (_, Err(missing)) if exchanges => return missing,
+        (Ok(from), to) => (from, to.ok()),
+    };
+    if !moves_directory && (slashes.0 || slashes.1 && !exchanges) {
+        return Errno::ENOTDIR;
     }
+    let errno = match (moves_directory, onto_directory) {
+        (false, Some(true)) if !exchanges => Errno::EISDIR,
+        (true, Some(false)) if !exchanges => Errno::ENOTDIR,
+        _ => Errno::EBUSY,
+    };
+    of_target(process, mount, errno)
 }
 
 /// A directory that gets another parent is written itself, for its `..` (`vfs_rename`, fs/namei.c).

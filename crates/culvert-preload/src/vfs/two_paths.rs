@@ -39,6 +39,11 @@ impl<'p> Given<'p> {
         path[..end].split_at(start)
     }
 
+    /// Whether a slash stands behind the last component.
+    pub fn ends_in_slash(self) -> bool {
+        self.path.bytes().ends_with(b"/")
+    }
+
     /// Whether the path ends in `.` or `..`.
     pub fn is_no_name(self) -> bool {
         matches!(self.last_component().1, b"." | b"..")
@@ -209,6 +214,28 @@ impl Side<'_> {
         stat_at(place.base, place.path_or_dot(), AT_SYMLINK_NOFOLLOW).err()
     }
 
+    /// Whether it is a directory, links not followed: a mount's target is; an error where nothing is
+    /// there.
+    pub fn is_directory(&self) -> Result<bool, Errno> {
+        let kind = match self {
+            _ if self.target().is_some() => Some(FileKind::Directory),
+            Self::Inside(found) => Some(existing(found)?.kind),
+            Self::Backed(place) => {
+                let found = stat_at(place.base, place.path_or_dot(), AT_SYMLINK_NOFOLLOW)?;
+                FileKind::of_mode(found.st_mode)
+            }
+            Self::Host(directory, path) => {
+                let found = stat_at(*directory, *path, AT_SYMLINK_NOFOLLOW)?;
+                FileKind::of_mode(found.st_mode)
+            }
+            Self::Outside(path) => {
+                let found = stat_at(AT_FDCWD, Path::of(path), AT_SYMLINK_NOFOLLOW)?;
+                FileKind::of_mode(found.st_mode)
+            }
+        };
+        Ok(kind == Some(FileKind::Directory))
+    }
+
     /// Whether only a walk can tell what it is.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Backed(place) if !place.is_resolved())
@@ -228,12 +255,6 @@ pub fn host_error(side: &Side<'_>) -> Option<Errno> {
         _ => side.host()?,
     };
     stat_at(directory, Path::of(&searched_parent(path)), 0).err()
-}
-
-/// What is wrong with a name that the kernel looks up.
-pub fn name_error(side: &Side<'_>) -> Option<Errno> {
-    let (directory, path) = side.host()?;
-    stat_at(directory, path, AT_SYMLINK_NOFOLLOW).err()
 }
 
 /// A path to the directory of the last component of `path`, as [`searched`].

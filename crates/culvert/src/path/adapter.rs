@@ -14,7 +14,7 @@ use crate::{
     FileKind, FileSystem, Maps, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory,
     RenameFlags, Result, SetAttributes, StatFs, Validity, Walked, derived, sync::Mutex,
 };
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::AtomicBool;
 
 /// O_CREAT and O_EXCL, by which a front end says what it was asked: to a driver that opens what is
@@ -34,6 +34,7 @@ impl<T: PathFileSystem> PathAdapter<T> {
             appending: Mutex::new(()),
             remembering: Mutex::new(()),
             orphaned: AtomicBool::new(false),
+            held: Mutex::new(BTreeMap::new()),
         }))
     }
 
@@ -90,6 +91,10 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
                 self.0.current_path(node)
             }
         }
+    }
+
+    fn moved_from(&self, path: &[u8]) -> Vec<Vec<u8>> {
+        self.0.driver.moved_from(path)
     }
 
     fn attributes(&self, _: &Caller<'_>, node: Node) -> Result<Attributes> {
@@ -188,8 +193,7 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
     }
 
     fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
-        self.0
-            .with_path(dir, |path| self.0.driver.sync_directory(path, data_only))
+        self.0.sync_directory(dir, data_only)
     }
 
     fn sync(&self) -> Result<()> {
@@ -469,6 +473,7 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
     fn hold(&self, node: Node) -> Result<()> {
         // As an open file: the node stays in the table when its names and references go.
         self.0.table.lock().get_mut(node)?.opens += 1;
+        self.0.take_hold(node);
         Ok(())
     }
 

@@ -43,9 +43,16 @@ impl<T: PathFileSystem> AdapterState<T> {
             (_, FileKind::Directory) => return Err(Errno::EISDIR.into()),
             _ => return Err(Errno::EINVAL.into()),
         }
-        self.with_path(node, |path| {
+        let done = self.with_path(node, |path| {
             self.driver.set_attributes(caller, path, changes)
-        })?;
+        });
+        match (done, self.held(node)) {
+            (Err(error), Some(held)) if matches!(error.errno(), Errno::ESTALE | Errno::EACCES) => {
+                let done = self.driver.set_handle_attributes(&held, changes);
+                done.unwrap_or(Err(error))?;
+            }
+            (done, _) => done?,
+        }
         self.attributes(node)
     }
 
@@ -155,12 +162,17 @@ impl<T: PathFileSystem> AdapterState<T> {
     /// A description of `node` is closed. With the last one a hidden file goes.
     pub(super) fn closed(&self, node: Node) {
         // Removing a hidden file is our own doing, whoever closes it.
+        let _held;
         {
             let mut table = self.table.lock();
             let Ok(known) = table.get_mut(node) else {
                 return;
             };
             known.opens = known.opens.saturating_sub(1);
+            _held = match known.opens {
+                0 if known.kind == FileKind::Directory => self.held.lock().remove(&node),
+                _ => None,
+            };
             if known.opens > 0 || !known.hidden {
                 return table.drop_unused(node);
             }

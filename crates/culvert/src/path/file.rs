@@ -318,9 +318,7 @@ impl<T: PathFileSystem> Directory for Snapshot<T> {
     fn sync(&self, data_only: bool) -> Result<()> {
         match &self.kept {
             Some(kept) => kept.sync(data_only),
-            None => self.shared.with_path(self.dir, |path| {
-                self.shared.driver.sync_directory(path, data_only)
-            }),
+            None => self.shared.sync_directory(self.dir, data_only),
         }
     }
 }

@@ -6,10 +6,10 @@ use super::{
     table::{HIDDEN, PathTable, ROOT},
 };
 use crate::{Attributes, Entry, Errno, FileKind, Node, Result, sync::Mutex};
-use alloc::vec::Vec;
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-pub(super) struct AdapterState<T> {
+pub(super) struct AdapterState<T: PathFileSystem> {
     pub(super) driver: T,
     /// Held for reading while a path is in use, for writing while names change: a path never goes
     /// stale between being made and being used.
@@ -22,6 +22,8 @@ pub(super) struct AdapterState<T> {
     pub(super) remembering: Mutex<()>,
     /// Whether a file may be open that has no name: the table has what it was at the removal.
     pub(super) orphaned: AtomicBool,
+    /// What the driver keeps of directories that are held.
+    pub(super) held: Mutex<BTreeMap<Node, Arc<T::Handle>>>,
 }
 
 impl<T: PathFileSystem> AdapterState<T> {
@@ -44,7 +46,10 @@ impl<T: PathFileSystem> AdapterState<T> {
         let hidden = {
             let table = self.table.lock();
             if let Some(last) = table.removed(node)? {
-                return Ok(self.complete(node, last));
+                drop(table);
+                let now = self.by_hold(node).and_then(Result::ok).unwrap_or(last);
+                let links = last.links;
+                return Ok(self.complete(node, Attributes { links, ..now }));
             }
             table.get(node)?.hidden
         };
@@ -59,8 +64,13 @@ impl<T: PathFileSystem> AdapterState<T> {
         let mut attributes = match found {
             // A directory that another process has removed: it has not put it elsewhere.
             Err(error) if error.errno() == Errno::ESTALE && self.driver.knows_moves() => {
-                let seen = self.table.lock().seen(node);
-                seen.ok_or(error)?
+                let now = self.by_hold(node).and_then(Result::ok);
+                let seen = || self.table.lock().seen(node);
+                let found = now.or_else(seen).ok_or(error)?;
+                Attributes { links: 0, ..found }
+            }
+            Err(error) if error.errno() == Errno::EACCES => {
+                self.by_hold(node).unwrap_or(Err(error))?
             }
             found => found?,
         };
@@ -68,6 +78,47 @@ impl<T: PathFileSystem> AdapterState<T> {
             attributes.links = 0;
         }
         Ok(self.complete(node, attributes))
+    }
+
+    /// The driver keeps hold of `node`, if it is a directory.
+    pub(super) fn take_hold(&self, node: Node) {
+        let _tree = self.tree.read();
+        let path = {
+            let table = self.table.lock();
+            match table.get(node) {
+                Ok(known) if known.kind == FileKind::Directory => table.path(node),
+                _ => return,
+            }
+        };
+        if node == ROOT || self.held(node).is_some() {
+            return;
+        }
+        let Some(handle) = path.ok().and_then(|path| self.driver.hold(&path)) else {
+            return;
+        };
+        let own = self.driver.handle_attributes(&handle).and_then(Result::ok);
+        if own.is_some_and(|own| self.table.lock().compare(node, &own).is_ok()) {
+            self.held.lock().insert(node, Arc::new(handle));
+        }
+    }
+
+    /// What the driver keeps of `node`, if that is held.
+    pub(super) fn held(&self, node: Node) -> Option<Arc<T::Handle>> {
+        self.held.lock().get(&node).cloned()
+    }
+
+    /// The attributes of `node` by what the driver keeps of it.
+    fn by_hold(&self, node: Node) -> Option<Result<Attributes>> {
+        let held = self.held(node)?;
+        self.driver.handle_attributes(&held)
+    }
+
+    /// fsync(2) of a directory: of one that was removed nothing is left to do.
+    pub(super) fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
+        match self.with_path(dir, |path| self.driver.sync_directory(path, data_only)) {
+            Err(_) if self.is_removed_directory(dir) => Ok(()),
+            done => done,
+        }
     }
 
     /// An open file of `node` has changed: what is known of a node without a name is what `ask`

@@ -81,9 +81,6 @@ const REFUSALS: &[Refusal] = &[
         mount: "type=plfs",
         errno: "-ESTALE",
         operations: &[
-            "fchmod",
-            "fchown",
-            "futimens",
             "setxattr",
             "getxattr",
             "listxattr",
@@ -96,8 +93,8 @@ const REFUSALS: &[Refusal] = &[
             "same",
         ],
         when: |_| true,
-        why: "a directory that was removed has no path by which it could be changed, nor has a \
-            file that is looked for by /proc/self/fd, or is open since before exec(2), where \
+        why: "a directory that was removed has no path by which its extended attributes could be \
+            asked for or changed, nor has a file that is looked for by /proc/self/fd, or is open since before exec(2), where \
             another process has renamed a directory above it",
     },
 ];
