@@ -144,6 +144,44 @@ fn processes_of_a_run_share_a_file() {
     assert_eq!(done.text(), "32\nexecuted\nd\n", "{}", done.report());
 }
 
+/// After exec(2), too, where nobody has used the descriptor before the directory above it moves.
+#[test]
+fn what_is_open_is_found_where_its_directory_was_moved() {
+    let place = place("moved");
+    let culvert = world().culvert.display();
+    let script = format!(
+        "{culvert} run --mount type=plfs,source={place}/back,target={place}/mnt -- sh -ec '
+            cd {place}/mnt
+            mkdir d; echo found > d/f
+            exec 3< d/f
+            exec sh -c \"mv d e; exec cat <&3\"'"
+    );
+    let done = shell(&script);
+    assert_eq!(done.text(), "found\n", "{}", done.report());
+}
+
+/// What another process of the run has removed is changed by who holds it.
+#[test]
+fn a_removed_directory_is_changed_and_synced() {
+    let place = place("held");
+    let culvert = world().culvert.display();
+    let script = format!(
+        "{culvert} run --mount type=plfs,source={place}/back,target={place}/mnt -- python3 -c '
+import os, subprocess
+os.chdir(\"{place}/mnt\")
+os.mkdir(\"d\")
+fd = os.open(\"d\", os.O_RDONLY)
+subprocess.run([\"rmdir\", \"d\"], check=True)
+os.fsync(fd)
+os.fchmod(fd, 0o700)
+os.utime(fd, (1, 2))
+now = os.fstat(fd)
+print(oct(now.st_mode), now.st_nlink, now.st_mtime)'"
+    );
+    let done = shell(&script);
+    assert_eq!(done.text(), "0o40700 0 2.0\n", "{}", done.report());
+}
+
 /// Under one lock for each file they were three times as slow. One writes while another's write
 /// stands still; so does who maps the file or removes it, and sees the write when it is made.
 #[test]
