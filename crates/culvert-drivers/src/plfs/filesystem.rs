@@ -209,7 +209,7 @@ impl PlfsFs {
 fn of_container(container: &Container, access: &statx) -> Result<Attributes> {
     let (size, bytes) = container.size()?;
     let found = filled(container.inode, access, size, bytes, 0)?;
-    let links = u32::from(!container.removed.load(SeqCst));
+    let links = u32::from(!container.is_removed());
     Ok(Attributes { links, ..found })
 }
 

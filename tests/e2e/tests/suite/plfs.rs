@@ -160,7 +160,7 @@ fn what_is_open_is_found_where_its_directory_was_moved() {
     assert_eq!(done.text(), "found\n", "{}", done.report());
 }
 
-/// What another process of the run has removed is changed by who holds it.
+/// What another process of the run has removed is changed by who holds it, and has no link.
 #[test]
 fn a_removed_directory_is_changed_and_synced() {
     let place = place("held");
@@ -176,10 +176,14 @@ os.fsync(fd)
 os.fchmod(fd, 0o700)
 os.utime(fd, (1, 2))
 now = os.fstat(fd)
-print(oct(now.st_mode), now.st_nlink, now.st_mtime)'"
+print(oct(now.st_mode), now.st_nlink, now.st_mtime)
+fd = os.open(\"f\", os.O_RDWR | os.O_CREAT)
+subprocess.run([\"rm\", \"f\"], check=True)
+os.write(fd, b\"x\")
+print(os.fstat(fd).st_nlink, os.fstat(fd).st_size)'"
     );
     let done = shell(&script);
-    assert_eq!(done.text(), "0o40700 0 2.0\n", "{}", done.report());
+    assert_eq!(done.text(), "0o40700 0 2.0\n0 1\n", "{}", done.report());
 }
 
 /// Under one lock for each file they were three times as slow. One writes while another's write
