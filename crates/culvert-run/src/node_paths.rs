@@ -40,13 +40,9 @@ pub fn find(name: ShadowName) -> Result<()> {
     }
     let path = read_link(&super::get().node_path(name)).map_err(|_| Errno::ESTALE)?;
     find_by(file_system, name.node, &path).or_else(|error| {
-        // It was moved since, or a directory above it, and its driver may know where.
-        let own = file_system.path_of(name.node).ok();
-        let mut others = own.into_iter().chain(file_system.moved_from(&path));
-        match others.any(|path| find_by(file_system, name.node, &path).is_ok()) {
-            true => Ok(()),
-            false => Err(error),
-        }
+        // Others have moved it since, and its driver may know where.
+        let path = file_system.path_of(name.node).map_err(|_| error)?;
+        find_by(file_system, name.node, &path)
     })
 }
 

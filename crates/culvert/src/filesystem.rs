@@ -213,14 +213,6 @@ pub trait FileSystem: Send + Sync {
     ///   of a file with several, has lost the one that the back end knows it by, as natively.
     fn path_of(&self, node: Node) -> Result<Vec<u8>>;
 
-    /// Paths to which what was at `path` may have been renamed since, by whichever process, as far
-    /// as the driver knows: where a front end finds what was open before exec(2). What is there is
-    /// compared. None by default.
-    fn moved_from(&self, path: &[u8]) -> Vec<Vec<u8>> {
-        let _ = path;
-        Vec::new()
-    }
-
     /// stat(2) of a node. Needs no permission on it.
     fn attributes(&self, caller: &Caller<'_>, node: Node) -> Result<Attributes>;
 

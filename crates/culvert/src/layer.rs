@@ -197,10 +197,6 @@ layer_trait! {
     fn parent(&self, dir: Node) -> Result<Node> {
         self.inner().parent(dir)
     }
-    fn moved_from(&self, path: &[u8]) -> Vec<Vec<u8>> {
-        self.inner().moved_from(path)
-    }
-
     fn path_of(&self, node: Node) -> Result<Vec<u8>> {
         self.inner().path_of(node)
     }

@@ -412,10 +412,6 @@ impl PathFileSystem for PlfsFs {
         self.setup.shared.place_of(inode)
     }
 
-    fn moved_from(&self, path: &[u8]) -> Vec<Vec<u8>> {
-        self.setup.shared.places_from(path)
-    }
-
     fn hold(&self, path: &[u8]) -> Option<Handle> {
         let first = self.setup.canonical[0];
         let others = (0..self.setup.backends.len()).filter(|at| *at != first);

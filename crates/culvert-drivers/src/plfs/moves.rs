@@ -5,19 +5,15 @@
 //! An entry is read and written without a lock: whoever reads one compares what is at the path.
 //! Newer entries take the places of older ones.
 
-use super::layout::hash;
 use super::shared::{OF_MOVES, Shared};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Words of an entry: its inode, how long its path is, the path, and hashes of the last paths from
-/// which it was renamed.
+/// Words of an entry: its inode, how long its path is, and the path.
 const ENTRY: usize = 64;
 const ENTRIES: usize = OF_MOVES / ENTRY;
-const ORIGINS: usize = 3;
-const FIRST_ORIGIN: usize = ENTRY - ORIGINS;
 /// Longer paths are not told.
-const LONGEST: usize = (FIRST_ORIGIN - 2) * 8;
+const LONGEST: usize = (ENTRY - 2) * 8;
 /// Entries in which an inode may be.
 const PLACES: usize = 8;
 
@@ -39,44 +35,9 @@ impl Shared {
         let place = old.or_else(|| places().find(|at| is(at, 0)));
         // Whichever it is that has to go.
         let last = places().nth(to.len() % PLACES);
-        let mut before = 0;
         if let Some(at) = place.or(last) {
             self.put(at, Some(inode), to);
-            let came = hash(from);
-            for origin in FIRST_ORIGIN..ENTRY {
-                let Some(word) = self.entry_word(at, origin) else {
-                    return;
-                };
-                let known = word.load(SeqCst);
-                let next = match old {
-                    // The last one makes room.
-                    _ if origin == FIRST_ORIGIN => came,
-                    Some(_) => before,
-                    None => 0,
-                };
-                word.store(next, SeqCst);
-                before = known;
-            }
         }
-    }
-
-    /// Where what was at `path` may be now: by the renames of it, or of directories above it.
-    pub fn places_from(&self, path: &[u8]) -> Vec<Vec<u8>> {
-        let ends = (1..=path.len()).filter(|&end| path.get(end).is_none_or(|&byte| byte == b'/'));
-        let origins = |at| (FIRST_ORIGIN..ENTRY).filter_map(move |word| self.entry_word(at, word));
-        let mut found = Vec::new();
-        for end in ends.rev() {
-            let (above, rest) = path.split_at(end);
-            let sought = hash(above);
-            for at in 0..ENTRIES {
-                if origins(at).any(|origin| origin.load(SeqCst) == sought)
-                    && let Some(to) = self.path(at)
-                {
-                    found.push([&to[..], rest].concat());
-                }
-            }
-        }
-        found
     }
 
     /// Where what has `inode` was renamed to last.
@@ -170,28 +131,6 @@ mod tests {
         shared.moved(7, b"x/f", b"y", true);
         assert_eq!(shared.place_of(7).unwrap(), b"y");
         assert_eq!(shared.place_of(8).unwrap(), b"y/long name of a file");
-    }
-
-    #[test]
-    fn what_was_below_a_path_is_found_where_that_went() {
-        let shared = shared();
-        let from = |path: &str| shared.places_from(path.as_bytes());
-        assert!(from("d/g").is_empty());
-        shared.moved(7, b"d", b"e", true);
-        assert_eq!(from("d/g"), [b"e/g"]);
-        shared.moved(8, b"e/g", b"e/h", false);
-        assert_eq!(from("e/g"), [b"e/h"]);
-        shared.moved(7, b"e", b"x", true);
-        // By either name that it had.
-        assert_eq!(from("d/a/b"), [b"x/a/b"]);
-        assert_eq!(from("e/a"), [b"x/a"]);
-        assert_eq!(from("e/g"), [&b"x/h"[..], b"x/g"]);
-        // Two were called so.
-        shared.moved(9, b"d", b"y", true);
-        let mut both = from("d/g");
-        both.sort();
-        assert_eq!(both, [b"x/g", b"y/g"]);
-        assert!(from("da").is_empty());
     }
 
     #[test]

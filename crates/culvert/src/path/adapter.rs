@@ -93,10 +93,6 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         }
     }
 
-    fn moved_from(&self, path: &[u8]) -> Vec<Vec<u8>> {
-        self.0.driver.moved_from(path)
-    }
-
     fn attributes(&self, _: &Caller<'_>, node: Node) -> Result<Attributes> {
         self.0.attributes(node)
     }

@@ -241,13 +241,6 @@ pub trait PathFileSystem: Send + Sync {
         None
     }
 
-    /// Not for drivers in libraries. The paths to which what was at `path` may have been renamed
-    /// ([`FileSystem::moved_from`](crate::FileSystem::moved_from)). What is there is compared.
-    fn moved_from(&self, path: &[u8]) -> Vec<Vec<u8>> {
-        let _ = path;
-        Vec::new()
-    }
-
     /// Not for drivers in libraries. What keeps hold of the directory `path`
     /// ([`FileSystem::hold`](crate::FileSystem::hold)) where its path does not lead to it any more:
     /// its attributes are asked for and changed by the handle then. None by default.

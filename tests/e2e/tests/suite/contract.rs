@@ -147,11 +147,7 @@ fn table() -> BTreeMap<String, (bool, bool)> {
 
 /// No driver of Culvert's own has these; the driver `telling` is asked for them in kernel_told.rs.
 /// Front ends ask `statfs_of`, which asks `statfs` in the driver itself.
-const SEEN_ELSEWHERE: [(&str, &str); 19] = [
-    (
-        "moved_from",
-        "what_is_open_is_found_where_its_directory_was_moved",
-    ),
+const SEEN_ELSEWHERE: [(&str, &str); 18] = [
     ("birth_time", "the_time_of_birth_is_that_of_the_file_behind"),
     ("statfs", "statfs_of"),
     ("poll", "who_waits_waits_until_the_driver_says_so"),

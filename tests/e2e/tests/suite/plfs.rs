@@ -144,22 +144,6 @@ fn processes_of_a_run_share_a_file() {
     assert_eq!(done.text(), "32\nexecuted\nd\n", "{}", done.report());
 }
 
-/// After exec(2), too, where nobody has used the descriptor before the directory above it moves.
-#[test]
-fn what_is_open_is_found_where_its_directory_was_moved() {
-    let place = place("moved");
-    let culvert = world().culvert.display();
-    let script = format!(
-        "{culvert} run --mount type=plfs,source={place}/back,target={place}/mnt -- sh -ec '
-            cd {place}/mnt
-            mkdir d; echo found > d/f
-            exec 3< d/f
-            exec sh -c \"mv d e; exec cat <&3\"'"
-    );
-    let done = shell(&script);
-    assert_eq!(done.text(), "found\n", "{}", done.report());
-}
-
 /// What another process of the run has removed is changed by who holds it, and has no link.
 #[test]
 fn a_removed_directory_is_changed_and_synced() {
