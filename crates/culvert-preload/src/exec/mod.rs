@@ -78,7 +78,7 @@ impl Image {
 struct Extras {
     /// Bytes of static TLS more than ld.so provides by itself.
     room: Option<u64>,
-    /// What it need not look up about its code .
+    /// What it need not look up about its code.
     said: Option<Said>,
     /// What it is told about its own file.
     own: OwnFile,
