@@ -20,7 +20,7 @@ use culvert_sys::memory::{Mapping, Of};
 use culvert_sys::plain::{Packed, Plain};
 use culvert_sys::{Errno, OwnedFd, PAGE, PAGE64, fs, process, trust};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"culvidx3");
+const MAGIC: u64 = u64::from_le_bytes(*b"culvidx4");
 const ENTRIES: usize = 512;
 /// Places for their numbers, and where these begin in the first page.
 const PLACES: usize = 1024;
@@ -85,7 +85,7 @@ struct Counts {
     bytes: u64,
     /// Where each process has its slots ([`Layout::slots`]).
     slots: u64,
-    /// Bits for programs that want something of their own ([`Writer::mark`]).
+    /// The hashes of programs that want something of their own ([`Writer::mark`]), then zeros.
     marks: [u64; MARKS],
 }
 
@@ -101,14 +101,8 @@ fn any_slots() -> Result<u64, Errno> {
     Ok(SLOTS.start + random % pages * PAGE64)
 }
 
-const MARKS: usize = 16;
+const MARKS: usize = 128;
 const _: () = assert!(size_of::<Counts>() <= NUMBERS);
-
-/// Which word and which bit of `marks` is that of `key`.
-fn mark_of(key: &Key) -> (usize, u64) {
-    let hash = key.hash() >> 16;
-    (hash as usize / 64 % MARKS, 1 << (hash % 64))
-}
 
 // SAFETY: words.
 unsafe impl Plain for Counts {}
@@ -293,11 +287,15 @@ impl Index {
         Some(Self(mapping))
     }
 
-    /// Whether `key` may be marked: as few are, that one is.
+    /// Whether `key` is marked.
     pub fn is_marked(&self, key: &Key) -> bool {
-        let (word, bit) = mark_of(key);
-        let at = self.0.address() + core::mem::offset_of!(Counts, marks) + word * size_of::<u64>();
-        user::read(at).is_ok_and(|word: u64| word & bit != 0)
+        let (hash, begin) = (key.hash(), core::mem::offset_of!(Counts, marks));
+        // A file that was cut meanwhile is an error, not a SIGBUS.
+        let mark = |place| user::read(self.0.address() + begin + place * size_of::<u64>());
+        let mut marks = (0..MARKS).map(mark);
+        let last = marks.find(|mark| !matches!(mark, Ok(other) if *other != 0 && *other != hash));
+        // Where all places are taken, it may have found none.
+        last.is_none_or(|mark| mark == Ok(hash))
     }
 
     /// What it says of the file `key`.
@@ -442,9 +440,11 @@ impl Writer {
 
     /// Marks `key` for whoever finds its entry: what is wanted stands elsewhere.
     pub fn mark(mut self, key: &Key) -> Result<(), Errno> {
-        let (word, bit) = mark_of(key);
-        if let Some(word) = self.counts.marks.get_mut(word) {
-            *word |= bit;
+        let hash = key.hash();
+        let mut marks = self.counts.marks.iter_mut();
+        match marks.find(|mark| **mark == 0 || **mark == hash) {
+            Some(mark) => *mark = hash,
+            None => return Ok(()),
         }
         self.put(self.counts.bytes(), 0)
     }
@@ -527,6 +527,25 @@ mod tests {
         entry.name[..name.len()].copy_from_slice(name);
         entry.sum = entry.sum_of();
         entry
+    }
+
+    #[test]
+    fn programs_that_are_marked_are_told_from_others() {
+        let directory = std::env::temp_dir().join(std::format!("marks-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let name = directory.to_str().unwrap().as_bytes();
+        for inode in 0..MARKS as u64 - 1 {
+            Writer::open(name).unwrap().mark(&key(inode + 1)).unwrap();
+            Writer::open(name).unwrap().mark(&key(1)).unwrap();
+        }
+        let index = Index::open(name).unwrap();
+        let is_marked = |inode| index.is_marked(&key(inode));
+        assert!((1..MARKS as u64).all(is_marked));
+        assert!(!(1_000..9_000).any(is_marked));
+        // One more, and nobody can say of the others that they are not.
+        Writer::open(name).unwrap().mark(&key(900)).unwrap();
+        assert!(is_marked(900) && is_marked(901));
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]

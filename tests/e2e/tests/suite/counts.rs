@@ -59,10 +59,6 @@ const FEW: u64 = 2;
 /// What a look at the index of images takes, beside an mmap.
 const OF_INDEX: [&str; 3] = ["openat", "fstat", "close"];
 
-/// What a look for one image takes that the marks of the run's store do not rule out. There are
-/// 1,024 marks: an image that another test had made before may have the one of a file without.
-const OF_IMAGE: [&str; 6] = ["open", "fstat", "close", "geteuid", "pread64", "readlinkat"];
-
 fn golden() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/golden/counts.txt"))
 }
@@ -110,18 +106,12 @@ fn differing(golden: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> Vec
         of(now) - of(golden)
     };
     // Each of up to three programs opens the index of images or not, by what the store was asked
-    // for first, and looks for up to three images more or less.
-    let (indexes, images) = (more("openat"), more("open"));
-    let of = |group: &[&str], name: &str| group.contains(&name);
-    let by_store = |name: &str| {
-        i64::from(of(&OF_INDEX, name)) * indexes + i64::from(of(&OF_IMAGE, name)) * images
-    };
-    let mut all = OF_INDEX.iter().chain(&OF_IMAGE);
-    let is_store = indexes.abs() <= 3 && images.abs() <= 3 && all.all(|n| more(n) == by_store(n));
-    let is_of_store = |name: &str| of(&OF_INDEX, name) || of(&OF_IMAGE, name);
+    // for first.
+    let indexes = more("openat");
+    let is_store = indexes.abs() <= 3 && OF_INDEX.iter().all(|name| more(name) == indexes);
     names
         .into_iter()
-        .filter(|name| !(is_store && is_of_store(name)))
+        .filter(|name| !(is_store && OF_INDEX.contains(&name.as_str())))
         .filter_map(|name| {
             let (was, is) = (
                 count(golden, name).unwrap_or(0),
