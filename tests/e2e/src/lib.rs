@@ -16,6 +16,7 @@
 #[macro_use]
 mod script;
 
+mod caches;
 mod case;
 mod driver;
 mod environments;
@@ -25,6 +26,7 @@ mod process;
 mod suites;
 mod world;
 
+pub use caches::{caches_may_go, caches_stay};
 pub use case::{Case, User, has_python_suite, installed, not_tested};
 pub use driver::Driver;
 pub use environments::can_be_made;

@@ -2,7 +2,7 @@
 //! are exact where times are not. And that nothing of what it remembers instead is wrong.
 
 use crate::kernel_mount::{Mounted, possible, shell};
-use culvert_e2e::{Case, Driver, User, not_tested, world};
+use culvert_e2e::{Case, Driver, User, caches_stay, not_tested, world};
 use std::{collections::BTreeMap, path::Path};
 
 /// Requests by name.
@@ -11,6 +11,7 @@ pub type Requests = BTreeMap<String, usize>;
 /// What the kernel asked for the mount at `target` while `program` ran, after `warm` had; none
 /// where tracing is not to be had.
 pub fn requests(target: &str, warm: &str, program: &str) -> Option<Requests> {
+    let _caches = caches_stay();
     let traced = shell(&script!(
         "kernel_requests/requests.sh",
         target,
