@@ -2,7 +2,8 @@
  *
  * plfs write DIRECTORY PROCESSES SIZE TOTAL strided|segmented|append|own
  *     A line of numbers: MB/s of writing and of reading, from the first beginning to the last end;
- *     microseconds of open, sync and close, of the slowest process each. Processes begin each step together. With "own" each has a file of its own.
+ *     microseconds of open, sync and close, of the slowest process each. Processes begin each step
+ *     together. With "own" each has a file of its own.
  * plfs records CONTAINER WRITERS EACH SIZE
  *     Makes the droppings of a container that WRITERS have written in turn, EACH so many records; its
  *     data droppings have no blocks.
@@ -11,6 +12,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,13 +49,19 @@ static long now(void)
 	return time.tv_sec * 1000000000L + time.tv_nsec;
 }
 
+/* Waits for all processes, asleep: who is ready takes no time from who is not. */
 static void together(struct shared *shared, int at, int processes)
 {
-	shared->come[at]++;
-	while (shared->come[at] < processes) {
+	_Atomic int *come = &shared->come[at];
+	struct timespec second = { .tv_sec = 1 };
+	if (++*come == processes) {
+		syscall(SYS_futex, come, FUTEX_WAKE, processes, NULL, NULL, 0);
+		return;
+	}
+	for (int found; (found = *come) < processes;) {
 		if (shared->failed)
 			exit(1);
-		usleep(20);
+		syscall(SYS_futex, come, FUTEX_WAIT, found, &second, NULL, 0);
 	}
 }
 
