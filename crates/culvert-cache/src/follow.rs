@@ -5,9 +5,8 @@
 //! of nodes, a word in shared memory ([`culvert_run::node_locks::Mapped`]). Every change of a file
 //! that could have such a shadow is made under the node's lock from beginning to end, so that none
 //! lies between the look at that word and the bytes in the shadow. A write to a driver whose files
-//! several processes may write at once ([`culvert::Capabilities::parallel_writes`]) is made without
-//! the lock while the word says that there are none, and looks again when it is made
-//! ([`Unfollowed`]).
+//! several processes may write at once ([`culvert::Capabilities::parallel_writes`]) shares the lock
+//! with others while the word says that there are none ([`share`]).
 
 use super::baseline;
 use super::bytes::{each_difference, equalise, set_length};
@@ -18,9 +17,10 @@ use super::state::{self, State};
 use super::{OpenFile, nodes, pager, records};
 use crate::shadow::{self, OwnedFd};
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, Ordering::*, fence};
+use core::sync::atomic::Ordering::*;
 use culvert::{Caller, Errno, File};
-use culvert_run::{self as run, ShadowName, node_locks::Mapped, stat_descriptor};
+use culvert_run::node_shares::{Share, Together};
+use culvert_run::{self as run, ShadowName, stat_descriptor};
 use culvert_sys::PAGE64;
 use culvert_sys::raw::general::{O_NOATIME, O_RDWR, stat};
 
@@ -76,38 +76,15 @@ fn may_be_followed(name: ShadowName) -> bool {
         .is_some_and(|group| group.followed.load(Acquire) & FOLLOWS != 0)
 }
 
-/// Says of a group of nodes that none of its shadows began to follow its file, nor became it, while
-/// a write was made without the lock.
-///
-/// Who makes a shadow follow says so first, and reads the file then. So who still finds nothing said
-/// when its bytes are in the file knows that they will be read.
-pub struct Unfollowed {
-    word: &'static AtomicU32,
-    was: u32,
-}
-
-impl Unfollowed {
-    /// None where some shadow of the group follows, or that cannot be known.
-    #[inline]
-    pub fn new(name: ShadowName) -> Option<Self> {
-        let word = run::get().node_locks.mapped(name)?.followed;
-        let was = word.load(Acquire);
-        (was & FOLLOWS == 0).then_some(Self { word, was })
-    }
-
-    /// Asked when the write is made.
-    #[inline]
-    pub fn is_so_still(&self) -> bool {
-        // The bytes are in the file before this looks.
-        fence(SeqCst);
-        self.word.load(SeqCst) == self.was
-    }
-}
-
-/// Says that some shadow of the group follows from now on, for those that write without the lock.
-pub(crate) fn announce(group: &Mapped) {
-    group.followed.fetch_or(FOLLOWS, SeqCst);
-    fence(SeqCst);
+/// Lets a write go beside others of its kind until that is dropped. None where some shadow of the
+/// group follows its file or is the file itself, or the node is locked: who makes it so has the
+/// node's lock meanwhile.
+#[inline]
+pub fn share(name: ShadowName, what: Together) -> Option<Share> {
+    let locks = &run::get().node_locks;
+    let followed = locks.mapped(name)?.followed;
+    let share = locks.share(name, what)?;
+    (followed.load(SeqCst) == 0).then_some(share)
 }
 
 /// The shadow of `name`, if it is one that follows its file.
@@ -171,7 +148,7 @@ pub fn start<R>(
     if let Some(orphan) = open.orphan() {
         return then(Opened::Own(name, Some(orphan.shadow(O_RDWR)?)), false);
     }
-    announce(&group);
+    group.followed.fetch_or(FOLLOWS, AcqRel);
     if strangers {
         baseline::take_changes(name, fd)?;
     }
@@ -226,7 +203,7 @@ pub fn start_executed(open: &dyn OpenFile, fd: i32) -> culvert::Result<()> {
     let group = locks.mapped(name);
     let group = group.ok_or(Errno::ENOMEM)?;
     let _lock = locks.lock(name);
-    announce(&group);
+    group.followed.fetch_or(FOLLOWS, AcqRel);
     baseline::take_if_strangers(name, fd)?;
     let found = stat_descriptor(fd)?;
     if State::of(&found).follows() && records::any(name)? || is_current(file, &found)? {

@@ -4,7 +4,6 @@
 use crate::OpenFile;
 use crate::baseline;
 use crate::filling;
-use crate::follow;
 use crate::orphan_file::record::{
     InodeRecord, all, last_of, number, open_record, path_of, record_of, since,
 };
@@ -145,7 +144,6 @@ fn take_over(
         return Ok(());
     }
     let group = group(name).ok_or(Errno::ENOMEM)?;
-    follow::announce(&group);
     let strangers = State::of(&found).follows() && baseline::strangers_have(name);
     let brought = match strangers {
         true => baseline::take_changes(name, fd),

@@ -68,6 +68,7 @@ pub mod mappings;
 pub mod memory;
 pub mod node_locks;
 pub mod node_paths;
+pub mod node_shares;
 pub mod posix_locks;
 pub mod records;
 pub mod restarts;

@@ -11,6 +11,7 @@
 
 use crate::ShadowName;
 use crate::files;
+use crate::node_shares::{Share, Shares, Together};
 use crate::task;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -66,6 +67,8 @@ pub struct Notes {
     pub shadows: AtomicU32,
     /// Not 0 once the kernel keeps an offset that leaves no room for the longest write.
     pub far_offsets: AtomicU32,
+    /// Not 0 once writers went side by side.
+    shares: AtomicU32,
 }
 
 /// What the processes of a run tell each other of a group of nodes, those with one lock word.
@@ -94,6 +97,7 @@ struct Words {
     followed: [AtomicU32; WORDS],
     executed: [AtomicU32; WORDS],
     watched: [AtomicU32; WORDS],
+    shares: Shares<WORDS>,
 }
 
 // SAFETY: atomic words.
@@ -212,9 +216,10 @@ impl NodeLocks {
         let word = self.word(name);
         let me = self.owner();
         let _holding = Some(Holding::new());
-        if word.compare_exchange(0, me, Acquire, Relaxed).is_err() {
+        if word.compare_exchange(0, me, SeqCst, Relaxed).is_err() {
             self.wait(word, me, 0, &|| false);
         }
+        self.is_alone(group(name), 0, LONG);
         NodeLock { word, _holding }
     }
 
@@ -226,9 +231,10 @@ impl NodeLocks {
             return self.lock(name);
         };
         let (word, me) = (&words.locks[group(name)], self.owner());
-        if word.compare_exchange(0, me, Acquire, Relaxed).is_err() {
+        if word.compare_exchange(0, me, SeqCst, Relaxed).is_err() {
             self.wait(word, me, 0, &|| false);
         }
+        self.is_alone(group(name), 0, LONG);
         NodeLock {
             word,
             _holding: None,
@@ -247,9 +253,12 @@ impl NodeLocks {
         }
         let (word, me) = (&words.locks[group], self.owner());
         // Not for a thread of this process: it may wait for us.
-        let taken = word.compare_exchange(0, me, Acquire, Relaxed).is_ok();
+        let taken = word.compare_exchange(0, me, SeqCst, Relaxed).is_ok();
         let lock =
             (taken || self.wait(word, me, me, &|| false)).then(|| Arc::new(LentLock(word)))?;
+        if !self.is_alone(group, me, LONG) {
+            return None;
+        }
         lent.push((group, Arc::downgrade(&lock)));
         Some(lock)
     }
@@ -265,8 +274,12 @@ impl NodeLocks {
         let word = self.word(name);
         let me = self.owner();
         let _holding = Some(Holding::new());
-        let taken = word.compare_exchange(0, me, Acquire, Relaxed).is_ok();
-        (taken || self.wait(word, me, 0, is_lent)).then(|| NodeLock { word, _holding })
+        let taken = word.compare_exchange(0, me, SeqCst, Relaxed).is_ok();
+        let lock = (taken || self.wait(word, me, 0, is_lent)).then(|| NodeLock { word, _holding });
+        if lock.is_some() {
+            self.is_alone(group(name), 0, LONG);
+        }
+        lock
     }
 
     /// Locks the word of `node`, unless `other` has it, or whoever has it keeps it for a second (it
@@ -274,18 +287,55 @@ impl NodeLocks {
     pub fn lock_unless(&self, name: ShadowName, other: u32) -> Option<NodeLock<'_>> {
         let word = self.word(name);
         let me = self.owner();
-        let taken = word.compare_exchange(0, me, Acquire, Relaxed).is_ok();
+        let taken = word.compare_exchange(0, me, SeqCst, Relaxed).is_ok();
         let _holding = Some(Holding::new());
-        (taken || self.wait(word, me, other, &|| false)).then(|| NodeLock { word, _holding })
+        let lock = (taken || self.wait(word, me, other, &|| false))
+            .then(|| NodeLock { word, _holding })?;
+        self.is_alone(group(name), other, LONG).then_some(lock)
     }
 
     /// Locks the word of `node` unless it is held.
     pub fn try_lock(&self, name: ShadowName) -> Option<NodeLock<'_>> {
         let word = self.word(name);
-        let taken = word.compare_exchange(0, self.owner(), Acquire, Relaxed);
-        taken.is_ok().then(|| NodeLock {
+        let taken = word.compare_exchange(0, self.owner(), SeqCst, Relaxed);
+        let lock = taken.is_ok().then(|| NodeLock {
             word,
             _holding: Some(Holding::new()),
+        })?;
+        self.is_alone(group(name), u32::MAX, 0).then_some(lock)
+    }
+
+    /// Lets a write of the file of `node` go beside others that do the same, until that is dropped.
+    /// None where the word of `node` is held, or waited for in vain, or others do something else.
+    #[inline]
+    pub fn share(&self, name: ShadowName, what: Together) -> Option<Share> {
+        let (words, group) = (self.words()?, group(name));
+        if words.notes.shares.load(Relaxed) == 0 {
+            words.notes.shares.store(1, SeqCst);
+        }
+        let is_locked = || words.locks[group].load(SeqCst) & (OWNER_MASK | STARVING) != 0;
+        words.shares.take(group, what, self.owner(), is_locked)
+    }
+
+    /// Waits until no writers of `group` go side by side any more; the caller has its word. False:
+    /// `other`, not 0, is one of them, or is not to wait longer than `most` times [`PATIENCE`].
+    #[inline]
+    fn is_alone(&self, group: usize, other: u32, most: u32) -> bool {
+        let Some(words) = self.words.get() else {
+            return true;
+        };
+        let mut waits = 0;
+        words.shares.are_none(group, |place, value, owner| {
+            if other != 0 && (waits >= most || words.shares.has(group, other)) {
+                return false;
+            }
+            if sync::shared_wait_outside(place, value, PATIENCE) == Err(Errno::ETIMEDOUT) {
+                waits += 1;
+                if !self.lives(owner) {
+                    let _ = place.compare_exchange(value, 0, SeqCst, Relaxed);
+                }
+            }
+            true
         })
     }
 
@@ -311,7 +361,7 @@ impl NodeLocks {
             if owner == 0 && (slept || now & STARVING == 0) {
                 // Others may be asleep: only the first of them is woken, and each wakes the next.
                 if word
-                    .compare_exchange(now, me | WAITERS, Acquire, Relaxed)
+                    .compare_exchange(now, me | WAITERS, SeqCst, Relaxed)
                     .is_ok()
                 {
                     return true;
@@ -333,7 +383,7 @@ impl NodeLocks {
                 && owner != 0
                 && !self.lives(owner)
                 && word
-                    .compare_exchange(marked, me | WAITERS, Acquire, Relaxed)
+                    .compare_exchange(marked, me | WAITERS, SeqCst, Relaxed)
                     .is_ok()
             {
                 return true;
@@ -382,6 +432,9 @@ impl NodeLocks {
                 {
                     sync::shared_wake_one(word);
                 }
+            }
+            if words.notes.shares.load(SeqCst) != 0 {
+                words.shares.forget(slot);
             }
         }
         super::mappings::orphan(slot);

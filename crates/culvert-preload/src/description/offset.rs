@@ -5,9 +5,10 @@ use super::turns::Turns;
 use super::{Description, Object};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use culvert::Errno;
-use culvert_cache::follow::Unfollowed;
+use culvert_cache::follow;
 use culvert_run::{
     node_locks::{Lent, NodeLock},
+    node_shares::{Share, Together},
     task,
 };
 use culvert_sys::sync::Mutex;
@@ -34,8 +35,8 @@ pub(crate) fn own_block() -> usize {
 pub enum Turn {
     /// Alone, under the node's lock where its shadow may follow; none where its caller has that.
     Alone(Option<NodeLock<'static>>),
-    /// Beside those of other processes.
-    Beside(Unfollowed),
+    /// Beside those of others that do the same.
+    Beside(Share),
 }
 
 impl Description {
@@ -79,9 +80,12 @@ impl Description {
 
     /// What a write of the file begins with.
     #[inline]
-    pub fn turn_to_write(&self) -> Turn {
-        match self.parallel_writes.then(|| Unfollowed::new(self.name())) {
-            Some(Some(unfollowed)) => Turn::Beside(unfollowed),
+    pub fn turn_to_write(&self, what: Together) -> Turn {
+        match self
+            .parallel_writes
+            .then(|| follow::share(self.name(), what))
+        {
+            Some(Some(share)) => Turn::Beside(share),
             _ => Turn::Alone(self.lock_node()),
         }
     }

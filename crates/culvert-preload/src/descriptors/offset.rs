@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use culvert::Errno;
 use culvert_intercept::multi_threaded;
 use culvert_run::node_locks::NodeLock;
+use culvert_run::node_shares::Together;
 use culvert_sys::waits::Holding;
 
 /// A turn at the offset of a description, which may be shared by now.
@@ -100,7 +101,9 @@ impl Description {
         let mut io = Some(io);
         let mut run =
             |offset: &mut u64, turn: &Turn| io.take().map(|io| io(offset, turn)).ok_or(Errno::EIO);
-        let privately = self.privately(fd, |offset| run(offset, &self.turn_to_write()));
+        let privately = self.privately(fd, |offset| {
+            run(offset, &self.turn_to_write(Together::Write))
+        });
         let locks = &culvert_run::get().node_locks;
         match privately.ok() {
             Some(result) => result,
@@ -125,7 +128,7 @@ impl Description {
         let mut run =
             |before, turn: &Turn| io.take().map_or(Err(Errno::EIO), |io| io(before, turn));
         let privately = self.privately(fd, |offset| {
-            let (to, result) = run(Some(*offset), &self.turn_to_write())?;
+            let (to, result) = run(Some(*offset), &self.turn_to_write(Together::Append))?;
             *offset = to;
             Ok(result)
         });

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use culvert::{Caller, Errno, File, Source};
 use culvert_cache::change::{self, Change, Place};
 use culvert_run::memory::{Span, UserSource};
+use culvert_run::node_shares::Together;
 use culvert_run::task::limits;
 use culvert_sys::raw::general::{O_APPEND, O_DSYNC};
 
@@ -156,12 +157,6 @@ fn put(
             }
         }
     };
-    if let Turn::Beside(unfollowed) = turn
-        && count > 0
-        && !unfollowed.is_so_still()
-    {
-        catch_up(held, at, first(spans, count as u64, &mut Vec::new()))?;
-    }
     if let Some(data_only) = manner.sync
         && count > 0
     {
@@ -171,35 +166,6 @@ fn put(
         held.tell(Event::Written);
     }
     Ok((at, count))
-}
-
-/// A shadow has begun to follow, or has become the file, while `spans` were written at `at` beside
-/// other processes' writes: it gets them now.
-#[cold]
-fn catch_up(held: &Held, at: u64, spans: &[Span]) -> Result<(), Errno> {
-    let failed = |error| report(held, "write", &error);
-    let _lock = held.lock_node();
-    let wanted = total(spans);
-    if let Some(orphan) = held.orphan() {
-        // It was filled from the driver's file, perhaps before that had these bytes.
-        let count = orphan
-            .write_at(at, &mut UserSource::new(spans))
-            .map_err(failed)?;
-        return if count < wanted {
-            Err(Errno::EIO)
-        } else {
-            Ok(())
-        };
-    }
-    let place = Place::Range(at, at + wanted as u64);
-    match change::before_giving(&**held, place).map_err(failed)? {
-        Some(change) if change.is_blind() => give(change, spans, |done, bytes| {
-            Ok((at + done as u64, bytes.len()))
-        })
-        .map(drop),
-        change => finish(change, at, wanted),
-    }
-    .map_err(failed)
 }
 
 /// Writes where the file cannot be read, so that its shadow gets the program's bytes: by way of a
@@ -278,6 +244,9 @@ pub fn write_at(held: &Held, fd: i32, offset: i64, spans: &[Span], flags: usize)
     area(offset, total(spans))?;
     // pwrite(2), BUGS: on Linux O_APPEND wins over the offset.
     let manner = Manner::new(held, held.flags(fd)?, flags)?;
-    let turn = held.turn_to_write();
+    let turn = held.turn_to_write(match manner.append {
+        true => Together::Append,
+        false => Together::Write,
+    });
     put(held, file, offset as u64, spans, manner, &turn).map(|(_, count)| count)
 }

@@ -2,7 +2,7 @@
 //! `crates/culvert-drivers/tests/plfs`.
 
 use crate::kernel_mount::{Mounted, possible, shell};
-use culvert_e2e::{installed, not_tested, world};
+use culvert_e2e::{Finished, installed, not_tested, world};
 
 /// A place with directories `back` and `mnt`.
 fn place(name: &str) -> String {
@@ -171,33 +171,48 @@ print(os.fstat(fd).st_nlink, os.fstat(fd).st_size)'"
 }
 
 /// Under one lock for each file they were three times as slow. One writes while another's write
-/// stands still; so does who maps the file or removes it, and sees the write when it is made.
+/// stands still; who maps the file or removes it waits for that write, and has it.
 #[test]
 fn writers_of_one_file_do_not_wait_for_each_other() {
     if !world().is_root() {
         return not_tested("writes beside a write that stands still: userfaultfd(2) wants root");
     }
-    let (place, program) = (place("beside"), world().program("written_together"));
-    let (culvert, program) = (world().culvert.display(), program.display());
-    let run = |words: &str| {
-        shell(&format!(
-            "{culvert} run --mount type=plfs,source={place}/back,target={place}/mnt -- \
-             {program} {words}"
-        ))
-    };
-    for how in ["write", "map", "remove"] {
+    let place = place("beside");
+    let run = |words: &str| together(&place, "written_together", words);
+    for (how, expected) in [
+        ("write", "beside\n"),
+        ("map", "waits\n"),
+        ("remove", "waits\n"),
+    ] {
         let done = run(&format!("{how} {place}/mnt/{how}"));
-        assert_eq!(done.text(), "beside\n", "{how}: {}", done.report());
+        assert_eq!(done.text(), expected, "{how}: {}", done.report());
     }
     for how in ["mapped", "removed"] {
         let done = run(&format!("{how} {place}/mnt/{how} 20"));
-        assert_eq!(
-            done.text(),
-            "20 rounds, 0 wrong\n",
-            "{how}: {}",
-            done.report()
-        );
+        let expected = "20 rounds, 0 wrong\n";
+        assert_eq!(done.text(), expected, "{how}: {}", done.report());
     }
+}
+
+/// Writes go side by side, but not beside a truncation, nor beside appends.
+#[test]
+fn writes_truncations_and_appends_have_an_order() {
+    let place = place("order");
+    for how in ["cut", "append"] {
+        let words = format!("{how} {place}/mnt/{how} 1000");
+        let done = together(&place, "written_in_order", &words);
+        assert_eq!(done.text(), "0 wrong\n", "{how}: {}", done.report());
+    }
+}
+
+/// A program of the tests in a run of its own with containers at `place`.
+fn together(place: &str, program: &str, words: &str) -> Finished {
+    let (culvert, program) = (world().culvert.display(), world().program(program));
+    shell(&format!(
+        "{culvert} run --mount type=plfs,source={place}/back,target={place}/mnt -- \
+         {} {words}",
+        program.display()
+    ))
 }
 
 #[test]
