@@ -234,9 +234,28 @@ impl Process {
         self.with_working_directory(|here| here.map(Here::tell_others));
     }
 
+    /// Whether the working directory is the one with which the program began, nobody has asked for
+    /// it, and no driver is open: the next program finds there what this one would.
+    pub fn has_inherited_directory(&self) -> bool {
+        let own = task::vfork_child().and_then(directory_of);
+        own.is_none()
+            && !self.shared_working_directory.load(Relaxed)
+            && matches!(*self.working_directory.lock(), KnownDirectory::Nothing)
+            && !self.uses_drivers()
+    }
+
+    /// Whether any driver was opened: without one nothing is open.
+    pub fn uses_drivers(&self) -> bool {
+        let is_open = |mount| self.mounts.driver_if_open(mount).is_some();
+        self.mounts.ids().any(is_open)
+    }
+
     /// Whether the working directory is none of a mount, for the next program, which cannot tell by
     /// its path whether a tree of the kernel's was entered through the mount or through its source.
     pub fn is_outside(&self) -> bool {
+        if self.has_inherited_directory() {
+            return self.flags & OUTSIDE != 0;
+        }
         let inside =
             |here: &Here| matches!(here, Here::Backed(_) | Here::Place(Place::Mount { .. }));
         !task::is_confined() && self.with_working_directory(|here| !here.is_some_and(inside))

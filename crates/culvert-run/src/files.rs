@@ -167,20 +167,33 @@ pub fn number_limits(new: Option<[u64; 2]>) -> Result<[u64; 2], Errno> {
     process::prlimit(RLIMIT_NOFILE, new.as_ref())
 }
 
-/// Where internal descriptors go: high, but within a table of 1024, which costs the kernel little.
+/// The size of a table of descriptors that costs the kernel little, and how many at its end are
+/// internal.
+const TABLE: i32 = 1024;
+const INTERNAL: i32 = 8;
+
+/// Where internal descriptors go.
 pub fn internal_floor() -> i32 {
-    let limit = number_limits(None).map_or(1024, |[soft, _]| soft.min(1024) as i32);
-    (limit - 8).max(3)
+    let table = |[soft, _]: [u64; 2]| soft.min(TABLE as u64) as i32;
+    let limit = number_limits(None).map_or(TABLE, table);
+    (limit - INTERNAL).max(3)
 }
 
 /// A dup of `fd` at a number for internal descriptors. Where those are all taken (a limit of 1024
 /// leaves eight, and drivers of trees hold one for each node in use), in the upper half of what the
 /// limit allows, and then in the upper three quarters.
 pub fn dup_high(fd: i32, close_on_exec: bool) -> Result<i32, Errno> {
-    let floor = internal_floor();
-    dup_from(fd, floor, close_on_exec)
-        .or_else(|_| dup_from(fd, floor / 2, close_on_exec))
-        .or_else(|_| dup_from(fd, (floor / 4).max(3), close_on_exec))
+    const HIGHEST: i32 = TABLE - INTERNAL;
+    dup_from(fd, HIGHEST, close_on_exec).or_else(|errno| {
+        let floor = internal_floor();
+        let at_floor = match floor == HIGHEST {
+            true => Err(errno),
+            false => dup_from(fd, floor, close_on_exec),
+        };
+        at_floor
+            .or_else(|_| dup_from(fd, floor / 2, close_on_exec))
+            .or_else(|_| dup_from(fd, (floor / 4).max(3), close_on_exec))
+    })
 }
 
 /// The lowest number that [`dup_high`] gives.

@@ -259,7 +259,7 @@ pub(crate) fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<d
             "the library is another directory than when the command was started",
         ));
     }
-    let Some(root) = tree else {
+    let (Some(root), Some(which)) = (tree, found) else {
         return Ok(Box::new(PathAdapter::new(library)));
     };
     let options = passthrough::Options {
@@ -268,7 +268,8 @@ pub(crate) fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<d
         backed: true,
         ..passthrough::Options::default()
     };
-    let tree = passthrough::PassthroughFs::new(root, options, environment.keeper, None, None)?;
+    let keeper = environment.keeper;
+    let tree = passthrough::PassthroughFs::new(root, which, options, keeper, None, None);
     // `finalize` is not called in programs: what the tree needs of the library stays.
     core::mem::forget(library);
     Ok(Box::new(tree))

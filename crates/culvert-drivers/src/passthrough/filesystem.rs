@@ -38,28 +38,29 @@ pub struct PassthroughFs {
 }
 
 impl PassthroughFs {
-    /// The tree below `root`, a directory opened with `O_PATH`. Descriptors that it keeps are
-    /// `keeper`'s; its nodes are those in `book`, and stand there; `limit` of them may have a
+    /// The tree below `root`, a directory opened with `O_PATH`, which is `identity` (device, inode).
+    /// Descriptors that it keeps are `keeper`'s; its nodes are those in `book`, and stand there; `limit` of them may have a
     /// descriptor at a time, all if there is none.
     pub fn new(
         root: OwnedFd,
+        identity: (u64, u64),
         options: Options,
         keeper: Keeper,
         book: Option<&'static dyn NodeBook>,
         limit: Option<usize>,
-    ) -> Result<Self> {
-        let mut nodes = Nodes::new(root, keeper, book, limit)?;
+    ) -> Self {
+        let mut nodes = Nodes::new(root, identity, keeper, book, limit);
         // Below layers of programs. Not in servers, which act for others, and where it counts by
         // which names nodes were found.
         nodes.sees = options.backed && limit.is_none() && book.is_none() && !options.watch;
-        Ok(Self {
+        Self {
             nodes: Arc::new(nodes),
             holds: Holds::new(keeper),
             keeper,
             options,
             watch: options.watch.then(Watch::default),
             book,
-        })
+        }
     }
 
     /// The directory `node`.

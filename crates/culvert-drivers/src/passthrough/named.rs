@@ -262,7 +262,7 @@ fn unused(known: &mut Known) {
 mod tests {
     use super::*;
     use crate::descriptor::Keeper;
-    use crate::passthrough::nodes::tests::descriptor;
+    use crate::passthrough::nodes::tests::{descriptor, nodes_below};
     use culvert_sys::raw::general::STATX_BTIME;
 
     /// As on overlayfs, where the first change copies it.
@@ -270,7 +270,7 @@ mod tests {
     fn an_open_file_is_known_whatever_becomes_of_its_time_of_birth() {
         let directory = std::env::temp_dir();
         let root = descriptor(&directory);
-        let mut nodes = Nodes::new(root, Keeper::default(), None, None).expect("a root");
+        let mut nodes = nodes_below(root);
         nodes.sees = true;
         let nodes = Arc::new(nodes);
         let called = std::format!("culvert-copied-{}", std::process::id());

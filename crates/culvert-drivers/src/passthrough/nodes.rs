@@ -44,20 +44,20 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// The nodes below the directory `root`; those in `book` are known already. `limit`: how many
-    /// may have a descriptor.
+    /// The nodes below the directory `root`, which is `identity`; those in `book` are known already.
+    /// `limit`: how many may have a descriptor.
     pub fn new(
         root: OwnedFd,
+        identity: (u64, u64),
         keeper: Keeper,
         book: Option<&'static dyn NodeBook>,
         limit: Option<usize>,
-    ) -> Result<Self> {
-        let status = kernel::status(&root, None)?;
+    ) -> Self {
         let closing = limit.map(|limit| Closing::new(&root, limit));
         let object = Object {
             held: keeper.keep(root),
             book: None,
-            identity: identity(&status),
+            identity,
             kind: FileKind::Directory,
         };
         let nodes = Self {
@@ -79,7 +79,7 @@ impl Nodes {
                 nodes.take_over_closed(Closed::from_traces(place, traces), Node(node), references);
             });
         }
-        Ok(nodes)
+        nodes
     }
 
     /// Descriptor `fd` of the process before this one, which was `node`. One that nobody refers to,
@@ -469,13 +469,18 @@ pub mod tests {
         OwnedFd::from_raw(file.into_raw_fd())
     }
 
+    pub fn nodes_below(root: OwnedFd) -> Nodes {
+        let status = kernel::status(&root, None).expect("it is open");
+        Nodes::new(root, identity(&status), Keeper::default(), None, None)
+    }
+
     /// Between the question what a name is and the look for its node a file may get the number of
     /// the one that was asked about.
     #[test]
     fn what_was_asked_about_is_none_that_came_into_the_table_later() {
         let directory = std::env::temp_dir();
         let root = descriptor(&directory);
-        let nodes = Nodes::new(root, Keeper::default(), None, None).expect("a root");
+        let nodes = nodes_below(root);
         let path = directory.join(std::format!("culvert-asked-{}", std::process::id()));
         std::fs::write(&path, b"").expect("a file");
         let file = descriptor(&path);

@@ -46,22 +46,24 @@ const SEARCH: u32 = 1;
 /// another directory by now.
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     let options = Options::travelled(mount)?;
-    let root = root(mount, &options, environment.source)?;
+    let (root, identity) = root(mount, &options, environment.source)?;
     let tree = PassthroughFs::new(
         root,
+        identity,
         options,
         environment.keeper,
         environment.book,
         environment.open_nodes,
-    )?;
+    );
     Ok(match options.paths {
         true => Box::new(PathAdapter::new(ByPath(tree))),
         false => Box::new(tree),
     })
 }
 
-/// The root: by the target where the kernel has bound the source there, else by the source.
-fn root(mount: &Mount, options: &Options, held: Option<i32>) -> Result<OwnedFd> {
+/// The root: by the target where the kernel has bound the source there, else by the source. And
+/// which directory it is.
+fn root(mount: &Mount, options: &Options, held: Option<i32>) -> Result<(OwnedFd, (u64, u64))> {
     let place = match options.bound {
         true => &mount.target,
         false => &mount.source,
@@ -76,6 +78,6 @@ fn root(mount: &Mount, options: &Options, held: Option<i32>) -> Result<OwnedFd> 
             Errno::ESTALE,
             "the source is another directory than when the command was started",
         )),
-        _ => Ok(root),
+        _ => Ok((root, found)),
     }
 }

@@ -173,7 +173,11 @@ fn start(process: &Process, name: &[u8], mut image: Box<Image>, loader: Loader) 
         image.environment.as_ptr() as usize,
     ];
     let shadow = image.shadow;
-    let moved = removed_directory::replace(process);
+    let moved = match loader {
+        // The next one finds it as this one would.
+        Loader::Glibc | Loader::Preload if process.has_inherited_directory() => None,
+        _ => removed_directory::replace(process),
+    };
     let replaced = match loader {
         Loader::None(_) if moved.is_none() => match directories::replace(process) {
             Ok(replaced) => replaced,

@@ -40,7 +40,7 @@ pub fn exits(process: &Process) -> bool {
         || MEMORY_IS_SHARED.load(Relaxed)
         // Another process may have this table of descriptors: to close one drops its record locks.
         || !process.table.is_own()
-        || !uses_drivers(process)
+        || !process.uses_drivers()
     {
         return false;
     }
@@ -64,7 +64,7 @@ pub fn exits(process: &Process) -> bool {
 /// What it would close is flushed; that may be for nothing, since an exec can fail, but a flush may
 /// come several times. Files are not let go of: who has failed to exec goes on with them.
 pub fn execs(process: &Process, stranger: bool) {
-    if culvert_run::task::is_confined() || process.table.is_shared() || !uses_drivers(process) {
+    if culvert_run::task::is_confined() || process.table.is_shared() || !process.uses_drivers() {
         return;
     }
     let locks = &process.run.posix_locks;
@@ -78,14 +78,6 @@ pub fn execs(process: &Process, stranger: bool) {
     if culvert_run::task::vfork_child().is_none() && !MEMORY_IS_SHARED.load(Relaxed) {
         finish(process);
     }
-}
-
-/// Whether any driver was opened: without one nothing is open.
-fn uses_drivers(process: &Process) -> bool {
-    let mounts = &process.mounts;
-    mounts
-        .ids()
-        .any(|mount| mounts.driver_if_open(mount).is_some())
 }
 
 fn flush(open: &[(i32, Arc<Description>)]) {

@@ -6,6 +6,7 @@ bash -c "mv $M/a $M/moved; mkdir $M/a; echo new > $M/a/f"
 cat f
 cat $M/a/f
 /bin/pwd
+env env /bin/pwd
 readlink /proc/self/cwd
 cat /dev/fd/5/f
 mkdir made
