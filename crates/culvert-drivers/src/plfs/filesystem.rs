@@ -417,10 +417,15 @@ impl PathFileSystem for PlfsFs {
         let others = (0..self.setup.backends.len()).filter(|at| *at != first);
         let places = core::iter::once(first).chain(others);
         let places = places.map(|at| host::place(self.setup.root(at), path));
-        let held: Vec<_> = places
-            .filter_map(Result::ok)
-            .map(|place| self.setup.keeper.keep(place))
-            .collect();
+        let mut held = Vec::new();
+        for place in places {
+            match place {
+                Ok(place) => held.push(self.setup.keeper.keep(place)),
+                Err(error) if error.errno() == Errno::ENOENT => {}
+                // A part of the directory would be taken for all of it.
+                Err(_) => return None,
+            }
+        }
         let table = self.setup.keeper.table();
         (!held.is_empty()).then_some(Handle::Directory { held, table })
     }

@@ -1,6 +1,10 @@
 //! What changes of a path-based driver are made of.
 
-use super::{PathFileSystem, state::AdapterState, table::HIDDEN};
+use super::{
+    PathFileSystem,
+    state::{AdapterState, is_out_of_reach},
+    table::HIDDEN,
+};
 use crate::{
     Attributes, Caller, Entry, Errno, FileKind, Node, OpenFlags, RenameFlags, Result, SetAttributes,
 };
@@ -47,7 +51,9 @@ impl<T: PathFileSystem> AdapterState<T> {
             self.driver.set_attributes(caller, path, changes)
         });
         match (done, self.held(node)) {
-            (Err(error), Some(held)) if matches!(error.errno(), Errno::ESTALE | Errno::EACCES) => {
+            (Err(error), Some(held))
+                if error.errno() == Errno::ESTALE || is_out_of_reach(&error) =>
+            {
                 let done = self.driver.set_handle_attributes(&held, changes);
                 done.unwrap_or(Err(error))?;
             }

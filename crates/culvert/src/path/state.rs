@@ -5,7 +5,7 @@ use super::{
     lock::TreeLock,
     table::{HIDDEN, PathTable, ROOT},
 };
-use crate::{Attributes, Entry, Errno, FileKind, Node, Result, sync::Mutex};
+use crate::{Attributes, Entry, Errno, Error, FileKind, Node, Result, sync::Mutex};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -69,9 +69,7 @@ impl<T: PathFileSystem> AdapterState<T> {
                 let found = now.or_else(seen).ok_or(error)?;
                 Attributes { links: 0, ..found }
             }
-            Err(error) if error.errno() == Errno::EACCES => {
-                self.by_hold(node).unwrap_or(Err(error))?
-            }
+            Err(error) if is_out_of_reach(&error) => self.by_hold(node).unwrap_or(Err(error))?,
             found => found?,
         };
         if hidden {
@@ -373,4 +371,11 @@ impl<T: PathFileSystem> AdapterState<T> {
         }
         Ok(placed)
     }
+}
+
+/// Whether a path does not lead to its node for this caller, or with the descriptors that are left;
+/// what is held can be asked all the same.
+pub(super) fn is_out_of_reach(error: &Error) -> bool {
+    let errno = error.errno();
+    matches!(errno, Errno::EACCES | Errno::EMFILE | Errno::ENFILE)
 }
