@@ -126,7 +126,10 @@ fn makeable(target: &Side<'_>) -> Answer {
                 Ok(()) => Err(Errno::EEXIST),
                 Err(_) => match host_error(target) {
                     Some(errno) => Err(errno),
-                    None if path.last() == Some(&b'/') => Err(Errno::ENOENT),
+                    // proc(5) has no names that are missing (`proc_lookup_de`, `proc_pid_lookup`).
+                    None if path.last() == Some(&b'/') || path.starts_with(b"/proc/") => {
+                        Err(Errno::ENOENT)
+                    }
                     None => Ok(0),
                 },
             },

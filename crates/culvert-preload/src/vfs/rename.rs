@@ -137,7 +137,11 @@ fn mixed(
         (_, Err(missing)) if exchanges => return missing,
         (Ok(from), to) => (from, to.ok()),
     };
-    if !moves_directory && (slashes.0 || slashes.1 && !exchanges) {
+    let other_is_none = match exchanges {
+        true => onto_directory == Some(false),
+        false => !moves_directory,
+    };
+    if !moves_directory && slashes.0 || other_is_none && slashes.1 {
         return Errno::ENOTDIR;
     }
     let errno = match (moves_directory, onto_directory) {
@@ -199,9 +203,13 @@ fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
     if flags & RenameFlags::EXCHANGE != 0 && to.entry.is_none() {
         return Err(Errno::ENOENT);
     }
-    if moved.kind != FileKind::Directory
-        && (from.trailing_slash || (to.trailing_slash && flags & RenameFlags::EXCHANGE == 0))
-    {
+    // What gets the other name, or, where they change places, what has it.
+    let other = match (&to.entry, flags & RenameFlags::EXCHANGE) {
+        (Some(entry), 1..) => entry.attributes.kind,
+        _ => moved.kind,
+    };
+    let is_none = |kind: FileKind| kind != FileKind::Directory;
+    if is_none(moved.kind) && from.trailing_slash || is_none(other) && to.trailing_slash {
         return Err(Errno::ENOTDIR);
     }
     // Two names of one file: who may do what is not asked (`vfs_rename`, fs/namei.c). Two spellings

@@ -104,6 +104,8 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
             match self.0.with_path(node, ask) {
                 // The driver has nothing there any more: what is known of it judges.
                 Err(_) if self.0.is_removed_directory(node) => {}
+                // A directory above may not be searched any more: what is held of it judges.
+                Err(_) if self.0.is_out_of_reach(node) => {}
                 answer => return answer,
             }
         }
