@@ -117,14 +117,15 @@ pub fn without_set_id(word: &str, specification: &str) -> String {
 }
 
 /// Whether the numbers of new descriptors are not compared: a descriptor that is kept open for the
-/// sake of a thread's record locks, which its close would drop, may have a low one.
+/// sake of record locks, which its close would drop, may have a low one: a thread's, or those on a
+/// file that is removed after exec.
 pub fn shifts_numbers(program: &Program, mount: &Mount) -> bool {
     let is = |name: &str| {
         let has = |step: &Step| step.words.iter().any(|word| word == name);
         program.steps.iter().any(has)
     };
     let specification = specification::of(mount).unwrap_or_default();
-    specification.contains(KEEPS_LOCK_FILES) && is("thread") && is("lock")
+    specification.contains(KEEPS_LOCK_FILES) && is("lock") && (is("thread") || is("exec"))
 }
 
 /// Whether set-user-ID and set-group-ID of files are not compared, as what is stored into a mapping

@@ -46,6 +46,46 @@ pub const ACCEPTED: &[Accepted] = &[
         why: "the same",
     },
     Accepted {
+        word: "l0100",
+        mount: "type=plfs",
+        why: "a link in /proc/self/fd has the rights of Culvert's own descriptor",
+    },
+    Accepted {
+        word: "l0300",
+        mount: "type=plfs",
+        why: "the same",
+    },
+    Accepted {
+        word: "l0500",
+        mount: "type=plfs",
+        why: "the same",
+    },
+    Accepted {
+        word: "l0700",
+        mount: "type=plfs",
+        why: "the same",
+    },
+    Accepted {
+        word: "l0100",
+        mount: "type=memory",
+        why: "the same",
+    },
+    Accepted {
+        word: "l0300",
+        mount: "type=memory",
+        why: "the same",
+    },
+    Accepted {
+        word: "l0500",
+        mount: "type=memory",
+        why: "the same",
+    },
+    Accepted {
+        word: "l0700",
+        mount: "type=memory",
+        why: "the same",
+    },
+    Accepted {
         word: "nlink=",
         mount: "beside=bindfs",
         why: "what is removed while it is open has another name there (`.fuse_hidden`)",
