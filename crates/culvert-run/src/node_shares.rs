@@ -42,11 +42,15 @@ pub(crate) struct Shares<const GROUPS: usize> {
 impl<const GROUPS: usize> Shares<GROUPS> {
     /// Those of a group that may be taken, and how they begin.
     fn of(&self, group: usize) -> (&[AtomicU32], u32) {
-        const { assert!(GROUPS / SETS * GROUP as usize <= APPENDS as usize) };
         let used = self.used[group].load(SeqCst) as usize;
         let places = &self.places[group % SETS];
-        let its = (group / SETS) as u32 * GROUP;
-        (places.get(..used).unwrap_or(places), its)
+        (places.get(..used).unwrap_or(places), Self::its(group))
+    }
+
+    /// How the words of a group begin.
+    fn its(group: usize) -> u32 {
+        const { assert!(GROUPS / SETS * GROUP as usize <= APPENDS as usize) };
+        (group / SETS) as u32 * GROUP
     }
 
     /// Says that `owner` writes a file of `group`; None where others do what it does not go beside,
@@ -63,7 +67,7 @@ impl<const GROUPS: usize> Shares<GROUPS> {
             Together::Append => APPENDS,
         };
         let places = &self.places[group % SETS];
-        let own = (group / SETS) as u32 * GROUP | appends | owner;
+        let own = Self::its(group) | appends | owner;
         let is_taken = |place: &AtomicU32| {
             place.load(Relaxed) == 0 && place.compare_exchange(0, own, SeqCst, Relaxed).is_ok()
         };
