@@ -125,7 +125,8 @@ pub fn shifts_numbers(program: &Program, mount: &Mount) -> bool {
         program.steps.iter().any(has)
     };
     let specification = specification::of(mount).unwrap_or_default();
-    specification.contains(KEEPS_LOCK_FILES) && is("lock") && (is("thread") || is("exec"))
+    let is_left = is("thread") || is("exec") && refusals::removes(program);
+    specification.contains(KEEPS_LOCK_FILES) && is("lock") && is_left
 }
 
 /// Whether set-user-ID and set-group-ID of files are not compared, as what is stored into a mapping

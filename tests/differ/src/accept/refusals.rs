@@ -12,8 +12,8 @@ struct Refusal {
     errno: &'static str,
     /// The operations; none: any.
     operations: &'static [&'static str],
-    /// What one of the step's words contains.
-    word: &'static str,
+    /// Which of their steps.
+    step: fn(&Step) -> bool,
     /// What the program does that leads to it.
     when: fn(&Program) -> bool,
     /// Why that is right.
@@ -34,10 +34,15 @@ fn goes_on_elsewhere(program: &Program) -> bool {
 }
 
 /// Whether `program` removes something.
-fn removes(program: &Program) -> bool {
+pub fn removes(program: &Program) -> bool {
     ["unlink", "unlinkat", "rmdir", "rm"]
         .into_iter()
         .any(|operation| does(program, operation))
+}
+
+/// Whether some word of `step` contains `text`.
+fn has(step: &Step, text: &str) -> bool {
+    step.words.iter().any(|word| word.contains(text))
 }
 
 /// Whether `program` changes who may enter a directory.
@@ -47,11 +52,16 @@ fn changes_modes(program: &Program) -> bool {
         .any(|operation| does(program, operation))
 }
 
-/// Whether `program` goes to directories, or opens them.
-fn holds_directories(program: &Program) -> bool {
-    let opens = |step: &Step| step.words.iter().any(|word| word.contains("O_DIRECTORY"));
-    let goes = ["chdir", "fchdir"];
-    goes.into_iter().any(|operation| does(program, operation)) || program.steps.iter().any(opens)
+/// Whether `step` lists a directory that is open, or names something in one.
+fn uses_held_directory(step: &Step) -> bool {
+    let operation = step.operation();
+    let lists = ["rest", "getdents", "seekback", "statx"].contains(&operation);
+    let is_below = lists || operation.ends_with("at") || operation.ends_with("at2");
+    is_below && step.words.iter().all(|word| word != "cwd")
+}
+
+fn goes_to_directories(program: &Program) -> bool {
+    does(program, "chdir") || does(program, "fchdir")
 }
 
 /// The whole list.
@@ -60,16 +70,24 @@ const REFUSALS: &[Refusal] = &[
         mount: "type=plfs",
         errno: "-EACCES",
         operations: &[],
-        word: "",
-        when: |program| program.nobody && changes_modes(program) && holds_directories(program),
-        why: "names in an open directory or the working directory are asked for by their paths, \
-            and an open directory is listed as its mode is now",
+        step: uses_held_directory,
+        when: |program| program.nobody && changes_modes(program),
+        why: "names in an open directory are asked for by their paths, and it is listed as its mode \
+            is now",
+    },
+    Refusal {
+        mount: "type=plfs",
+        errno: "-EACCES",
+        operations: &[],
+        step: |_| true,
+        when: |program| program.nobody && changes_modes(program) && goes_to_directories(program),
+        why: "names in the working directory are asked for by their paths",
     },
     Refusal {
         mount: "type=plfs",
         errno: "-ESTALE",
         operations: &[],
-        word: "/proc/self/fd/",
+        step: |step| has(step, "/proc/self/fd/"),
         when: |program| removes(program) || does(program, "rename") || does(program, "renameat2"),
         why: "what was removed is not found by its link in proc(5)",
     },
@@ -77,7 +95,7 @@ const REFUSALS: &[Refusal] = &[
         mount: "type=plfs",
         errno: "-EINVAL",
         operations: &["read", "readv"],
-        word: "",
+        step: |_| true,
         when: |program| does(program, "lseek") && does(program, "9223372036854775807"),
         why: "where a directory stands that was listed from the largest position is the file \
             system's own affair, and looked at before it is EISDIR",
@@ -86,7 +104,7 @@ const REFUSALS: &[Refusal] = &[
         mount: "type=plfs",
         errno: "-EIO",
         operations: &[],
-        word: "",
+        step: |_| true,
         when: |program| goes_on_elsewhere(program) && (program.nobody || removes(program)),
         why: "a file that was removed, or that its user may not open again, is not continued after \
             exec(2), nor by another process with the same table of descriptors",
@@ -108,7 +126,7 @@ const REFUSALS: &[Refusal] = &[
             "pwrite",
             "pwritev2",
         ],
-        word: "",
+        step: |_| true,
         when: |program| program.nobody,
         why: "attributes of an open file, and its parts on other back ends, are asked for by its \
             path, which may lie below a directory that its user may not enter any more",
@@ -117,7 +135,7 @@ const REFUSALS: &[Refusal] = &[
         mount: "type=plfs",
         errno: "-ESTALE",
         operations: &[],
-        word: "",
+        step: |_| true,
         when: |program| does(program, "clonefs"),
         why: "a process that shares its working directory with another one does not find it where \
             that one has moved it",
@@ -137,7 +155,7 @@ const REFUSALS: &[Refusal] = &[
             "access",
             "same",
         ],
-        word: "",
+        step: |_| true,
         when: |_| true,
         why: "a directory that was removed has no path by which its extended attributes could be \
             asked for or changed, nor has a file that is looked for by /proc/self/fd, or is open since before exec(2), where \
@@ -152,7 +170,29 @@ pub fn ends(program: &Program, step: &Step, mount: &Mount, line: &str) -> bool {
         specification.contains(refusal.mount)
             && line.split(' ').any(|word| word == refusal.errno)
             && (refusal.operations.is_empty() || refusal.operations.contains(&step.operation()))
-            && step.words.iter().any(|word| word.contains(refusal.word))
+            && (refusal.step)(step)
             && (refusal.when)(program)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_ends_what_it_is_about() {
+        let mount: Mount = "plfs".parse().expect("a mount");
+        let ends = |text: &str, at: usize, line: &str| {
+            let program: Program = text.parse().expect("a program");
+            ends(&program, &program.steps[at], &mount, line)
+        };
+        let held = "#! user nobody\n0 openat c cwd d O_DIRECTORY 0\n0 fchmod c 0\n";
+        let below = format!("{held}0 openat e c f O_RDWR 0\n");
+        assert!(ends(&below, 2, "0 openat -EACCES"));
+        let beside = format!("{held}0 openat e cwd f O_RDWR 0\n");
+        assert!(!ends(&beside, 2, "0 openat -EACCES"));
+        let gone = format!("{held}0 chdir d\n0 stat f\n");
+        assert!(ends(&gone, 3, "0 stat -EACCES") && !ends(&gone, 3, "0 stat -ENOENT"));
+        assert!(!ends(&gone.replace("nobody", "root"), 3, "0 stat -EACCES"));
+    }
 }
