@@ -39,8 +39,8 @@ pub struct PassthroughFs {
 
 impl PassthroughFs {
     /// The tree below `root`, a directory opened with `O_PATH`, which is `identity` (device, inode).
-    /// Descriptors that it keeps are `keeper`'s; its nodes are those in `book`, and stand there; `limit` of them may have a
-    /// descriptor at a time, all if there is none.
+    /// Descriptors that it keeps are `keeper`'s; its nodes are those in `book`, and stand there;
+    /// `limit` of them may have a descriptor at a time, all if there is none.
     pub fn new(
         root: OwnedFd,
         identity: (u64, u64),

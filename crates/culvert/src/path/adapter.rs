@@ -105,7 +105,7 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
                 // The driver has nothing there any more: what is known of it judges.
                 Err(_) if self.0.is_removed_directory(node) => {}
                 // A directory above may not be searched any more: what is held of it judges.
-                Err(_) if self.0.is_out_of_reach(node) => {}
+                Err(_) if self.0.is_held_below_a_refusal(node) => {}
                 answer => return answer,
             }
         }

@@ -183,9 +183,8 @@ impl<T: PathFileSystem> AdapterState<T> {
         is_directory && self.driver.knows_moves() && self.placed(node).is_err_and(is_gone)
     }
 
-    /// Whether `node` is a directory that is held, to which its path does not lead who may not search
-    /// one above it.
-    pub(super) fn is_out_of_reach(&self, node: Node) -> bool {
+    /// Whether `node` is a directory that is held, and the caller may not search one above it.
+    pub(super) fn is_held_below_a_refusal(&self, node: Node) -> bool {
         let _tree = self.tree.read();
         let is_refused = |error: crate::Error| error.errno() == Errno::EACCES;
         self.held(node).is_some() && self.placed(node).is_err_and(is_refused)
