@@ -216,6 +216,30 @@ mod plfs {
     }
 
     #[test]
+    fn what_was_a_directory_is_no_file_after_exec() {
+        equal(
+            "0 mkdir e 0755
+            0 chdir e
+            0 rmdir {m}/e
+            0 openat e cwd . O_RDONLY 0
+            0 exec plain
+            0 unlink /proc/self/fd/{fd:e}/f
+            0 spawn none lseek e 0 SEEK_CUR",
+        );
+    }
+
+    #[test]
+    fn what_another_process_removed_has_a_text_in_proc() {
+        equal(
+            "0 mkdir d 0755
+            0 openat b cwd d/g O_RDWR|O_CREAT 0600
+            0 exec script
+            0 shell rm -rf d
+            0 realpath /proc/self/fd/{fd:b}/",
+        );
+    }
+
+    #[test]
     fn a_file_without_a_name_stays_locked_over_exec() {
         equal(
             "0 openat a cwd f O_RDWR|O_CREAT 0644

@@ -11,7 +11,7 @@ use crate::fuse_server;
 use crate::process::Process;
 use culvert::{Errno, FileKind};
 use culvert_intercept::Call;
-use culvert_run::files::dup_from;
+use culvert_run::files::{self, dup_from};
 use culvert_sys::raw::general::{
     F_ADD_SEALS, F_CREATED_QUERY, F_DUPFD, F_DUPFD_CLOEXEC, F_DUPFD_QUERY, F_GET_SEALS, F_GETFD,
     F_GETFL, F_GETPIPE_SZ, F_NOTIFY, F_SETFD, F_SETFL, F_SETPIPE_SZ,
@@ -95,11 +95,12 @@ fn dup_foreign(process: &Process, call: &Call) -> Answer {
 pub fn dup_to(process: &Process, call: &mut Call) -> Answer {
     let (old, new) = (call.args[0] as i32, call.args[1] as i32);
     let table = &process.table;
-    if process.run.is_internal(old) {
+    let is_wanted = new >= 0 && process.run.is_internal(new) && old != new;
+    if process.run.is_internal(old) || is_wanted && files::close_on_exec(old).is_err() {
         // It fails, in the kernel's order of errors.
         return call.replacing().word(0, usize::MAX).execute();
     }
-    if new >= 0 && process.run.is_internal(new) && old != new {
+    if is_wanted {
         process.run.make_way(new)?;
     }
     if let Some(held) = descriptor(process, call.args[1]).filter(|_| old != new) {

@@ -32,7 +32,7 @@ fn seek(held: &Held, fd: i32, offset: i64, whence: u32) -> Answer {
         SET => 0,
         CUR => return held.at_offset(fd, |at| move_to(at, (*at as i64).checked_add(offset)))?,
         END => match &held.object {
-            Object::File(_) => {
+            Object::File(_) | Object::Broken => {
                 held.attributes()
                     .map_err(|error| report(held, "lseek", &error))?
                     .size as i64

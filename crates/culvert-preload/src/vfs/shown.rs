@@ -19,7 +19,8 @@ pub fn shown_path(process: &Process, held: &Held) -> Result<Vec<u8>, Errno> {
     };
     path.map_err(|error| error.errno())
         .or_else(|errno| match errno {
-            Errno::ENOENT => removed_path(process, held),
+            // Stale: to a process that has not looked for it before.
+            Errno::ENOENT | Errno::ESTALE => removed_path(process, held),
             errno => Err(errno),
         })
 }

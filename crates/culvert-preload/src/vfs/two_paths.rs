@@ -104,11 +104,7 @@ impl<'p> Given<'p> {
                 matches!(found, Err(Errno::ENOENT | Errno::ENOTDIR))
             };
             if certain || missing() {
-                found = match look_again(process, self, certain) {
-                    // In a mount, which the kernel does not see there.
-                    Err(Errno::EACCES) => return Err(Errno::EACCES),
-                    again => again.unwrap_or(Found::Kernel),
-                };
+                found = look_again(process, self, certain)?;
             }
         }
         Ok(match found {

@@ -13,14 +13,14 @@ os.execvp(
         '-c',
         '''
 import errno, os
-for what in (lambda: os.write(%d, b'lost'), lambda: os.read(%d, 1)):
+for what in (lambda: os.write(%d, b'lost'), lambda: os.read(%d, 1), lambda: os.lseek(%d, 0, os.SEEK_END)):
     try:
         print(what())
     except OSError as error:
         print(errno.errorcode[error.errno])
 os.chmod('f', 0o644)
 print(os.stat('f').st_size)
-''' % (fd, fd),
+''' % (fd, fd, fd),
     ],
 )
 "

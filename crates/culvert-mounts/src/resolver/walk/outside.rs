@@ -112,10 +112,11 @@ impl<'p> Walker<'_, 'p> {
         slash: bool,
     ) -> Result<()> {
         self.check_crossing()?;
+        // What nobody knows any more may have been a directory.
+        let attributes = attributes()?;
         if slash {
             return Err(Errno::ENOTDIR.into());
         }
-        let attributes = attributes()?;
         let mut references = core::mem::take(&mut self.references);
         references.keep(hold);
         self.done(Resolved::Inside(Inside {
