@@ -121,7 +121,9 @@ static bool sizes(struct step *s, int at)
 {
     if (IS("lseek", 3)) {
         struct stat stat;
-        if (fstat(F(1), &stat) == 0 && S_ISDIR(stat.st_mode))
+        if (fstat(F(1), &stat) == -1)
+            result(-1);
+        else if (S_ISDIR(stat.st_mode))
             seek_directory(F(1), N(2), (int)N(3));
         else
             result(syscall(SYS_lseek, F(1), N(2), (int)N(3)));

@@ -1,7 +1,8 @@
 //! Two runs of one program, line by line.
 
 use crate::accept::{
-    ends, lists_alike, shifts_numbers, stores_clear_set_id, without_accepted, without_set_id,
+    ends, is_shifted_number, lists_alike, refused_alike, shifts_numbers, stores_clear_set_id,
+    without_accepted, without_set_id,
 };
 use crate::mount::Mount;
 use crate::program::Program;
@@ -94,12 +95,14 @@ pub fn compare(
             let step = number(a)
                 .or(number(b))
                 .and_then(|number| program.steps.get(number));
-            if step.is_some_and(|step| lists_alike(program, step, mount, (a, b))) {
+            let alike = |step| {
+                lists_alike(program, step, mount, (a, b)) || refused_alike(step, mount, (a, b))
+            };
+            if step.is_some_and(alike) {
                 continue;
             }
-            // A number that the program has not may be that of a descriptor kept for locks.
-            let no_number = shifted && a.split(' ').nth(1) == Some("-EBADF");
-            if no_number || step.is_some_and(|step| ends(program, step, mount, b)) {
+            let is_shifted = step.is_some_and(|step| is_shifted_number(step, (a, b)));
+            if shifted && is_shifted || step.is_some_and(|step| ends(program, step, mount, b)) {
                 return None;
             }
             let operation = step.map_or("=", |step| step.operation());

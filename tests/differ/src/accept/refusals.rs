@@ -175,9 +175,39 @@ pub fn ends(program: &Program, step: &Step, mount: &Mount, line: &str) -> bool {
     })
 }
 
+/// Whether `step` fails natively and on `mount`, there with another error, as it may: what lies
+/// beside a mount of a driver's is on another file system, and natively on the same, which is asked
+/// before anything else (`vfs_clone_file_range`, fs/remap_range.c).
+pub fn refused_alike(step: &Step, mount: &Mount, (native, ours): (&str, &str)) -> bool {
+    let specification = super::specification::of(mount).unwrap_or_default();
+    let is_own = ["type=plfs", "type=memory"]
+        .into_iter()
+        .any(|kind| specification.contains(kind));
+    let (native, ours) = (native.split(' ').nth(1), ours.split(' ').nth(1));
+    is_own
+        && step.operation() == "clone"
+        && matches!(native, Some("-EISDIR" | "-EBADF" | "-EOPNOTSUPP"))
+        && ours == Some("-EXDEV")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clones_between_file_systems_fail_alike() {
+        let alike = |step: &str, mount: &str, native: &str, ours: &str| {
+            let program: Program = step.parse().expect("a program");
+            let mount = mount.parse().expect("a mount");
+            refused_alike(&program.steps[0], &mount, (native, ours))
+        };
+        let clone = "0 clone c a";
+        assert!(alike(clone, "plfs", "0 -EISDIR", "0 -EXDEV"));
+        assert!(!alike(clone, "plfs", "0 0", "0 -EXDEV"));
+        assert!(!alike(clone, "plfs", "0 -EISDIR", "0 -EIO"));
+        assert!(!alike(clone, "passthrough", "0 -EISDIR", "0 -EXDEV"));
+        assert!(!alike("0 rename c a", "plfs", "0 -EISDIR", "0 -EXDEV"));
+    }
 
     #[test]
     fn a_refusal_ends_what_it_is_about() {
