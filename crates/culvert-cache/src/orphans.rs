@@ -7,7 +7,7 @@ use crate::filling;
 use crate::orphan_file::record::{
     InodeRecord, all, last_of, number, open_record, path_of, record_of, since,
 };
-use crate::orphan_file::{COUNT, group, hand_over_xattrs};
+use crate::orphan_file::{COUNT, Xattrs, group, hand_over_xattrs, xattrs_of};
 use crate::shadow::{self, OwnedFd};
 use crate::state::{self, State};
 use crate::strangers;
@@ -29,6 +29,8 @@ pub struct Losing {
     file: Option<Box<dyn File>>,
     /// It is the last one, as far as is known.
     last: bool,
+    /// If it is: a driver may not know them any more when it is gone.
+    xattrs: Xattrs,
 }
 
 /// A name of `node` is about to be removed or replaced: none where no other process can have a
@@ -52,7 +54,16 @@ pub fn losing(mount: MountId, found: &Attributes) -> Option<Losing> {
     strangers::before_losing(name);
     let file = reopen::for_reading(name).ok();
     let last = found.links <= 1;
-    Some(Losing { name, file, last })
+    let xattrs = match last && file.is_some() {
+        true => xattrs_of(file_system, name.node),
+        false => Xattrs::new(),
+    };
+    Some(Losing {
+        name,
+        file,
+        last,
+        xattrs,
+    })
 }
 
 impl Losing {
@@ -77,7 +88,7 @@ impl Losing {
         let result = made.and_then(|writable| {
             let locks = &run::get().node_locks;
             let lock = locks.lock(name);
-            let result = take_over(name, file, file, &writable);
+            let result = take_over(name, (file, file), self.xattrs, &writable);
             drop(lock);
             run::get().posix_locks.close(name, writable);
             result
@@ -121,10 +132,12 @@ fn become_file(open: &dyn OpenFile, seen: u32) -> Result<()> {
         }
     };
     let writable = shadow::open_shadow(name, O_RDWR)?;
+    let driver = run::get().mounts.driver(name.mount)?;
     let result = {
         let locks = &run::get().node_locks;
         let _lock = locks.lock(name);
-        take_over(name, file, reader, &writable)
+        let xattrs = xattrs_of(driver, name.node);
+        take_over(name, (file, reader), xattrs, &writable)
     };
     run::get().posix_locks.close(name, writable);
     result
@@ -133,8 +146,8 @@ fn become_file(open: &dyn OpenFile, seen: u32) -> Result<()> {
 /// Makes the shadow in `writable` the file, under the node's lock.
 fn take_over(
     name: ShadowName,
-    file: &dyn File,
-    reader: &dyn File,
+    (file, reader): (&dyn File, &dyn File),
+    xattrs: Xattrs,
     writable: &OwnedFd,
 ) -> Result<()> {
     let fd = writable.raw();
@@ -201,9 +214,7 @@ fn take_over(
     let _ = fs::unlink(&last);
     fs::symlink(&text, &last)?;
     let _ = fs::unlink(&first);
-    if let Ok(driver) = run::get().mounts.driver(name.mount) {
-        hand_over_xattrs(driver, name.node, found.st_ino);
-    }
+    hand_over_xattrs(xattrs, name.node, found.st_ino);
     if !in_shadow_alone {
         state::set_times(fd, &now);
     }

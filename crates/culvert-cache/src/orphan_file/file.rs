@@ -2,13 +2,13 @@
 
 use super::record::{InodeRecord, open_record, path_of};
 use crate::shadow::{self, OwnedFd};
-use alloc::vec::Vec;
+use alloc::{ffi::CString, vec::Vec};
 use core::{any::Any, ffi::CStr};
 use culvert::{Attributes, Caller, Errno, File, FileKind, FileSystem, Node, Result};
 use culvert::{SetAttributes, Sink, Source, Whence};
 use culvert_drivers::{DescriptorFile, Keeper};
-use culvert_run::task;
 use culvert_run::{self as run, ShadowName};
+use culvert_run::{files::c_string, task};
 use culvert_sys::fs;
 use culvert_sys::raw::general::{O_RDWR, stat};
 
@@ -86,10 +86,11 @@ impl OrphanFile {
     }
 }
 
-/// Gives the extended attributes of users that `node` has to the shadow with the inode number
-/// `shadow`, which becomes its file. What the run directory has no room for is gone, with a line in
-/// the log. An access list would change the mode of the shadow, which says what that is.
-pub(crate) fn hand_over_xattrs(file_system: &dyn FileSystem, node: Node, shadow: u64) {
+/// The extended attributes of users that a file has: names, and values where they can be read.
+pub(crate) type Xattrs = Vec<(CString, core::result::Result<Vec<u8>, Errno>)>;
+
+/// Those of `node`, which loses its last name, or has lost it: not every driver knows them then.
+pub(crate) fn xattrs_of(file_system: &dyn FileSystem, node: Node) -> Xattrs {
     let names = file_system
         .list_xattr(&Caller::SYSTEM, node)
         .unwrap_or_else(|error| {
@@ -102,19 +103,27 @@ pub(crate) fn hand_over_xattrs(file_system: &dyn FileSystem, node: Node, shadow:
             }
             Vec::new()
         });
-    let names = names.split_inclusive(|&byte| byte == 0);
-    for name in names.filter(|name| name.starts_with(b"user.")) {
-        let Ok(text) = CStr::from_bytes_with_nul(name) else {
-            continue;
-        };
-        let value = file_system.get_xattr(&Caller::SYSTEM, node, text.to_bytes());
-        let value = value.map_err(|error| error.errno());
+    names
+        .split(|&byte| byte == 0)
+        .filter(|name| name.starts_with(b"user."))
+        .map(|name| {
+            let value = file_system.get_xattr(&Caller::SYSTEM, node, name);
+            (c_string(name), value.map_err(|error| error.errno()))
+        })
+        .collect()
+}
+
+/// Gives `xattrs` to the shadow with the inode number `shadow`, which becomes the file of `node`.
+/// What the run directory has no room for is gone, with a line in the log. An access list would
+/// change the mode of the shadow, which says what that is.
+pub(crate) fn hand_over_xattrs(xattrs: Xattrs, node: Node, shadow: u64) {
+    for (name, value) in xattrs {
         let kept =
-            value.and_then(|value| with_path(shadow, |path| fs::setxattr(path, text, &value, 0)));
+            value.and_then(|value| with_path(shadow, |path| fs::setxattr(path, &name, &value, 0)));
         if let Err(error) = kept {
             culvert_sys::log!(
                 "extended attribute {} of node {:x}, which has no name any more, is lost: {error}",
-                alloc::string::String::from_utf8_lossy(text.to_bytes()),
+                name.to_string_lossy(),
                 node.0
             );
         }

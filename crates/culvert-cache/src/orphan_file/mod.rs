@@ -19,7 +19,7 @@ pub use crate::state::is_orphan;
 use culvert_run::task;
 use culvert_sys::raw::general::{O_RDWR, O_TRUNC};
 pub use file::OrphanFile;
-pub(crate) use file::hand_over_xattrs;
+pub(crate) use file::{Xattrs, hand_over_xattrs, xattrs_of};
 
 use crate::{State, shadow};
 use alloc::boxed::Box;
