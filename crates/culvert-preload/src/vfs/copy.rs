@@ -3,7 +3,8 @@
 use super::read::area;
 use super::write::{finish, room};
 use crate::answer::Answer;
-use crate::description::{Held, Object, kernel_seek, may_read, may_write, report};
+use crate::description::{Held, Object, described, kernel_seek, may_read, may_write, report};
+use crate::process;
 use crate::watch::Event;
 use alloc::vec;
 use culvert::{Caller, Errno, FileKind};
@@ -92,6 +93,12 @@ impl<'a> End<'a> {
 
     pub(super) fn at(&self) -> Option<u64> {
         self.start.map(|start| start + self.moved)
+    }
+
+    /// The first byte, also where the kernel moves the offset itself.
+    fn place(&self) -> Result<u64, Errno> {
+        self.start
+            .map_or_else(|| kernel_seek(self.side.fd as i32, 0, SEEK_CUR), Ok)
     }
 
     /// Fills `buffer`; a wait that a signal ends is to be made again, which is seen only when
@@ -290,9 +297,36 @@ pub fn copy(
             (input.moved, output.moved) = (moved, moved);
             moved as usize
         }
-        None => pump(&mut input, &mut output, count)?,
+        None => {
+            let count = within_one_file(&input, &output, count)?;
+            pump(&mut input, &mut output, count)?
+        }
     };
     finish_both(&input, &output, [input_offset, output_offset], moved)
+}
+
+/// How much of `count` is copied within a file of which the kernel has one of the ends, as the file
+/// has become its shadow since the other one was opened: EINVAL where the parts overlap, and what
+/// was just written is not read again.
+fn within_one_file(from: &End<'_>, to: &End<'_>, count: usize) -> Result<usize, Errno> {
+    let table = &process::get().table;
+    let name = |side: OpenFile<'_>| match side.held {
+        Some(held) => Some(held.name()),
+        None => table.get(side.fd as i32).map(|held| held.name()),
+    };
+    if from.side.held.is_some() == to.side.held.is_some() || name(from.side) != name(to.side) {
+        return Ok(count);
+    }
+    let size = match from.side.held {
+        Some(held) => described(held)?.size,
+        None => culvert_run::stat_descriptor(from.side.fd as i32)?.st_size as u64,
+    };
+    let (at, to_at) = (from.place()?, to.place()?);
+    let count = (count as u64).min(size.saturating_sub(at));
+    match at.abs_diff(to_at) < count {
+        true => Err(Errno::EINVAL),
+        false => Ok(count as usize),
+    }
 }
 
 /// A copy between two files of one mount, by the driver where it can. `wanted` becomes what there
