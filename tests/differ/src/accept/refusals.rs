@@ -93,6 +93,23 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         mount: "type=plfs",
+        errno: "-ESTALE",
+        operations: &["fstat", "statx"],
+        step: |_| true,
+        when: |program| removes(program) && program.steps.iter().any(|step| has(step, "O_PATH")),
+        why: "a file that is open with O_PATH alone is asked for by its path, which another process \
+            may have removed",
+    },
+    Refusal {
+        mount: "type=plfs,source={tree};",
+        errno: "-EIO",
+        operations: &["mapwrite"],
+        step: |_| true,
+        when: |program| program.nobody && changes_modes(program),
+        why: "what is stored is written by its parts on other back ends, as by write(2)",
+    },
+    Refusal {
+        mount: "type=plfs",
         errno: "-EINVAL",
         operations: &["read", "readv"],
         step: |_| true,
@@ -224,5 +241,11 @@ mod tests {
         let gone = format!("{held}0 chdir d\n0 stat f\n");
         assert!(ends(&gone, 3, "0 stat -EACCES") && !ends(&gone, 3, "0 stat -ENOENT"));
         assert!(!ends(&gone.replace("nobody", "root"), 3, "0 stat -EACCES"));
+        let path = "0 open b f O_PATH 0\n0 unlink f\n0 fstat b\n";
+        assert!(ends(path, 2, "2 -ESTALE") && !ends(path, 1, "1 -ESTALE"));
+        assert!(!ends(&path.replace("O_PATH", "O_RDWR"), 2, "2 -ESTALE"));
+        assert!(!ends(&path.replace("unlink", "stat"), 2, "2 -ESTALE"));
+        let stored = format!("{held}0 mapwrite b 0 1\n");
+        assert!(!ends(&stored, 2, "2 ok -EIO"), "one back end");
     }
 }
