@@ -26,6 +26,7 @@ mod host;
 mod identifier;
 mod inherited;
 mod kernel_mount;
+mod library_copy;
 mod logs;
 mod memory;
 mod mounts;

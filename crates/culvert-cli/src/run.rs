@@ -5,7 +5,7 @@ use crate::{
     failure::{Failure, NOT_EXECUTABLE, path, reason, shown},
     file_size_signal, fuse,
     inherited::{self, Inherited},
-    logs, mounts, prepare,
+    library_copy, logs, mounts, prepare,
     program::{self, Environment},
     run_directory::{self, RunDirectory},
     save, stored_images,
@@ -358,7 +358,22 @@ pub fn environment(
     if let Some(carrier) = carrier {
         let list = carrier.list(library, std::env::var_os(carrier.variable()))?;
         environment.retain(|(name, _)| name != carrier.variable());
-        environment.push((carrier.variable().into(), list));
+        let copy = match carrier {
+            Carrier::Audit => library_copy::copy(library),
+            Carrier::Preload => None,
+        };
+        match copy {
+            None => environment.push((carrier.variable().into(), list)),
+            Some(copy) => {
+                let library = library.as_os_str().as_bytes();
+                let own = list.as_bytes().get(library.len() + 1..).unwrap_or_default();
+                for entry in culvert_run::library_copy::entries(library, Some(&copy), own) {
+                    let mut parts = entry.splitn(2, |&byte| byte == b'=').map(OsStr::from_bytes);
+                    let mut next = || parts.next().unwrap_or_default().to_owned();
+                    environment.push((next(), next()));
+                }
+            }
+        }
     }
     let path = directory.path.as_os_str().as_bytes();
     let value = run_directory::variable(path, directory.lock, flags);

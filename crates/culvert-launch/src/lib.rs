@@ -12,6 +12,7 @@ extern crate std;
 
 pub mod directory;
 pub mod kept;
+pub mod library_copy;
 mod mounts;
 mod path;
 pub mod plain;

@@ -1,6 +1,7 @@
 //! A plain launch, from the words to the execve of the program. What is not plain, or goes wrong,
 //! changes nothing that lasts, and is for the whole command.
 
+use crate::library_copy::{self, Found};
 use crate::run_directory::{self, RunDirectory};
 use crate::{directory, kept, mounts, path, program, stores, words};
 use alloc::{ffi::CString, format, vec::Vec};
@@ -14,7 +15,7 @@ use culvert_sys::fd::CWD;
 use culvert_sys::flags::{AtFlags, OFlags, Resolve};
 use culvert_sys::raw::general::SIGXFSZ;
 use culvert_sys::trust::{self, Opened};
-use culvert_sys::{Errno, fs, process};
+use culvert_sys::{Errno, OwnedFd, fs, process};
 
 /// `ST_RDONLY` and `ST_NOEXEC` (statfs(2)).
 const ST_RDONLY: i64 = 1;
@@ -35,7 +36,7 @@ fn try_launch(arguments: &[&CStr], environment: &[&CStr], whole: &[u8]) -> Optio
     let is_plain = |entry: &[u8]| {
         let name = entry.split(|&byte| byte == b'=').next();
         entry.iter().skip(1).any(|&byte| byte == b'=')
-            && !matches!(name, Some(b"CULVERT_RUN" | b"LD_AUDIT" | b"LD_PRELOAD"))
+            && !matches!(name, Some(b"CULVERT_RUN" | b"LD_AUDIT" | b"CV_AUDIT" | b"LD_PRELOAD"))
             // Options of memory, which the whole command reads.
             && !entry.starts_with(b"CRUISE_")
     };
@@ -44,7 +45,7 @@ fn try_launch(arguments: &[&CStr], environment: &[&CStr], whole: &[u8]) -> Optio
     if is_confined || !environment.clone().all(is_plain) {
         return None;
     }
-    let library = library(whole)?;
+    let (library, file) = library(whole)?;
     let (mut mounts, covers) = mounts::plain(words.mounts)?;
     // Root covers what is there, unless told not to.
     if covers && words.private != Some(false) && process::geteuid() == 0 {
@@ -58,6 +59,20 @@ fn try_launch(arguments: &[&CStr], environment: &[&CStr], whole: &[u8]) -> Optio
 
     prepare_for_files();
     let (base, opened) = base()?;
+    let value = |name: &[u8]| {
+        let mut entries = environment.clone();
+        entries.find_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="))
+    };
+    let cache = library_copy::cache(value(b"XDG_CACHE_HOME"), value(b"HOME"));
+    let directories = value(b"XDG_RUNTIME_DIR")
+        .into_iter()
+        .chain(cache.as_deref());
+    let found = library_copy::place(directories).map(|place| library_copy::find(&place, &file));
+    let copy = match found {
+        Some(Found::Copy(copy)) => Some(copy),
+        Some(Found::Missing) => return None,
+        Some(Found::Impossible) | None => None,
+    };
     let name = clean(&base, &opened)?;
     let run = RunDirectory::make(&opened, &name, Some(whole)).ok();
     let run = run.or_else(|| {
@@ -69,12 +84,13 @@ fn try_launch(arguments: &[&CStr], environment: &[&CStr], whole: &[u8]) -> Optio
         .and_then(|()| run_directory::write_mounts(&run.opened, &mounts, whole).ok());
     if done.is_some() {
         put_back();
-        let audit = c_string([b"LD_AUDIT=", &library[..]].concat());
+        let audit = culvert_run::library_copy::entries(&library, copy.as_deref(), b"");
         // What is not intercepted itself stands in no mount.
         let variable = run_directory::variable(&place, run.lock.raw(), OUTSIDE);
         let variable = c_string([culvert_run::VARIABLE, b"=", &variable].concat());
         let given = environment.map(c_string);
-        let given: Vec<_> = given.chain([audit, variable]).collect();
+        let audit = audit.into_iter().map(c_string);
+        let given: Vec<_> = given.chain(audit).chain([variable]).collect();
         let given: Vec<&CStr> = given.iter().map(|entry| &entry[..]).collect();
         // It comes back only where it fails.
         process::execve(&program, arguments.get(words.program..)?, &given);
@@ -84,8 +100,8 @@ fn try_launch(arguments: &[&CStr], environment: &[&CStr], whole: &[u8]) -> Optio
     None
 }
 
-/// The path of the library beside the whole command, if it can be loaded.
-fn library(whole: &[u8]) -> Option<Vec<u8>> {
+/// The library beside the whole command, if it can be loaded: its path, and open.
+fn library(whole: &[u8]) -> Option<(Vec<u8>, OwnedFd)> {
     let library = [path::parent(whole), b"/libculvert.so"].concat();
     // The list that ld.so reads is separated by colons.
     if library.contains(&b':') {
@@ -94,7 +110,7 @@ fn library(whole: &[u8]) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = fs::openat2(CWD, &c_string(&library), flags, 0, Resolve::NO_SYMLINKS).ok()?;
     let system = fs::fstatfs(&file).ok()?;
-    (system.f_flags as i64 & ST_NOEXEC == 0).then_some(library)
+    (system.f_flags as i64 & ST_NOEXEC == 0).then_some((library, file))
 }
 
 /// The usual base, open: this user's in shared memory. Other ones the whole command finds, and

@@ -89,6 +89,8 @@ pub struct Process {
     pub node_locks: &'static NodeLocks,
     /// Path of libculvert.so, for programs that this one starts.
     pub library: Vec<u8>,
+    /// That of the copy that this one was started with; empty: there is none.
+    pub copy: Vec<u8>,
     /// The flags of `CULVERT_RUN`.
     pub flags: u8,
     /// Some mount's target is a real directory, so that links outside may lead the kernel into it.
@@ -165,14 +167,16 @@ impl Process {
         Ok(())
     }
 
-    /// The state of a fresh program.
-    pub fn new(run: &'static Run, library: Vec<u8>, flags: u8, targets: Targets) -> Self {
+    /// The state of a fresh program; `library`: its path, and its copy's.
+    pub fn new(run: &'static Run, library: [Vec<u8>; 2], flags: u8, targets: Targets) -> Self {
+        let [library, copy] = library;
         Self {
             run,
             mounts: &run.mounts,
             table: crate::descriptors::table(),
             node_locks: &run.node_locks,
             library,
+            copy,
             flags,
             targets_exist: targets.exist,
             targets_open: targets.open,

@@ -25,9 +25,12 @@ use lost::{Lost, lose_mounts};
 /// program that was promised them and cannot have them ends here, with status 125; one that was not
 /// goes on without, and its user is told.
 ///
+/// `is_copy`: this is a copy of the library, which lies at its address.
+///
 /// # Safety
 /// Once per process, by its only thread, before the program's own code runs.
-pub unsafe fn start(mut environment: Environment) {
+pub unsafe fn start(mut environment: Environment, is_copy: bool) {
+    let copy = environment.take_copy().filter(|_| is_copy);
     let Some(value) = environment.get(Variable::Run) else {
         return;
     };
@@ -50,7 +53,7 @@ pub unsafe fn start(mut environment: Environment) {
         // SAFETY: the caller's promise.
         unsafe { own.begin(environment.array) };
     }
-    let library = environment.take_library();
+    let library = [environment.take_library(), copy.unwrap_or_default()];
     let Some(carried) = Carried::of(&value) else {
         // Of another version, perhaps: one that was installed while the run goes on.
         let reason = "what CULVERT_RUN says cannot be read";
@@ -83,7 +86,7 @@ const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 
 /// # Safety
 /// As [`start`]; `fresh`: no code that sets signal handlers has run.
-unsafe fn join(carried: &Carried<'_>, library: Vec<u8>, fresh: bool) -> Result<(), Lost> {
+unsafe fn join(carried: &Carried<'_>, library: [Vec<u8>; 2], fresh: bool) -> Result<(), Lost> {
     process::set(enter(carried, library)?);
     process::get().run.hide_internal();
     if let Some(root) = carried.root {
@@ -138,7 +141,7 @@ fn has_proc() -> bool {
 }
 
 /// The state of a process of the run that `carried` names: reads the run's mounts.
-fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, Lost> {
+fn enter(carried: &Carried<'_>, library: [Vec<u8>; 2]) -> Result<Process, Lost> {
     let interrupted = Some(culvert_intercept::wait::pending as fn() -> bool);
     let mut targets = process::Targets::default();
     let (directory, lock) = (carried.directory, carried.lock_descriptor);

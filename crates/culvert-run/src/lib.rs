@@ -63,6 +63,7 @@ pub mod filters;
 pub mod holders;
 pub mod internal;
 mod joining;
+pub mod library_copy;
 pub mod lock_files;
 pub mod mappings;
 pub mod memory;

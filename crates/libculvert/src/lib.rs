@@ -103,7 +103,7 @@ unsafe extern "C" fn on_hook_stack(environment: *mut *mut u8) {
 /// As [`start`].
 unsafe extern "C" fn on_any_stack(environment: *mut *mut u8) {
     // SAFETY: the caller's promise.
-    unsafe { start(Environment::new(environment)) };
+    unsafe { start(Environment::new(environment), relocation::is_copy()) };
 }
 
 /// The preloaded way in. glibc gives initialisers the arguments of main, musl gives them nothing

@@ -2,6 +2,7 @@
 //! initialisers of musl's nothing at all.
 
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use culvert_run::library_copy::LIBRARY;
 use culvert_sys::PAGE;
 use culvert_sys::{Errno, nr, syscall};
 
@@ -91,7 +92,8 @@ unsafe fn before(landmark: *mut usize) -> Option<*mut *mut u8> {
 
 /// Whether the environment names LD_AUDIT with this library in it.
 pub fn is_audited(environment: *mut *mut u8) -> bool {
-    const NAME: &[u8] = b"LD_AUDIT=";
+    // The second is as long, and stands beside a first that names a copy.
+    const NAMES: [&[u8]; 2] = [b"LD_AUDIT", LIBRARY];
     // SAFETY: ld.so passes the environment: an array that ends in a null pointer, of strings that
     // end in NUL, which is none of the name's bytes.
     let lists = (0..).map_while(|i| unsafe {
@@ -101,8 +103,9 @@ pub fn is_audited(environment: *mut *mut u8) -> bool {
     // SAFETY: as above.
     let mut lists = lists.filter_map(|entry| unsafe {
         let is_there = |(i, byte): (usize, &u8)| *entry.add(i) == *byte;
-        let has_name = NAME.iter().enumerate().all(is_there);
-        has_name.then(|| core::ffi::CStr::from_ptr(entry.add(NAME.len()).cast()).to_bytes())
+        let begins = |name: &&&[u8]| name.iter().chain(b"=").enumerate().all(is_there);
+        let name = NAMES.iter().find(begins)?;
+        Some(core::ffi::CStr::from_ptr(entry.add(name.len() + 1).cast()).to_bytes())
     });
     lists.any(|list| {
         list.split(|&b| b == b':')

@@ -19,7 +19,8 @@ int main(void) {
         if (sscanf(line, "%lx-%lx %4s", &start, &end, rights) != 3) continue;
         if (!strstr(line, "/libculvert.so\n")) continue;
         /* What is written comes right behind what is only read. */
-        if (!strcmp(rights, "rw-p") && !strcmp(before, "r--p") && last == start) base = start;
+        if (!strcmp(rights, "rw-p") && before[0] == 'r' && before[1] == '-' && last == start)
+            base = start;
         last = end;
         strcpy(before, rights);
     }

@@ -6,7 +6,7 @@ mod parting;
 
 use crate::driver::Driver;
 use crate::process::{Finished, LIMIT, run_within};
-use crate::world::{Native, World, world};
+use crate::world::{Native, World, runtime, world};
 use difference::{difference, shown, without_our_lines};
 use parting::{parting, traced};
 use std::ffi::OsString;
@@ -482,6 +482,9 @@ impl Case {
         command
             .env("O", self.world.path("outside"))
             .env("P", self.world.path("programs"));
+        if self.user == User::Me && self.world.is_root() {
+            command.env("XDG_RUNTIME_DIR", runtime());
+        }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }

@@ -3,7 +3,7 @@
 use crate::fixture::{self, Tree};
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -42,6 +42,13 @@ pub struct World {
     claimed: Mutex<HashMap<String, ThreadId>>,
 }
 
+/// Root's directory for what lives as long as a login (XDG_RUNTIME_DIR): one in whose place nobody
+/// else can put another, so that programs of root's are given a copy of the library, and those of
+/// others, as in a directory that everybody may write in, none.
+pub fn runtime() -> PathBuf {
+    PathBuf::from(format!("/run/{PREFIX}{}", std::process::id()))
+}
+
 /// The world of this process, made at first use.
 pub fn world() -> &'static World {
     static WORLD: OnceLock<World> = OnceLock::new();
@@ -74,6 +81,13 @@ impl World {
             open_to_all(&base.join(directory));
         }
         let root = fs::metadata(&base).expect("the base was just made").uid() == 0;
+        if root {
+            let runtime = runtime();
+            let _ = fs::remove_dir_all(&runtime);
+            let made = fs::DirBuilder::new().mode(0o700).create(&runtime);
+            made.expect("root may write in /run");
+            remove_when_we_end(&runtime);
+        }
         fixture::outside(&base);
         let only_native = std::env::var_os("CULVERT_E2E_NATIVE").is_some();
         let culvert = base.join("bin/culvert");

@@ -34,12 +34,12 @@ use mmap::Reserved;
 use store::Opened;
 use stubs::Stubs;
 
-pub use index::{Excerpt, Kind, is_spent};
+pub use index::{Excerpt, Kind, is_spent, publish, unnamed};
 pub use layout::{Key, Layout, first_page};
 pub(crate) use mend::{may_mend, mend};
 pub use mmap::Mapped;
 pub use started::Started;
-pub use store::{Store, rehearse};
+pub use store::{Store, into_large_page, rehearse};
 
 /// What stubs are told of this process, in the order of [`crate::stub::Slots`].
 pub type SlotWords = [usize; 3];

@@ -340,7 +340,7 @@ pub(super) fn fill(to: BorrowedFd<'_>, bytes: &[u8], planned: &Planned) -> Resul
 
 /// Makes what stands at `offset` in `file` one page of the kernel's. In memory (tmpfs) all others
 /// have 4 KiB, each of which is counted where a process maps or leaves it.
-fn into_large_page(file: BorrowedFd<'_>, offset: u64) -> Result<(), Errno> {
+pub fn into_large_page(file: BorrowedFd<'_>, offset: u64) -> Result<(), Errno> {
     const LENGTH: usize = LARGE_PAGE as usize;
     // It has to lie in memory as in the file.
     let room = Mapping::new(Of::Nothing, 2 * LENGTH, Protection::READ)?;

@@ -9,7 +9,7 @@ use culvert::Errno;
 use culvert_intercept::images::Said;
 use culvert_intercept::user::{self, StringError};
 use culvert_mounts::MountId;
-use culvert_run::{LOCKS, OUTSIDE, ROOT, files::c_string, memory};
+use culvert_run::{LOCKS, OUTSIDE, ROOT, files::c_string, library_copy, memory};
 use culvert_sys::OwnedFd;
 
 const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
@@ -26,27 +26,19 @@ fn carriers(
     nested: Option<Vec<u8>>,
     handed: &[(u16, OwnedFd)],
     saved: Option<&OwnedFd>,
-    said: Option<Said>,
+    extras: &Extras,
 ) -> Vec<Vec<u8>> {
     let mut entries = Vec::new();
-    let list = |name: &[u8], old: &[u8]| {
-        let mut entry = name.to_vec();
-        entry.push(b'=');
-        entry.extend_from_slice(&process.library);
-        if !old.is_empty() {
-            entry.push(b':');
-            entry.extend_from_slice(old);
-        }
-        entry.push(0);
-        entry
-    };
     match loader {
         // ld.so would complain, and go on.
         Loader::None(Why::NoLibrary) => {}
-        Loader::Preload => entries.push(list(b"LD_PRELOAD", &others[1])),
-        _ => entries.push(list(b"LD_AUDIT", &others[0])),
+        Loader::Preload => {
+            let separator: &[u8] = if others[1].is_empty() { b"" } else { b":" };
+            entries.push([b"LD_PRELOAD=", &process.library[..], separator, &others[1]].concat());
+        }
+        _ => entries = library_copy::entries(&process.library, extras.copy, &others[0]),
     }
-    entries.push(nested.unwrap_or_else(|| carrier(process, handed, saved, said)));
+    entries.push(nested.unwrap_or_else(|| carrier(process, handed, saved, extras.said)));
     entries
 }
 
@@ -129,6 +121,10 @@ pub fn extend(
             nested = Some(value);
             continue;
         }
+        // What says where the library is, in the environment that this process itself was given.
+        if starts_with(pointer, library_copy::LIBRARY)? {
+            continue;
+        }
         let taken = match loader {
             Loader::Glibc if starts_with(pointer, b"LD_AUDIT=")? => Some((&mut others[0], 9)),
             Loader::Preload if starts_with(pointer, b"LD_PRELOAD=")? => Some((&mut others[1], 11)),
@@ -162,7 +158,7 @@ pub fn extend(
             nested,
             &image.handed,
             image.saved.as_ref(),
-            extras.said,
+            extras,
         ),
     };
     entries.extend(

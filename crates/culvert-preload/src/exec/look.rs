@@ -11,7 +11,7 @@ use culvert_intercept::images::{self, Key, StartedBefore};
 use culvert_run::{ShadowName, files::c_string, stat_descriptor, stat_path};
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::AtFlags;
-use culvert_sys::raw::general::{O_NONBLOCK, R_OK, X_OK, stat};
+use culvert_sys::raw::general::{O_NOFOLLOW, O_NONBLOCK, R_OK, X_OK, stat};
 use culvert_sys::{OwnedFd, fs, trust};
 
 /// The extended attribute that holds a file's capabilities (capabilities(7)).
@@ -26,6 +26,23 @@ fn may(what: u32, path: &CStr) -> Result<(), Errno> {
 /// Whether the caller may execute the file at `path`.
 pub fn is_executable(path: &CStr) -> bool {
     may(X_OK, path) != Err(Errno::EACCES)
+}
+
+/// The path of the copy of libculvert.so that this process was started with, if ld.so of a program
+/// that is started now finds it. Else it gets the library alone: the copy was removed, the program
+/// has another user or root directory, or stands in a sandbox. Where that comes about later, ld.so
+/// says a line, and loads the library.
+pub fn library_copy() -> Option<&'static [u8]> {
+    let process = crate::process::get();
+    // Who has become another user may have root's rights until it executes.
+    if process.copy.is_empty() || trust::user() != process.run.owner {
+        return None;
+    }
+    let path = c_string(&process.copy[..]);
+    // A mount that is noexec by now says so to the first, Landlock to the second.
+    may(R_OK | X_OK, &path).ok()?;
+    let found = culvert_run::files::open(&path, O_NOFOLLOW | O_NONBLOCK, 0);
+    found.is_ok().then_some(&process.copy[..])
 }
 
 /// Whether a program that is started now finds libculvert.so: not below another root, in a sandbox

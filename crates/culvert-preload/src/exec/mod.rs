@@ -82,6 +82,8 @@ struct Extras {
     said: Option<Said>,
     /// What it is told about its own file.
     own: OwnFile,
+    /// The library's copy, if ld.so will find it.
+    copy: Option<&'static [u8]>,
 }
 
 /// The last component of `path`.

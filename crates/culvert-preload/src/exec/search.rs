@@ -307,7 +307,15 @@ impl<'s> Search<'s> {
     /// Completes the image of the program that execve calls `path`, which gets the library by
     /// `loader`.
     pub fn complete(&mut self, path: &[u8], loader: Loader) -> Result<Loader, Errno> {
-        let loader = permitted(self.process, path, loader)?;
+        let copy = match loader {
+            Loader::Glibc => look::library_copy(),
+            _ => None,
+        };
+        // Who finds the copy need not find the library.
+        let loader = match copy {
+            Some(_) => loader,
+            None => permitted(self.process, path, loader)?,
+        };
         let own = match loader {
             // It is not intercepted, and would hand it on.
             Loader::None(_) => OwnFile::default(),
@@ -320,6 +328,7 @@ impl<'s> Search<'s> {
             room: self.room,
             said: self.said,
             own,
+            copy,
         };
         let environment = core::mem::take(&mut self.environment);
         environment::extend(self.process, &mut self.image, environment, loader, &extras)?;

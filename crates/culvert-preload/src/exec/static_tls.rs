@@ -256,6 +256,7 @@ fn image(process: &Process, room: u64) -> Result<Box<Image>, Errno> {
         room: Some(room),
         said: None,
         own,
+        copy: super::look::library_copy(),
     };
     let entries = environment::pointers(environment)?;
     environment::extend(process, &mut image, entries, Loader::Glibc, &extras)?;

@@ -4,7 +4,7 @@
 use crate::exec::tunables;
 use crate::vfs::own_file::{self, OwnFile};
 use alloc::vec::Vec;
-use culvert_run::VARIABLE;
+use culvert_run::{VARIABLE, library_copy};
 
 /// A variable that is looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,17 +15,19 @@ pub(super) enum Variable {
     Shown,
     Tunables,
     Audit,
+    Library,
     Preload,
 }
 
 impl Variable {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Run,
         Self::Log,
         Self::Given,
         Self::Shown,
         Self::Tunables,
         Self::Audit,
+        Self::Library,
         Self::Preload,
     ];
 
@@ -37,6 +39,7 @@ impl Variable {
             Self::Shown => own_file::SHOWN,
             Self::Tunables => b"GLIBC_TUNABLES",
             Self::Audit => b"LD_AUDIT",
+            Self::Library => library_copy::LIBRARY,
             Self::Preload => b"LD_PRELOAD",
         }
     }
@@ -168,6 +171,36 @@ impl Environment {
             shown: take(Variable::Shown),
         };
         (own.given.is_some() || own.shown.is_some()).then_some(own)
+    }
+
+    /// Lets `LD_AUDIT` name the library and not its copy, for this process and for who reads its
+    /// environment from outside (/proc/PID/environ), and lets ld.so find no library behind the copy:
+    /// it reads on in the same string, and skips empty names (`audit_list_next`, elf/rtld.c). Says
+    /// the path of the copy.
+    pub(super) fn take_copy(&mut self) -> Option<Vec<u8>> {
+        let (audit, library) = (Variable::Audit as usize, Variable::Library as usize);
+        let both = self.get(Variable::Audit).zip(self.get(Variable::Library));
+        let parts = both.and_then(|(list, own)| {
+            let copy = list.strip_suffix(own)?.strip_suffix(b":")?;
+            Some((copy.to_vec(), first_of(own).len()))
+        });
+        if let Some((copy, length)) = &parts
+            && let [Some(named), Some(path)] = [self.at[audit], self.at[library]]
+        {
+            let behind = Variable::Audit.name().len() + 1 + copy.len() + 1;
+            // SAFETY: each entry begins with a name of that length, the library's path lies behind
+            // the copy's, and nobody else uses them but ld.so, which goes on when this returns.
+            unsafe {
+                let (named, path) = (*self.array.add(named), *self.array.add(path));
+                named.add(behind).write_bytes(b':', *length);
+                for (at, name) in [(named, library_copy::USED), (path, Variable::Audit.name())] {
+                    at.copy_from_nonoverlapping(name.as_ptr(), name.len());
+                }
+            }
+            self.at.swap(audit, library);
+        }
+        self.remove(Variable::Library);
+        parts.map(|(copy, _)| copy)
     }
 
     /// Takes this library out of the lists of libraries that ld.so loads, and says its path.
@@ -305,6 +338,45 @@ mod tests {
             .map(|entry| unsafe { CStr::from_ptr(entry.cast()) }.to_bytes().to_vec())
             .collect();
         assert_eq!(left, [&b"A=1"[..], b"LD_AUDIT=/other.so", b"B=2"]);
+    }
+
+    #[test]
+    fn the_library_stands_where_its_copy_was() {
+        let text = |text: &str| [text.as_bytes(), b"\0"].concat();
+        let mut strings = [
+            text("CV_AUDIT=/a/libculvert.so:/b.so"),
+            text("LD_AUDIT=/copy/libculvert.so:/a/libculvert.so:/b.so"),
+        ];
+        let [first, second] = &mut strings;
+        let mut array = [
+            first.as_mut_ptr(),
+            second.as_mut_ptr(),
+            core::ptr::null_mut(),
+        ];
+        // SAFETY: the array is NULL-terminated and ours.
+        let mut environment = unsafe { Environment::new(array.as_mut_ptr()) };
+        let copy = environment.take_copy();
+        assert_eq!(copy.as_deref(), Some(&b"/copy/libculvert.so"[..]));
+        assert_eq!(array[1], core::ptr::null_mut());
+        assert_eq!(strings[0], text("LD_AUDIT=/a/libculvert.so:/b.so"));
+        // Here ld.so reads on.
+        let rest = strings[1].strip_prefix(b"CV_COPY_=/copy/libculvert.so:");
+        assert_eq!(rest, Some(&b":::::::::::::::::/b.so\0"[1..]));
+        // What is not ours stays.
+        let mut strings = [
+            text("LD_AUDIT=/c.so:/b.so"),
+            text("CV_AUDIT=/a/libculvert.so"),
+        ];
+        let [first, second] = &mut strings;
+        let mut array = [
+            first.as_mut_ptr(),
+            second.as_mut_ptr(),
+            core::ptr::null_mut(),
+        ];
+        // SAFETY: as above.
+        let mut environment = unsafe { Environment::new(array.as_mut_ptr()) };
+        assert_eq!(environment.take_copy(), None);
+        assert_eq!(strings[0], text("LD_AUDIT=/c.so:/b.so"));
     }
 
     #[test]

@@ -66,6 +66,7 @@ mod kernel_writing;
 mod launching;
 mod libraries;
 mod library_calls;
+mod library_copy;
 mod library_load;
 mod limits;
 mod locking;

@@ -1,0 +1,144 @@
+//! The user's copies of libculvert.so at addresses of their own (docs/design/library-copy.md).
+
+use crate::directory::entries;
+use alloc::{format, string::String, vec::Vec};
+use culvert_run::files::c_string;
+use culvert_sys::fd::CWD;
+use culvert_sys::flags::{AtFlags, OFlags};
+use culvert_sys::trust::{self, Opened};
+use culvert_sys::{Errno, OwnedFd, fs};
+
+/// The directory of the copies, in their place.
+pub const NAME: &str = "culvert-libraries";
+/// The name of each, in a directory whose name begins with its [`key`].
+pub const FILE: &str = "libculvert.so";
+/// A large page: as many bytes lie in memory as in the file.
+pub const LARGE_PAGE: u64 = 2 << 20;
+
+/// `ST_NOEXEC` (statfs(2)).
+const ST_NOEXEC: i64 = 8;
+/// File systems of this machine's own (include/uapi/linux/magic.h): tmpfs, ext4, XFS, Btrfs, F2FS,
+/// overlayfs, bcachefs, ZFS.
+const KNOWN: [i64; 8] = [
+    0x0102_1994,
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0xf2f5_2010,
+    0x794c_7630,
+    0xca45_1a4e,
+    0x2fc1_2fc1,
+];
+
+/// What there is of a copy.
+pub enum Found {
+    /// It, at this path.
+    Copy(Vec<u8>),
+    /// None can be made.
+    Impossible,
+    /// None was made yet, or it is not to be believed.
+    Missing,
+}
+
+/// Where copies lie: a directory of the user's alone.
+pub struct Place {
+    /// Its path.
+    pub path: Vec<u8>,
+    /// It, open.
+    pub opened: Opened,
+}
+
+/// The place of this user's copies: the first of `directories` in whose place, and in the place of
+/// whose parents, nobody else can put another, as ld.so opens a copy by its name: XDG_RUNTIME_DIR,
+/// and the cache.
+pub fn place<'a>(directories: impl Iterator<Item = &'a [u8]>) -> Option<Place> {
+    directories.into_iter().find_map(|path| {
+        // ld.so takes these for more than a name (ld.so(8)).
+        if !path.starts_with(b"/") || path.iter().any(|byte| b":$".contains(byte)) {
+            return None;
+        }
+        let user = trust::user();
+        let opened = trust::directory(&c_string(path), user).ok()?;
+        let system = fs::fstatfs(&opened).ok()?;
+        let is_right = KNOWN.contains(&system.f_type) && system.f_flags as i64 & ST_NOEXEC == 0;
+        let mut parents = (0..path.len()).filter(|&at| path.get(at) == Some(&b'/'));
+        let is_safe = is_right
+            && parents.all(|at| {
+                let parent = c_string(path.get(..at.max(1)).unwrap_or_default());
+                fs::fstatat(CWD, &parent, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|found| {
+                    (found.st_uid == 0 || found.st_uid == user) && found.st_mode & 0o022 == 0
+                })
+            });
+        is_safe.then(|| Place {
+            path: path.into(),
+            opened,
+        })
+    })
+}
+
+/// The cache of who has these variables: `$XDG_CACHE_HOME/culvert`, or `~/.cache/culvert`.
+pub fn cache(cache: Option<&[u8]>, home: Option<&[u8]>) -> Option<Vec<u8>> {
+    match cache.filter(|path| path.starts_with(b"/")) {
+        Some(cache) => Some([cache, b"/culvert"].concat()),
+        None => home.map(|home| [home, b"/.cache/culvert"].concat()),
+    }
+}
+
+/// Which file the copy of `library` is a copy of: its device, inode, size and time of change, and a
+/// sum of its first page, which holds the build-id, and of the boot.
+pub fn key(library: &OwnedFd) -> Option<String> {
+    let found = fs::fstat(library).ok()?;
+    let mut first = [0; 4096];
+    let got = fs::pread(library, &mut first, 0).ok()?;
+    let boot = culvert_run::read_file(c"/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    // FNV-1a.
+    let sum = first
+        .get(..got)?
+        .iter()
+        .chain(&boot)
+        .fold(0xcbf2_9ce4_8422_2325, |sum: u64, &byte| {
+            (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+    Some(format!(
+        "{:x}-{:x}-{:x}-{:x}.{:x}-{sum:x}-",
+        found.st_dev, found.st_ino, found.st_size, found.st_ctime, found.st_ctime_nsec
+    ))
+}
+
+/// How long the copy of a library of `size` bytes is: whole large pages.
+pub fn length(size: u64) -> u64 {
+    size.next_multiple_of(LARGE_PAGE)
+}
+
+/// Looks for the copy of `library` in `place`.
+pub fn find(place: &Place, library: &OwnedFd) -> Found {
+    let Some((key, size)) = key(library).zip(fs::fstat(library).ok()) else {
+        return Found::Impossible;
+    };
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let all = fs::openat(&place.opened, &c_string(NAME), flags, 0);
+    let names = all
+        .and_then(|all| entries(all.borrow()))
+        .unwrap_or_default();
+    let mut names = names.iter().map(|entry| entry.name.to_bytes());
+    let Some(name) = names.find(|name| name.starts_with(key.as_bytes())) else {
+        return Found::Missing;
+    };
+    let within = [NAME.as_bytes(), b"/", name, b"/", FILE.as_bytes()].concat();
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match fs::openat(&place.opened, &c_string(&within[..]), flags, 0) {
+        Ok(file) => file,
+        Err(Errno::ENOENT) => return Found::Impossible,
+        Err(_) => return Found::Missing,
+    };
+    // One that was cut, or changed, ends programs.
+    let is_whole = trust::kept(file.raw()).is_ok_and(|found| {
+        found.st_mode & 0o222 == 0
+            && found.st_nlink == 1
+            && found.st_size as u64 == length(size.st_size as u64)
+    });
+    match is_whole {
+        true => Found::Copy([&place.path[..], b"/", &within].concat()),
+        false => Found::Missing,
+    }
+}

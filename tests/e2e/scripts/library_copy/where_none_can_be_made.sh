@@ -1,0 +1,4 @@
+(ulimit -f 100; run cat $W/b/f)
+copy | wc -l
+run cat $W/b/f
+copy | wc -l

@@ -1,0 +1,125 @@
+//! The copy of the library at an address of its own: that programs are given it, and that its loss
+//! harms nobody.
+
+use culvert_e2e::{Case, User, not_tested, world};
+
+const BEGIN: &str = script!(part "library_copy/begin.sh");
+
+/// Compares what `script` says, in a mount namespace with a /dev/shm and a /run of its own: others
+/// than root have no directory that is safe without their system's help.
+#[track_caller]
+fn says(name: &str, script: &str, expected: &str) {
+    if world().only_native || !world().is_root() {
+        return;
+    }
+    let case = Case::new(&format!("library_copy-{name}"), User::Me);
+    let landlocked = case.program("landlocked");
+    let occupier = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/occupier.c");
+    let thread = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/reads_by_thread.c");
+    let culvert = world().culvert.to_str().expect("plain").to_owned();
+    let case = case
+        .variable("CULVERT", culvert)
+        .variable("LANDLOCKED", landlocked)
+        .variable("OCCUPIER", occupier)
+        .variable("THREAD", thread);
+    let script = format!("{BEGIN}{script}");
+    let done = case.alone(&["unshare", "-m", "bash", "-c", &script]);
+    match done.text().strip_prefix("not tested: ") {
+        Some(why) => not_tested(why.trim_end()),
+        None => assert_eq!(done.text(), expected, "{}", done.report()),
+    }
+}
+
+#[test]
+fn programs_lie_at_its_address() {
+    says(
+        "programs_lie_at_its_address",
+        script!("library_copy/programs_lie_at_its_address.sh"),
+        "there\n1\nelsewhere\n0 kB\n0\n",
+    );
+}
+
+#[test]
+fn its_environment_needs_no_copy() {
+    says(
+        "its_environment_needs_no_copy",
+        script!("library_copy/its_environment_needs_no_copy.sh"),
+        "the library\nfile\nfile\nfile\n",
+    );
+}
+
+#[test]
+fn a_removed_copy_is_missed_by_nobody() {
+    says(
+        "a_removed_copy_is_missed_by_nobody",
+        script!("library_copy/a_removed_copy_is_missed_by_nobody.sh"),
+        "file\nfile\nfile\n0\n0\nfile\n1\n",
+    );
+}
+
+#[test]
+fn one_that_is_not_to_be_believed_is_made_anew() {
+    says(
+        "one_that_is_not_to_be_believed_is_made_anew",
+        script!("library_copy/one_that_is_not_to_be_believed_is_made_anew.sh"),
+        "file\n-- may be written\nfile\nanother\n500 1\n-- was cut\nfile\nanother\n500 1\n\
+         -- has another name\nfile\nanother\n500 1\n-- is a link\nfile\nanother\n500 1\n",
+    );
+}
+
+#[test]
+fn its_address_may_be_taken() {
+    says(
+        "its_address_may_be_taken",
+        script!("library_copy/its_address_may_be_taken.sh"),
+        "there\n2\nfile\nno\n3\nfile\n",
+    );
+}
+
+#[test]
+fn where_none_can_be_made() {
+    says(
+        "where_none_can_be_made",
+        script!("library_copy/where_none_can_be_made.sh"),
+        "file\n0\nfile\n0\n",
+    );
+}
+
+#[test]
+fn a_sandbox_that_does_not_show_it() {
+    says(
+        "a_sandbox_that_does_not_show_it",
+        script!("library_copy/a_sandbox_that_does_not_show_it.sh"),
+        "file\n0\nfile\n",
+    );
+}
+
+#[test]
+fn what_comes_after_the_look_costs_a_line() {
+    says(
+        "what_comes_after_the_look_costs_a_line",
+        script!("library_copy/what_comes_after_the_look_costs_a_line.sh"),
+        "file\nfile\nfile\n1\n",
+    );
+}
+
+#[test]
+fn only_in_places_of_the_users_own() {
+    says(
+        "only_in_places_of_the_users_own",
+        script!("library_copy/only_in_places_of_the_users_own.sh"),
+        "-- /run/mine\n/run/mine\nfile\n-- /dev/shm/mine\nfile\n-- /run/a:b\nfile\n-- /run/a$LIB\nfile\n\
+         -- /run/link\nfile\n-- /run/other\nfile\n-- /run/open/mine\nfile\n\
+         -- /run/mine/../mine\n/run/mine\nfile\n-- run/mine\nfile\n\
+         -- the cache, which is made with the base\n/run/mine/cache/culvert\nfile\n700\n",
+    );
+}
+
+#[test]
+fn sanitizers_let_it_be() {
+    says(
+        "sanitizers_let_it_be",
+        script!("library_copy/sanitizers_let_it_be.sh"),
+        &"file\n".repeat(6),
+    );
+}
