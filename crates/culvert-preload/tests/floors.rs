@@ -9,7 +9,7 @@ const FLOORS: [(&str, &[&str]); 4] = [
     (
         "culvert-run",
         &[
-            "files node_shares",
+            "files library_copy node_shares",
             "task",
             "memory filters",
             "adopted mappings node_paths",
