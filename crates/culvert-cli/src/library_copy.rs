@@ -3,7 +3,7 @@
 
 use culvert_intercept::images;
 use culvert_launch::library_copy::{
-    FILE, Found, LARGE_PAGE, NAME, Place, cache, find, key, length, place,
+    FILE, Found, LARGE_PAGE, NAME, Place, cache, find, is_safe, key, length, place,
 };
 use culvert_run::files::c_string;
 use culvert_sys::memory::{Mapping, Of};
@@ -33,7 +33,9 @@ pub fn copy(library: &Path) -> Option<Vec<u8>> {
     let cache = cache(variable("XDG_CACHE_HOME").as_deref(), home.as_deref());
     let directories = || runtime.as_deref().into_iter().chain(cache.as_deref());
     let place = place(directories()).or_else(|| {
-        let cache = Path::new(OsStr::from_bytes(cache.as_deref()?));
+        // Not in another user's home, as under sudo(8), nor where it would be of no use.
+        let cache = cache.as_deref().filter(|cache| is_safe(cache))?;
+        let cache = Path::new(OsStr::from_bytes(cache));
         let made = fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)

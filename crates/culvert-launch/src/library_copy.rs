@@ -57,22 +57,27 @@ pub fn place<'a>(directories: impl Iterator<Item = &'a [u8]>) -> Option<Place> {
         if !path.starts_with(b"/") || path.iter().any(|byte| b":$".contains(byte)) {
             return None;
         }
-        let user = trust::user();
-        let opened = trust::directory(&c_string(path), user).ok()?;
+        let opened = trust::directory(&c_string(path), trust::user()).ok()?;
         let system = fs::fstatfs(&opened).ok()?;
         let is_right = KNOWN.contains(&system.f_type) && system.f_flags as i64 & ST_NOEXEC == 0;
-        let mut parents = (0..path.len()).filter(|&at| path.get(at) == Some(&b'/'));
-        let is_safe = is_right
-            && parents.all(|at| {
-                let parent = c_string(path.get(..at.max(1)).unwrap_or_default());
-                fs::fstatat(CWD, &parent, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|found| {
-                    (found.st_uid == 0 || found.st_uid == user) && found.st_mode & 0o022 == 0
-                })
-            });
-        is_safe.then(|| Place {
+        (is_right && is_safe(path)).then(|| Place {
             path: path.into(),
             opened,
         })
+    })
+}
+
+/// Whether nobody else can put another directory in the place of one of those above `path`; those
+/// that are missing the user would make.
+pub fn is_safe(path: &[u8]) -> bool {
+    let user = trust::user();
+    let mut parents = (0..path.len()).filter(|&at| path.get(at) == Some(&b'/'));
+    parents.all(|at| {
+        let parent = c_string(path.get(..at.max(1)).unwrap_or_default());
+        match fs::fstatat(CWD, &parent, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => (found.st_uid == 0 || found.st_uid == user) && found.st_mode & 0o022 == 0,
+            Err(errno) => errno == Errno::ENOENT,
+        }
     })
 }
 

@@ -15,3 +15,8 @@ echo -- the cache, which is made with the base
 rm -r /dev/shm/culvert-*
 lies /dev/shm/mine /run/mine/cache
 stat -c %a /run/mine/cache/culvert
+echo -- "another user's home"
+rm -r /dev/shm/culvert-*
+mkdir /run/home
+chown 1234 /run/home
+(unset XDG_RUNTIME_DIR; HOME=/run/home; run cat $W/b/f; ls -A /run/home | wc -l)

@@ -111,7 +111,8 @@ fn only_in_places_of_the_users_own() {
         "-- /run/mine\n/run/mine\nfile\n-- /dev/shm/mine\nfile\n-- /run/a:b\nfile\n-- /run/a$LIB\nfile\n\
          -- /run/link\nfile\n-- /run/other\nfile\n-- /run/open/mine\nfile\n\
          -- /run/mine/../mine\n/run/mine\nfile\n-- run/mine\nfile\n\
-         -- the cache, which is made with the base\n/run/mine/cache/culvert\nfile\n700\n",
+         -- the cache, which is made with the base\n/run/mine/cache/culvert\nfile\n700\n\
+         -- another user's home\nfile\n0\n",
     );
 }
 
