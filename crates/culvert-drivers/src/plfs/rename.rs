@@ -61,7 +61,12 @@ impl PlfsFs {
             (FileKind::Directory, Some(was)) if was != FileKind::Directory => {
                 return Err(Errno::ENOTDIR.into());
             }
-            (FileKind::Directory, _) => return self.move_all(old.at, from, to),
+            (FileKind::Directory, was) => {
+                if was.is_some() {
+                    self.may_replace(from, to)?;
+                }
+                return self.move_all(old.at, from, to);
+            }
             (_, Some(FileKind::Directory)) => return Err(Errno::EISDIR.into()),
             _ => {}
         }
@@ -93,6 +98,22 @@ impl PlfsFs {
             }
         }
         self.move_all(old.at, from, to)
+    }
+
+    /// ENOTEMPTY where the directory `to` has a name on some back end: one that was replaced on
+    /// another by then would not come back. rename(2) itself says the rest.
+    fn may_replace(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        let below = to.strip_prefix(from);
+        let is_itself = below.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"));
+        let backends = self.setup.backends.len();
+        let has_names = |at| {
+            let place = host::place(self.setup.root(at), to);
+            place.is_ok_and(|dir| host::names(&dir).is_ok_and(|names| !names.is_empty()))
+        };
+        match backends > 1 && !is_itself && (0..backends).any(has_names) {
+            true => Err(Errno::ENOTEMPTY.into()),
+            false => Ok(()),
+        }
     }
 
     pub fn both(&self, at: usize, from: &[u8], to: &[u8], flags: u32) -> Result<()> {
