@@ -99,7 +99,7 @@ fn root_uses_no_foreign_runtime_directory() {
     let Some(done) = shell("trust-runtime", script) else {
         return;
     };
-    let expected = "evil\ntheirs ours\nevil\ntheirs/ours\nevil\nours culvert\n";
+    let expected = "evil\ntheirs ours\nevil\ntheirs/ours\nevil\nours culvert culvert-libraries\n";
     assert_eq!(done.text(), expected, "{}", done.report());
 }
 
