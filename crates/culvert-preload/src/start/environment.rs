@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(strings[0], text("LD_AUDIT=/a/libculvert.so:/b.so"));
         // Here ld.so reads on.
         let rest = strings[1].strip_prefix(b"CV_COPY_=/copy/libculvert.so:");
-        assert_eq!(rest, Some(&b":::::::::::::::::/b.so\0"[1..]));
+        assert_eq!(rest, Some(&b":::::::::::::::::/b.so\0"[..]));
         // What is not ours stays.
         let mut strings = [
             text("LD_AUDIT=/c.so:/b.so"),
