@@ -18,13 +18,13 @@ use std::{fs, os::fd::IntoRawFd, path::Path};
 /// How many copies are kept: of builds, and of installations.
 const MOST: usize = 6;
 /// Where copies may lie: below the last 1 TiB, within which the kernel begins to map, and so far
-/// above 0x7e80_0000_0000 that what Culvert maps 256 GiB below (culvert-sys, `place.rs`) lies there,
-/// too: ThreadSanitizer ends a program that has mappings below.
+/// above 0x7e80_0000_0000 that what Culvert maps 256 GiB below (culvert-sys, `place.rs`) lies
+/// there, too: ThreadSanitizer ends a program that has mappings below.
 const FIRST: u64 = 0x7ec0_0000_0000;
 const LAST: u64 = 0x7ef0_0000_0000;
 
-/// The path of the copy of the library at `library`, for programs of a run. None: there can be none,
-/// and the library itself is loaded.
+/// The path of the copy of the library at `library`, for programs of a run. None: there can be
+/// none, and the library itself is loaded.
 pub fn copy(library: &Path) -> Option<Vec<u8>> {
     let library = fs::File::open(library).ok()?;
     let library = OwnedFd::from_raw(library.into_raw_fd());

@@ -1,9 +1,9 @@
 //! The copy of libculvert.so that lies at an address of its own (docs/design/library-copy.md), as
 //! programs are told of it.
 //!
-//! ld.so is given two variables. `LD_AUDIT` names the copy and then the library, which is loaded where
-//! the copy cannot be; [`LIBRARY`] is what `LD_AUDIT` says without a copy, and says it from the moment
-//! when the library begins.
+//! ld.so is given two variables. `LD_AUDIT` names the copy and then the library, which is loaded
+//! where the copy cannot be; [`LIBRARY`] is what `LD_AUDIT` says without a copy, and says it from
+//! the moment when the library begins.
 
 use alloc::{vec, vec::Vec};
 

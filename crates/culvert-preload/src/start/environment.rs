@@ -268,6 +268,12 @@ mod tests {
     use super::*;
     use core::ffi::CStr;
 
+    /// A NULL-terminated array of `strings`.
+    fn array_of(strings: &mut [Vec<u8>]) -> Vec<*mut u8> {
+        let strings = strings.iter_mut().map(|string| string.as_mut_ptr());
+        strings.chain([core::ptr::null_mut()]).collect()
+    }
+
     /// An environment and the vector behind it, as the kernel puts them on the stack.
     fn on_stack(entries: &[&CStr], base: usize) -> Vec<usize> {
         let entries = entries.iter().map(|entry| entry.as_ptr() as usize);
@@ -318,11 +324,7 @@ mod tests {
         .iter()
         .map(|s| [s.as_bytes(), b"\0"].concat())
         .collect();
-        let mut array: Vec<*mut u8> = strings
-            .iter_mut()
-            .map(|s| s.as_mut_ptr())
-            .chain([core::ptr::null_mut()])
-            .collect();
+        let mut array = array_of(&mut strings);
         // SAFETY: the array is NULL-terminated and ours.
         let mut environment = unsafe { Environment::new(array.as_mut_ptr()) };
         environment.remove(Variable::Run);
@@ -347,12 +349,7 @@ mod tests {
             text("CV_AUDIT=/a/libculvert.so:/b.so"),
             text("LD_AUDIT=/copy/libculvert.so:/a/libculvert.so:/b.so"),
         ];
-        let [first, second] = &mut strings;
-        let mut array = [
-            first.as_mut_ptr(),
-            second.as_mut_ptr(),
-            core::ptr::null_mut(),
-        ];
+        let mut array = array_of(&mut strings);
         // SAFETY: the array is NULL-terminated and ours.
         let mut environment = unsafe { Environment::new(array.as_mut_ptr()) };
         let copy = environment.take_copy();
@@ -367,12 +364,7 @@ mod tests {
             text("LD_AUDIT=/c.so:/b.so"),
             text("CV_AUDIT=/a/libculvert.so"),
         ];
-        let [first, second] = &mut strings;
-        let mut array = [
-            first.as_mut_ptr(),
-            second.as_mut_ptr(),
-            core::ptr::null_mut(),
-        ];
+        let mut array = array_of(&mut strings);
         // SAFETY: as above.
         let mut environment = unsafe { Environment::new(array.as_mut_ptr()) };
         assert_eq!(environment.take_copy(), None);
@@ -383,11 +375,7 @@ mod tests {
     fn tunables_that_were_added_are_hidden() {
         for own in [None, Some(&b""[..]), Some(b"glibc.malloc.check=3")] {
             let mut strings = [tunables::entry(own, 4096), b"B=2\0".to_vec()];
-            let mut array: Vec<*mut u8> = strings
-                .iter_mut()
-                .map(|s| s.as_mut_ptr())
-                .chain([core::ptr::null_mut()])
-                .collect();
+            let mut array = array_of(&mut strings);
             // SAFETY: the array is NULL-terminated and ours.
             let mut environment = unsafe { Environment::new(array.as_mut_ptr()) };
             assert_eq!(environment.hide_room(), 4096);
