@@ -80,6 +80,9 @@ fn start(mut run: Run) -> Result<std::convert::Infallible, Failure> {
             joins = !verdict.as_ref().is_err_and(verdict::is_privileged);
             file = verdict.as_ref().ok().cloned();
             refusal = refused(verdict.err(), run.strict)?;
+            if refusal.is_some() {
+                carrier = carrier.and(Some(Carrier::HandedOn));
+            }
             (found, run.command)
         }
         // Only an intercepted process sees what is on the mount: culvert itself, started again,
@@ -302,6 +305,8 @@ fn enter_root(target: &Path) -> Result<(), Failure> {
 pub enum Carrier {
     /// glibc's ld.so: as an auditor, before any library.
     Audit,
+    /// The same, of the programs that one starts which is not intercepted: it hands the list on.
+    HandedOn,
     /// musl's, which has no auditors.
     Preload,
 }
@@ -309,7 +314,7 @@ pub enum Carrier {
 impl Carrier {
     fn variable(self) -> &'static str {
         match self {
-            Self::Audit => "LD_AUDIT",
+            Self::Audit | Self::HandedOn => "LD_AUDIT",
             Self::Preload => "LD_PRELOAD",
         }
     }
@@ -318,7 +323,7 @@ impl Carrier {
     fn list(self, library: &Path, present: Option<OsString>) -> Result<OsString, Failure> {
         // ld.so(8): LD_AUDIT is separated by colons, LD_PRELOAD by blanks, too.
         let separators = match self {
-            Self::Audit => &b":"[..],
+            Self::Audit | Self::HandedOn => &b":"[..],
             Self::Preload => b": ",
         };
         let mut list = library.as_os_str().to_owned();
@@ -357,10 +362,14 @@ pub fn environment(
     let mut environment = own_environment();
     if let Some(carrier) = carrier {
         let list = carrier.list(library, std::env::var_os(carrier.variable()))?;
-        environment.retain(|(name, _)| name != carrier.variable());
+        let is_ours = |name: &OsString| {
+            name == carrier.variable() || name.as_bytes() == culvert_run::library_copy::LIBRARY
+        };
+        environment.retain(|(name, _)| !is_ours(name));
         let copy = match carrier {
             Carrier::Audit => library_copy::copy(library),
-            Carrier::Preload => None,
+            // A copy that goes meanwhile would cost each of those programs a line.
+            Carrier::HandedOn | Carrier::Preload => None,
         };
         match copy {
             None => environment.push((carrier.variable().into(), list)),

@@ -6,7 +6,7 @@ use culvert_run::files::c_string;
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::{AtFlags, OFlags};
 use culvert_sys::trust::{self, Opened};
-use culvert_sys::{Errno, OwnedFd, fs};
+use culvert_sys::{Errno, OwnedFd, fs, process};
 
 /// The directory of the copies, in their place.
 pub const NAME: &str = "culvert-libraries";
@@ -15,7 +15,8 @@ pub const FILE: &str = "libculvert.so";
 /// A large page: as many bytes lie in memory as in the file.
 pub const LARGE_PAGE: u64 = 2 << 20;
 
-/// `ST_NOEXEC` (statfs(2)).
+/// `ST_RDONLY` and `ST_NOEXEC` (statfs(2)).
+const ST_RDONLY: i64 = 1;
 const ST_NOEXEC: i64 = 8;
 /// File systems of this machine's own (include/uapi/linux/magic.h): tmpfs, ext4, XFS, Btrfs, F2FS,
 /// overlayfs, bcachefs, ZFS.
@@ -30,11 +31,14 @@ const KNOWN: [i64; 8] = [
     0x2fc1_2fc1,
 ];
 
+/// After how many seconds one is tried to be made again.
+const AGAIN: i64 = 600;
+
 /// What there is of a copy.
 pub enum Found {
     /// It, at this path.
     Copy(Vec<u8>),
-    /// None can be made.
+    /// None could be made lately.
     Impossible,
     /// None was made yet, or it is not to be believed.
     Missing,
@@ -59,7 +63,8 @@ pub fn place<'a>(directories: impl Iterator<Item = &'a [u8]>) -> Option<Place> {
         }
         let opened = trust::directory(&c_string(path), trust::user()).ok()?;
         let system = fs::fstatfs(&opened).ok()?;
-        let is_right = KNOWN.contains(&system.f_type) && system.f_flags as i64 & ST_NOEXEC == 0;
+        let is_right =
+            KNOWN.contains(&system.f_type) && system.f_flags as i64 & (ST_RDONLY | ST_NOEXEC) == 0;
         (is_right && is_safe(path)).then(|| Place {
             path: path.into(),
             opened,
@@ -70,12 +75,16 @@ pub fn place<'a>(directories: impl Iterator<Item = &'a [u8]>) -> Option<Place> {
 /// Whether nobody else can put another directory in the place of one of those above `path`; those
 /// that are missing the user would make.
 pub fn is_safe(path: &[u8]) -> bool {
-    let user = trust::user();
+    // Its number stands for all users whom a namespace does not know.
+    let user = Some(trust::user()).filter(|&user| user != trust::OVERFLOW);
     let mut parents = (0..path.len()).filter(|&at| path.get(at) == Some(&b'/'));
     parents.all(|at| {
         let parent = c_string(path.get(..at.max(1)).unwrap_or_default());
         match fs::fstatat(CWD, &parent, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(found) => (found.st_uid == 0 || found.st_uid == user) && found.st_mode & 0o022 == 0,
+            Ok(found) => {
+                let is_known = found.st_uid == 0 || Some(found.st_uid) == user;
+                is_known && found.st_mode & 0o022 == 0
+            }
             Err(errno) => errno == Errno::ENOENT,
         }
     })
@@ -83,9 +92,10 @@ pub fn is_safe(path: &[u8]) -> bool {
 
 /// The cache of who has these variables: `$XDG_CACHE_HOME/culvert`, or `~/.cache/culvert`.
 pub fn cache(cache: Option<&[u8]>, home: Option<&[u8]>) -> Option<Vec<u8>> {
-    match cache.filter(|path| path.starts_with(b"/")) {
+    let is_absolute = |path: &&[u8]| path.starts_with(b"/");
+    match cache.filter(is_absolute) {
         Some(cache) => Some([cache, b"/culvert"].concat()),
-        None => home.map(|home| [home, b"/.cache/culvert"].concat()),
+        None => Some([home.filter(is_absolute)?, b"/.cache/culvert"].concat()),
     }
 }
 
@@ -115,6 +125,17 @@ pub fn length(size: u64) -> u64 {
     size.next_multiple_of(LARGE_PAGE)
 }
 
+/// Whether there is no copy in the directory `name` because it could not be made shortly before.
+fn has_failed_lately(place: &Place, name: &[u8]) -> bool {
+    const CLOCK_REALTIME: u32 = 0;
+    let name = c_string([NAME.as_bytes(), b"/", name].concat());
+    let made = fs::fstatat(&place.opened, &name, AtFlags::SYMLINK_NOFOLLOW);
+    let made = made.ok().map(|found| found.st_mtime as i64);
+    let now = process::clock_gettime(CLOCK_REALTIME).map(|now| now.tv_sec);
+    let age = now.ok().zip(made).map(|(now, made)| now - made);
+    age.is_some_and(|age| (0..AGAIN).contains(&age))
+}
+
 /// Looks for the copy of `library` in `place`.
 pub fn find(place: &Place, library: &OwnedFd) -> Found {
     let Some((key, size)) = key(library).zip(fs::fstat(library).ok()) else {
@@ -133,7 +154,7 @@ pub fn find(place: &Place, library: &OwnedFd) -> Found {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match fs::openat(&place.opened, &c_string(&within[..]), flags, 0) {
         Ok(file) => file,
-        Err(Errno::ENOENT) => return Found::Impossible,
+        Err(Errno::ENOENT) if has_failed_lately(place, name) => return Found::Impossible,
         Err(_) => return Found::Missing,
     };
     // One that was cut, or changed, ends programs.

@@ -24,6 +24,9 @@ use core::ffi::CStr;
 use core::fmt;
 
 const ROOT: u32 = 0;
+/// What all users look like whom a user namespace does not map: DEFAULT_OVERFLOWUID
+/// (include/linux/highuid.h).
+pub const OVERFLOW: u32 = 65534;
 
 /// Why something is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,8 +211,6 @@ pub fn file(directory: &Opened, name: &CStr, flags: OFlags) -> Result<Opened, Wh
 /// own processes, if it is one of this user's or of root's that only they may write: so are caches,
 /// which everybody may read.
 pub fn kept(number: i32) -> Result<stat, Why> {
-    /// DEFAULT_OVERFLOWUID (include/linux/highuid.h).
-    const OVERFLOW: u32 = 65534;
     let fd = BorrowedFd::number(number);
     let found = fs::fstat(fd).map_err(Why::Failed)?;
     let owner = found.st_uid;

@@ -122,7 +122,8 @@ pub fn extend(
             continue;
         }
         // What says where the library is, in the environment that this process itself was given.
-        if starts_with(pointer, library_copy::LIBRARY)? {
+        let named = starts_with(pointer, library_copy::LIBRARY)?;
+        if named && memory::get::<u8>(pointer + library_copy::LIBRARY.len())? == b'=' {
             continue;
         }
         let taken = match loader {

@@ -20,3 +20,18 @@ rm -r /dev/shm/culvert-*
 mkdir /run/home
 chown 1234 /run/home
 (unset XDG_RUNTIME_DIR; HOME=/run/home; run cat $W/b/f; ls -A /run/home | wc -l)
+echo -- no home
+mkdir /run/empty
+cd /run/empty
+for home in home '' /run/empty/home; do
+    (unset XDG_RUNTIME_DIR XDG_CACHE_HOME; rm -r /dev/shm/culvert-*; HOME=$home run cat $W/b/f)
+done
+ls -A /run/empty
+echo -- a user whom the namespace does not know
+(export XDG_RUNTIME_DIR=/run/mine; unshare -U $CULVERT run --no-private -v $W/a:$W/b -- \
+    sh -c 'grep -c /culvert-libraries/ /proc/self/maps')
+echo -- others may write into the directory of the copies, but not reach it
+mkdir -m 700 /run/wide
+mkdir -m 777 /run/wide/culvert-libraries
+chmod 777 /run/wide/culvert-libraries
+lies /run/wide /proc/none

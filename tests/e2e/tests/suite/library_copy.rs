@@ -81,7 +81,27 @@ fn where_none_can_be_made() {
     says(
         "where_none_can_be_made",
         script!("library_copy/where_none_can_be_made.sh"),
-        "file\n0\nfile\n0\n",
+        "file\n0\nfile\n1\n-- few addresses\n0\n-- no room\nfile\nfile\n0\n-- later\nfile\n1\n\
+         -- read-only\nfile\n",
+    );
+}
+
+#[test]
+fn its_variables_are_its_own() {
+    says(
+        "its_variables_are_its_own",
+        script!("library_copy/its_variables_are_its_own.sh"),
+        "CV_AUDIT_LOG=here\n0\nfile\n0\n",
+    );
+}
+
+#[test]
+fn whoever_makes_it_is_alone() {
+    says(
+        "whoever_makes_it_is_alone",
+        script!("library_copy/whoever_makes_it_is_alone.sh"),
+        "file\n-- another one makes it\nfile\n0\n-- is killed\nfile\n1\n-- many at once\n\
+         40 file\n1\n",
     );
 }
 
@@ -112,7 +132,10 @@ fn only_in_places_of_the_users_own() {
          -- /run/link\nfile\n-- /run/other\nfile\n-- /run/open/mine\nfile\n\
          -- /run/mine/../mine\n/run/mine\nfile\n-- run/mine\nfile\n\
          -- the cache, which is made with the base\n/run/mine/cache/culvert\nfile\n700\n\
-         -- another user's home\nfile\n0\n",
+         -- another user's home\nfile\n0\n-- no home\nfile\nfile\nfile\n\
+         -- a user whom the namespace does not know\n0\n\
+         -- others may write into the directory of the copies, but not reach it\n\
+         /run/wide\nfile\n",
     );
 }
 
