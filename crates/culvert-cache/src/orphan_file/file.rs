@@ -36,6 +36,17 @@ impl OrphanFile {
         }
     }
 
+    /// That of `fd`, the program's descriptor of the shadow of `name`: to close one of ours would
+    /// drop the record locks that its table has on the file.
+    pub(super) fn lent(name: ShadowName, fd: i32, found: &stat) -> Self {
+        let lent = run::internal::keeper().borrow(fd);
+        Self {
+            bytes: DescriptorFile::on(lent, name.node, found.st_ino),
+            name,
+            shadow: found.st_ino,
+        }
+    }
+
     /// Another description of the shadow, with the access mode and those status flags of `flags`
     /// that a shadow has.
     pub fn shadow(&self, flags: u32) -> core::result::Result<OwnedFd, Errno> {

@@ -113,8 +113,12 @@ fn open_one(
     Ok(Some(OrphanFile::new(name, opened, &found)))
 }
 
-/// The file that the shadow of `name`, with this `struct stat`, is itself.
-pub fn file_of(name: ShadowName, found: &stat) -> Result<Box<OrphanFile>> {
+/// The file that the shadow of `name`, with this `struct stat`, is itself: `fd` is a descriptor of
+/// the shadow.
+pub fn file_of(name: ShadowName, found: &stat, fd: i32) -> Result<Box<OrphanFile>> {
+    if run::internal::keeper().lends(fd) {
+        return Ok(Box::new(OrphanFile::lent(name, fd, found)));
+    }
     let opened = shadow::open_path(name, &path_of(found.st_ino), O_RDWR)?;
     Ok(Box::new(OrphanFile::new(name, opened, found)))
 }

@@ -116,7 +116,7 @@ impl DescriptorTable {
         if orphan_file::is_orphan(found) && flags & culvert_run::files::O_PATH == 0 {
             return culvert_run::get()
                 .posix_locks
-                .while_adopting(|| orphan_file::file_of(name, found))
+                .while_adopting(|| orphan_file::file_of(name, found, fd))
                 .map(|file| Description::direct(name.mount, name.node, file, flags));
         }
         let mount = name.mount;
