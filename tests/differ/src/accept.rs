@@ -13,6 +13,7 @@ pub use refusals::{ends, refused_alike};
 use std::sync::OnceLock;
 use steps::{KEEPS_LOCK_FILES, LEFT_OUT};
 use words::ACCEPTED;
+pub use words::times_alike;
 
 /// The program as it is run on `mount` and natively, to be compared.
 pub fn suited(program: &Program, mount: &Mount) -> Program {

@@ -2,7 +2,7 @@
 
 use crate::accept::{
     ends, is_shifted_number, lists_alike, refused_alike, shifts_numbers, stores_clear_set_id,
-    without_accepted, without_set_id,
+    times_alike, without_accepted, without_set_id,
 };
 use crate::mount::Mount;
 use crate::program::Program;
@@ -96,7 +96,9 @@ pub fn compare(
                 .or(number(b))
                 .and_then(|number| program.steps.get(number));
             let alike = |step| {
-                lists_alike(program, step, mount, (a, b)) || refused_alike(step, mount, (a, b))
+                lists_alike(program, step, mount, (a, b))
+                    || refused_alike(step, mount, (a, b))
+                    || times_alike(step, mount, (a, b))
             };
             if step.is_some_and(alike) {
                 continue;

@@ -257,6 +257,26 @@ mod plfs {
     }
 
     #[test]
+    fn what_is_not_known_after_exec_is_an_error_of_all_requests() {
+        for request in [
+            "clone a d",
+            "clone d a",
+            "fionread a",
+            "lseek a 0 SEEK_DATA",
+        ] {
+            equal(&format!(
+                "#! user nobody
+                0 openat a cwd f O_RDWR|O_CREAT 0644
+                0 mkdir e 0755
+                0 openat d cwd e O_RDONLY|O_DIRECTORY 0
+                0 fchmod a 0111
+                0 exec plain
+                0 {request}"
+            ));
+        }
+    }
+
+    #[test]
     fn a_file_without_a_name_stays_locked_over_exec() {
         equal(
             "0 openat a cwd f O_RDWR|O_CREAT 0644

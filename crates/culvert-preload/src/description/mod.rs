@@ -372,6 +372,14 @@ impl Description {
         }
     }
 
+    /// The driven file, else `otherwise`; EIO where nobody knows any more what it was.
+    pub fn file_or(&self, otherwise: Errno) -> Result<&dyn File, Errno> {
+        self.file().map_err(|errno| match self.object {
+            Object::Broken => errno,
+            _ => otherwise,
+        })
+    }
+
     /// The driven file, when it is open for reading: EBADF otherwise.
     #[inline]
     pub fn readable(&self) -> Result<&dyn File, Errno> {

@@ -8,6 +8,7 @@ use crate::vfs::sync::{self, Extent};
 use crate::vfs::{ioctl, truncate};
 use culvert::Errno;
 use culvert_intercept::{Call, user};
+use culvert_run::files::{O_PATH, kernel_flags};
 use culvert_run::memory;
 use culvert_sys::ioctl::OwnSize;
 use culvert_sys::nr;
@@ -77,6 +78,7 @@ pub fn ioctl(process: &Process, call: &mut Call) -> Answer {
         Some(held) if !matches!(held.object, Object::Fifo) => held,
         // The program has no descriptor of that number.
         None if process.run.is_internal(fd as i32) => return Err(Errno::EBADF),
+        None => return clone_outside(process, fd as i32, request as u32, argument),
         _ => return Err(FORWARD),
     };
     if matches!(held.object, Object::Path) {
@@ -114,6 +116,22 @@ pub fn ioctl(process: &Process, call: &mut Call) -> Answer {
             Err(FORWARD)
         }
         _ => other(&held, request as u32, argument),
+    }
+}
+
+/// ioctl_ficlone(2) into `fd`, which is none of ours: what its driver alone has lies on no file
+/// system of the kernel's.
+fn clone_outside(process: &Process, fd: i32, request: u32, argument: usize) -> Answer {
+    let source = match request {
+        FICLONE => argument as i64,
+        FICLONERANGE => memory::get(argument)?,
+        _ => return Err(FORWARD),
+    };
+    match kernel_has_not(process, source as usize) {
+        Some(from) if matches!(from.object, Object::Path) => Err(Errno::EBADF),
+        Some(_) if kernel_flags(fd)? & O_PATH == 0 => Err(Errno::EXDEV),
+        Some(_) => Err(Errno::EBADF),
+        None => Err(FORWARD),
     }
 }
 

@@ -45,7 +45,7 @@ fn seek(held: &Held, fd: i32, offset: i64, whence: u32) -> Answer {
             } else {
                 Whence::Hole
             };
-            let file = held.file().map_err(|_| Errno::EINVAL)?;
+            let file = held.file_or(Errno::EINVAL)?;
             if offset < 0 {
                 return Err(Errno::ENXIO);
             }

@@ -41,10 +41,15 @@ pub fn rename_given(
     if !same_tree(&from, &to) && (from.is_open() || to.is_open()) {
         return None;
     }
-    if let (Some(from), Some(to)) = (from.host(), to.host()) {
+    let is_no_name = given_from.is_no_name() || given_to.is_ok_and(Given::is_no_name);
+    // `..` leads outside, perhaps from a mount.
+    let is_outside = |given: Given<'_>| given.mount_of_parent() == Ok(None);
+    if let (Some(from), Some(to)) = (from.host(), to.host())
+        && (!is_no_name || is_outside(given_from) && given_to.is_ok_and(is_outside))
+    {
         return Some(rename_natively(from, to, flags));
     }
-    if given_from.is_no_name() || given_to.is_ok_and(Given::is_no_name) {
+    if is_no_name {
         return Some(Err(no_name(given_from, given_to, flags)));
     }
     let slashes = (

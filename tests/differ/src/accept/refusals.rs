@@ -14,7 +14,7 @@ struct Refusal {
     operations: &'static [&'static str],
     /// Which of their steps.
     step: fn(&Step) -> bool,
-    /// What the program does that leads to it.
+    /// What the program does before that leads to it.
     when: fn(&Program) -> bool,
     /// Why that is right.
     #[expect(dead_code, reason = "for readers of the table")]
@@ -38,6 +38,16 @@ pub fn removes(program: &Program) -> bool {
     ["unlink", "unlinkat", "rmdir", "rm"]
         .into_iter()
         .any(|operation| does(program, operation))
+}
+
+/// Whether a process of `program` has become another program before another one renames.
+fn renames_after_exec(program: &Program) -> bool {
+    let is = |step: &Step, operations: &[&str]| operations.contains(&step.operation());
+    program.steps.iter().enumerate().any(|(at, becomes)| {
+        let mut later = program.steps[at..].iter();
+        is(becomes, &["exec", "vforkexec"])
+            && later.any(|step| step.actor != becomes.actor && is(step, &["rename", "renameat2"]))
+    })
 }
 
 /// Whether some word of `step` contains `text`.
@@ -128,6 +138,23 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         mount: "type=plfs",
+        errno: "-EIO",
+        operations: &[],
+        step: |_| true,
+        when: |program| program.nobody && does(program, "receive"),
+        why: "a file that its user may not open again is not continued by who gets it by a socket",
+    },
+    Refusal {
+        mount: "type=plfs",
+        errno: "-EIO",
+        operations: &[],
+        step: |_| true,
+        when: renames_after_exec,
+        why: "a file that was open before exec(2) and is not used yet is not found below a directory \
+            that another process renames",
+    },
+    Refusal {
+        mount: "type=plfs",
         errno: "-EACCES",
         operations: &[
             "fsetxattr",
@@ -183,23 +210,31 @@ const REFUSALS: &[Refusal] = &[
 /// Whether nothing of `program` is compared behind `step`, for which `mount` has answered `line`.
 pub fn ends(program: &Program, step: &Step, mount: &Mount, line: &str) -> bool {
     let specification = super::specification::of(mount).unwrap_or_default();
+    let before = program
+        .steps
+        .iter()
+        .take_while(|other| !std::ptr::eq(*other, step));
+    // A step may be one of a program that it starts itself.
+    let led = Program {
+        steps: before.chain([step]).cloned().collect(),
+        ..program.clone()
+    };
     REFUSALS.iter().any(|refusal| {
         specification.contains(refusal.mount)
             && line.split(' ').any(|word| word == refusal.errno)
             && (refusal.operations.is_empty() || refusal.operations.contains(&step.operation()))
             && (refusal.step)(step)
-            && (refusal.when)(program)
+            && (refusal.when)(&led)
     })
 }
 
-/// Whether `step` fails natively and on `mount`, there with another error, as it may: what lies
-/// beside a mount of a driver's is on another file system, and natively on the same, which is asked
-/// before anything else (`vfs_clone_file_range`, fs/remap_range.c).
+/// Whether `step` fails natively and on `mount`, there with another error, as it may: what its driver
+/// alone has is on another file system than what lies beside the mount, and natively on the same,
+/// which is asked before anything else (`vfs_clone_file_range`, fs/remap_range.c).
 pub fn refused_alike(step: &Step, mount: &Mount, (native, ours): (&str, &str)) -> bool {
     let specification = super::specification::of(mount).unwrap_or_default();
-    let is_own = ["type=plfs", "type=memory"]
-        .into_iter()
-        .any(|kind| specification.contains(kind));
+    let own = ["plfs", "memory", "overlay", "union", "layer=", ",driven"];
+    let is_own = own.into_iter().any(|kind| specification.contains(kind));
     let (native, ours) = (native.split(' ').nth(1), ours.split(' ').nth(1));
     is_own
         && step.operation() == "clone"
@@ -245,6 +280,12 @@ mod tests {
         assert!(ends(path, 2, "2 -ESTALE") && !ends(path, 1, "1 -ESTALE"));
         assert!(!ends(&path.replace("O_PATH", "O_RDWR"), 2, "2 -ESTALE"));
         assert!(!ends(&path.replace("unlink", "stat"), 2, "2 -ESTALE"));
+        let moved = "0 fork 1\n0 exec plain\n1 rename d e\n0 read b 1\n0 unlink f\n";
+        assert!(ends(moved, 3, "3 -EIO") && !ends(moved, 3, "3 -EBADF"));
+        assert!(!ends(moved, 1, "1 -EIO"), "what comes later led to nothing");
+        assert!(!ends(&moved.replace("1 rename", "0 rename"), 3, "3 -EIO"));
+        let got = "#! user nobody\n0 receive b 0\n0 read b 1\n";
+        assert!(ends(got, 1, "1 -EIO") && !ends(&got.replace("nobody", "root"), 1, "1 -EIO"));
         let stored = format!("{held}0 mapwrite b 0 1\n");
         assert!(!ends(&stored, 2, "2 ok -EIO"), "one back end");
     }

@@ -169,7 +169,7 @@ pub const LEFT_OUT: &[LeftOut] = &[
             refuses to say",
     },
     LeftOut {
-        operations: &["write", "pwrite"],
+        operations: &["write", "pwrite", "writev"],
         words: &["bad", "edge:0"],
         mounts: &["type=memory", "type=plfs", "driven", "beside="],
         why: "a write past the end that fails with EFAULT lengthens the file to the offset where \

@@ -1,5 +1,8 @@
 //! Words of an answer that are not compared.
 
+use crate::mount::Mount;
+use crate::program::Step;
+
 /// A difference that is none.
 pub struct Accepted {
     /// The beginning of the words that are not compared.
@@ -101,3 +104,43 @@ pub const ACCEPTED: &[Accepted] = &[
         why: "there a directory that is renamed has another number",
     },
 ];
+
+/// Whether the times that `step` shows differ in that of access alone, which is still the one that
+/// the program has set: reading does not set it.
+pub fn times_alike(step: &Step, mount: &Mount, (native, ours): (&str, &str)) -> bool {
+    let specification = super::specification::of(mount).unwrap_or_default();
+    let read = |line: &str| line.split(' ').any(|word| word.starts_with("a:"));
+    let set = |line: &str| line.split(' ').any(|word| word.starts_with("a="));
+    let others = |line: &str| -> Vec<String> {
+        let is_other = |word: &&str| !word.starts_with("a:") && !word.starts_with("a=");
+        line.split(' ')
+            .filter(is_other)
+            .map(str::to_owned)
+            .collect()
+    };
+    specification.contains("type=plfs")
+        && step.operation() == "times"
+        && read(native)
+        && set(ours)
+        && others(native) == others(ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Program;
+
+    #[test]
+    fn a_time_of_access_that_was_set_may_stay() {
+        let program: Program = "0 times cwd f 0".parse().expect("a program");
+        let alike = |mount: &str, native: &str, ours: &str| {
+            let mount = mount.parse().expect("a mount");
+            times_alike(&program.steps[0], &mount, (native, ours))
+        };
+        let (read, set) = ("0 0 a:new m:new", "0 0 a=1.000000000 m:new");
+        assert!(alike("plfs", read, set));
+        assert!(!alike("memory", read, set) && !alike("plfs", set, read));
+        assert!(!alike("plfs", read, "0 0 a=1.000000000 m:same"));
+        assert!(!alike("plfs", "0 0 a=2.000000000 m:new", set));
+    }
+}
