@@ -3,10 +3,13 @@
 
 mod elf;
 
-use crate::umask::OwnerRights;
+use crate::{
+    failure::{reason, shown},
+    umask::OwnerRights,
+};
 use culvert_intercept::images;
 use culvert_launch::library_copy::{
-    FILE, Found, LARGE_PAGE, NAME, Place, cache, find, is_safe, key, length, place,
+    FILE, Found, LARGE_PAGE, NAME, Place, cache, find, fit, is_safe, key, length, place,
 };
 use culvert_run::files::c_string;
 use culvert_sys::fd::flock;
@@ -32,12 +35,9 @@ const LAST: u64 = 0x7ef0_0000_0000;
 /// The path of the copy of the library at `library`, for programs of a run. None: there can be
 /// none, and the library itself is loaded.
 pub fn copy(library: &Path) -> Option<Vec<u8>> {
-    let library = fs::File::open(library).ok()?;
-    let library = OwnedFd::from_raw(library.into_raw_fd());
-    let variable = |name| std::env::var_os(name).map(OsStringExt::into_vec);
-    let [runtime, home] = [variable("XDG_RUNTIME_DIR"), variable("HOME")];
-    let cache = cache(variable("XDG_CACHE_HOME").as_deref(), home.as_deref());
-    let directories = || runtime.as_deref().into_iter().chain(cache.as_deref());
+    let library = opened(library).ok()?;
+    let [runtime, cache] = &directories();
+    let directories = || [runtime, cache].into_iter().flatten().map(|path| &path[..]);
     let _rights = OwnerRights::new();
     let place = place(directories()).or_else(|| {
         // Not in another user's home, as under sudo(8), nor where there is none.
@@ -60,6 +60,53 @@ pub fn copy(library: &Path) -> Option<Vec<u8>> {
     match found {
         Found::Copy(path) => Some(path),
         Found::Impossible | Found::Missing => None,
+    }
+}
+
+/// Where it may lie, as variables say: XDG_RUNTIME_DIR, and the cache.
+fn directories() -> [Option<Vec<u8>>; 2] {
+    let variable = |name| std::env::var_os(name).map(OsStringExt::into_vec);
+    let [home, own] = [variable("HOME"), variable("XDG_CACHE_HOME")];
+    [
+        variable("XDG_RUNTIME_DIR"),
+        cache(own.as_deref(), home.as_deref()),
+    ]
+}
+
+fn opened(library: &Path) -> std::io::Result<OwnedFd> {
+    let library = fs::File::open(library)?;
+    Ok(OwnedFd::from_raw(library.into_raw_fd()))
+}
+
+/// Why programs start without a copy of the library at `library`, and what can be done about it.
+pub fn why_none(library: &Path) -> (String, &'static str) {
+    const PLACE: &str = "let XDG_RUNTIME_DIR name a directory of mode 0700 on this machine, below \
+        those that only root or the user may write";
+    let directories: Vec<_> = directories().into_iter().flatten().collect();
+    if directories.is_empty() {
+        return ("neither XDG_RUNTIME_DIR nor HOME is set".into(), PLACE);
+    }
+    let shown = |path: &[u8]| shown(OsStr::from_bytes(path));
+    let Some(place) = place(directories.iter().map(|path| &path[..])) else {
+        let unfit = directories.iter().filter_map(|path| {
+            let why = fit(path).err()?;
+            Some(format!("{}: {why}", shown(path)))
+        });
+        return (unfit.collect::<Vec<_>>().join("; "), PLACE);
+    };
+    let all = shown(&[&place.path[..], b"/", NAME.as_bytes()].concat());
+    match opened(library).map(|library| find(&place, &library)) {
+        Ok(Found::Impossible) => (
+            format!("none could be made in {all} in the last ten minutes"),
+            "let it have 6 MB of room; it is tried again by itself",
+        ),
+        Ok(Found::Missing) if process::is_filtered() => (
+            "a seccomp filter is in force".into(),
+            "none is made under a filter, but one that is there is used: run culvert before",
+        ),
+        Ok(Found::Missing) => (format!("none can be made in {all}"), PLACE),
+        Ok(Found::Copy(_)) => (format!("ld.so has not loaded that in {all}"), ""),
+        Err(error) => (reason(&error), ""),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::directory::entries;
 use alloc::{format, string::String, vec::Vec};
+use core::fmt;
 use culvert_run::files::c_string;
 use culvert_sys::fd::CWD;
 use culvert_sys::flags::{AtFlags, OFlags};
@@ -52,24 +53,61 @@ pub struct Place {
     pub opened: Opened,
 }
 
-/// The place of this user's copies: the first of `directories` in whose place, and in the place of
-/// whose parents, nobody else can put another, as ld.so opens a copy by its name: XDG_RUNTIME_DIR,
-/// and the cache.
+/// Why copies cannot lie in a directory.
+pub enum Unfit {
+    /// ld.so takes its path for more than a name (ld.so(8)).
+    Path,
+    /// It is not the user's alone.
+    Trust(trust::Why),
+    /// Its file system is none of [`KNOWN`].
+    System,
+    /// Nothing can be made there.
+    ReadOnly,
+    /// Nothing can be executed there.
+    Noexec,
+    /// Somebody else can put another in its place.
+    Above,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Trust(why) => return why.fmt(f),
+            Self::Path => "it is not absolute, or has a colon or a dollar sign",
+            Self::System => "its file system may be another machine's",
+            Self::ReadOnly => "it is mounted read-only",
+            Self::Noexec => "it is mounted noexec",
+            Self::Above => "others may put another directory in its place",
+        })
+    }
+}
+
+/// The place of this user's copies: the first of `directories` that is fit, of XDG_RUNTIME_DIR and
+/// the cache.
 pub fn place<'a>(directories: impl Iterator<Item = &'a [u8]>) -> Option<Place> {
-    directories.into_iter().find_map(|path| {
-        // ld.so takes these for more than a name (ld.so(8)).
-        if !path.starts_with(b"/") || path.iter().any(|byte| b":$".contains(byte)) {
-            return None;
-        }
-        let opened = trust::directory(&c_string(path), trust::user()).ok()?;
-        let system = fs::fstatfs(&opened).ok()?;
-        let is_right =
-            KNOWN.contains(&system.f_type) && system.f_flags as i64 & (ST_RDONLY | ST_NOEXEC) == 0;
-        (is_right && is_safe(path)).then(|| Place {
+    directories.into_iter().find_map(|path| fit(path).ok())
+}
+
+/// The directory `path`, if nobody else can put another in its place, and in the place of its
+/// parents, as ld.so opens a copy by its name.
+pub fn fit(path: &[u8]) -> Result<Place, Unfit> {
+    if !path.starts_with(b"/") || path.iter().any(|byte| b":$".contains(byte)) {
+        return Err(Unfit::Path);
+    }
+    let opened = trust::directory(&c_string(path), trust::user()).map_err(Unfit::Trust)?;
+    let system = fs::fstatfs(&opened);
+    let system = system.map_err(|errno| Unfit::Trust(trust::Why::Failed(errno)))?;
+    let flags = system.f_flags as i64;
+    match () {
+        () if !KNOWN.contains(&system.f_type) => Err(Unfit::System),
+        () if flags & ST_RDONLY != 0 => Err(Unfit::ReadOnly),
+        () if flags & ST_NOEXEC != 0 => Err(Unfit::Noexec),
+        () if !is_safe(path) => Err(Unfit::Above),
+        () => Ok(Place {
             path: path.into(),
             opened,
-        })
-    })
+        }),
+    }
 }
 
 /// Whether nobody else can put another directory in the place of one of those above `path`; those

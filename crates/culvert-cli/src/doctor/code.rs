@@ -1,9 +1,11 @@
-//! How the code of libraries gets into programs: mapped from images that all programs of the user
-//! share, or rewritten in each program's own copy.
+//! How code gets into programs: that of libraries mapped from images that all programs of the user
+//! share, or rewritten in each program's own copy; libculvert.so from the user's copy, or as it is.
 
 use super::{Check, good, limited};
-use crate::{failure::reason, failure::shown, run};
+use crate::{failure::reason, failure::shown, library_copy, run};
+use culvert_launch::library_copy::NAME as COPIES;
 use std::{
+    ffi::OsStr,
     fs,
     io::{Read, Write},
     os::unix::ffi::OsStrExt,
@@ -17,17 +19,21 @@ const IMAGES: &str = "images";
 /// Less room than this, in bytes, and the images of a program's libraries do not fit.
 const ROOM: u64 = 4 << 20;
 
-/// The check: what the kernel says of a program that is running inside.
-pub fn rewritten_code() -> Check {
+/// The checks: what the kernel says of a program that is running inside.
+pub fn checks() -> [Check; 2] {
+    // The first one makes what is not there yet.
+    let mappings = mappings_of_a_program().and_then(|_| mappings_of_a_program());
+    [rewritten_code(&mappings), library_copy(&mappings)]
+}
+
+fn rewritten_code(mappings: &Result<Vec<u8>, String>) -> Check {
     const NAME: &str = "rewritten code";
     const CONSEQUENCE: &str =
         "each program rewrites a copy of its own: programs start more slowly, and take more memory";
     let attempt = || -> Result<(bool, String), String> {
         let base = crate::base::base().map_err(|failure| failure.message().to_owned())?;
-        // The first one makes what is not there yet.
-        mappings_of_a_program()?;
-        let mappings = mappings_of_a_program()?;
-        Ok(match from_images(&mappings, &base.join(IMAGES)) {
+        let mappings = mappings.as_deref().map_err(String::clone)?;
+        Ok(match from_images(mappings, &base.join(IMAGES)) {
             true => (true, format!("shared, in {}", shown(base.join(IMAGES)))),
             false => (false, why_in_place(&base)),
         })
@@ -35,6 +41,30 @@ pub fn rewritten_code() -> Check {
     match attempt() {
         Ok((true, found)) => good(NAME, found),
         Ok((false, found)) => limited(NAME, found, CONSEQUENCE),
+        Err(why) => limited(NAME, format!("not tried: {why}"), ""),
+    }
+}
+
+/// Whether programs start with the user's copy of libculvert.so.
+fn library_copy(mappings: &Result<Vec<u8>, String>) -> Check {
+    const NAME: &str = "library copy";
+    let attempt = || -> Result<Result<String, (String, &str)>, String> {
+        let mappings = mappings.as_deref().map_err(String::clone)?;
+        let library = run::library().map_err(|failure| failure.message().to_owned())?;
+        Ok(match copies(mappings) {
+            Some(place) => Ok(format!("loaded, from {}", shown(place))),
+            None => Err(library_copy::why_none(&library)),
+        })
+    };
+    match attempt() {
+        Ok(Ok(found)) => good(NAME, found),
+        Ok(Err((why, remedy))) => {
+            let consequence = match remedy {
+                "" => "programs start more slowly".to_owned(),
+                remedy => format!("programs start more slowly: {remedy}"),
+            };
+            limited(NAME, format!("not loaded: {why}"), &consequence)
+        }
         Err(why) => limited(NAME, format!("not tried: {why}"), ""),
     }
 }
@@ -67,15 +97,28 @@ fn mappings_of_a_program() -> Result<Vec<u8>, String> {
     found.map_err(failed)
 }
 
-/// Whether code is mapped from a file below `directory`, of the `mappings` of a process.
-fn from_images(mappings: &[u8], directory: &Path) -> bool {
-    let directory = [directory.as_os_str().as_bytes(), b"/"].concat();
-    mappings.split(|&byte| byte == b'\n').any(|line| {
+/// The names of the files from which code is mapped, of the `mappings` of a process.
+fn code_files(mappings: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = mappings.split(|&byte| byte == b'\n');
+    lines.filter_map(|line| {
         let mut fields = line.splitn(6, |&byte| byte == b' ');
         let is_code = fields.nth(1).is_some_and(|rights| rights.contains(&b'x'));
         let name = fields.nth(3).unwrap_or_default().trim_ascii_start();
-        is_code && name.starts_with(&directory)
+        is_code.then_some(name)
     })
+}
+
+/// Whether code is mapped from a file below `directory`, of the `mappings` of a process.
+fn from_images(mappings: &[u8], directory: &Path) -> bool {
+    let directory = [directory.as_os_str().as_bytes(), b"/"].concat();
+    code_files(mappings).any(|name| name.starts_with(&directory))
+}
+
+/// The directory of the copies of which one is mapped, of the `mappings` of a process.
+fn copies(mappings: &[u8]) -> Option<&Path> {
+    let files = code_files(mappings).map(|name| Path::new(OsStr::from_bytes(name)));
+    let mut places = files.filter_map(|file| file.parent()?.parent());
+    places.find(|place| place.file_name().is_some_and(|name| name == COPIES))
 }
 
 /// Why no code is mapped from images in `base`, as far as that can be seen from here.

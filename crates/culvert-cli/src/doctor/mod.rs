@@ -93,7 +93,7 @@ pub fn doctor(command: &[OsString], json: bool) -> Result<u8, Failure> {
         None => None,
     };
     let mut checks = machine::checks();
-    checks.push(code::rewritten_code());
+    checks.extend(code::checks());
     checks.extend(kernel::checks());
     checks.extend(servers::servers());
     let bad = checks.iter().any(|check| check.verdict == Verdict::Bad)

@@ -14,12 +14,14 @@ fn says(name: &str, script: &str, expected: &str) {
     }
     let case = Case::new(&format!("library_copy-{name}"), User::Me);
     let landlocked = case.program("landlocked");
+    let filtered = case.program("filtered");
     let occupier = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/occupier.c");
     let thread = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/reads_by_thread.c");
     let culvert = world().culvert.to_str().expect("plain").to_owned();
     let case = case
         .variable("CULVERT", culvert)
         .variable("LANDLOCKED", landlocked)
+        .variable("FILTERED", filtered)
         .variable("OCCUPIER", occupier)
         .variable("THREAD", thread);
     let script = format!("{BEGIN}{script}");
@@ -102,6 +104,34 @@ fn whoever_makes_it_is_alone() {
         script!("library_copy/whoever_makes_it_is_alone.sh"),
         "file\n-- another one makes it\nfile\n0\n-- is killed\nfile\n1\n-- many at once\n\
          40 file\n1\n",
+    );
+}
+
+#[test]
+fn doctor_says_whether_programs_have_it() {
+    let elsewhere = " programs start more slowly: let XDG_RUNTIME_DIR name a directory of mode \
+        0700 on this machine, below those that only root or the user may write";
+    says(
+        "doctor_says_whether_programs_have_it",
+        script!("library_copy/doctor_says_whether_programs_have_it.sh"),
+        &[
+            "ok library copy loaded, from /run/mine/culvert-libraries",
+            "-- nowhere",
+            "limited library copy not loaded: neither XDG_RUNTIME_DIR nor HOME is set",
+            elsewhere,
+            "limited library copy not loaded: /dev/shm/mine: others may put another directory in \
+             its place; /proc/.cache/culvert: it cannot be opened: No such file or directory",
+            elsewhere,
+            "-- no room",
+            "limited library copy not loaded: none could be made in /run/small/culvert-libraries \
+             in the last ten minutes",
+            " programs start more slowly: let it have 6 MB of room; it is tried again by itself",
+            "-- a filter",
+            "limited library copy not loaded: a seccomp filter is in force",
+            "ok library copy loaded, from /run/mine/culvert-libraries",
+            "",
+        ]
+        .join("\n"),
     );
 }
 
