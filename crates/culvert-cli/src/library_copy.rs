@@ -219,6 +219,75 @@ fn address() -> Result<u64, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use culvert_sys::trust;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+    use std::time::{Duration, SystemTime};
+
+    /// A directory for the copies of a library, which is none, removed when dropped.
+    struct Fixture(PathBuf);
+
+    impl Fixture {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("copy-{name}-{}", std::process::id()));
+            fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+            fs::write(path.join("library"), [1; 5000]).unwrap();
+            Self(path)
+        }
+
+        fn library(&self) -> OwnedFd {
+            opened(&self.0.join("library")).unwrap()
+        }
+
+        fn place(&self) -> Place {
+            let path = self.0.as_os_str().as_bytes().to_vec();
+            let opened = trust::directory(&c_string(&path[..]), trust::user()).unwrap();
+            Place { path, opened }
+        }
+    }
+
+    impl Drop for Fixture {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn who_comes_second_keeps_what_the_first_has_made() {
+        let fixture = Fixture::new("second");
+        let (place, library) = (fixture.place(), fixture.library());
+        let own = format!("{}0", key(&library).unwrap());
+        let own = fixture.0.join(NAME).join(own);
+        fs::create_dir_all(&own).unwrap();
+        let first = fs::File::create(own.join(FILE)).unwrap();
+        first.set_len(LARGE_PAGE).unwrap();
+        let rights = fs::Permissions::from_mode(0o500);
+        first.set_permissions(rights).unwrap();
+        assert_eq!(make(&place, &library), Ok(()));
+        let path = own.join(FILE).as_os_str().as_bytes().to_vec();
+        assert!(matches!(find(&place, &library), Found::Copy(found) if found == path));
+    }
+
+    #[test]
+    fn a_failure_counts_for_ten_minutes() {
+        let fixture = Fixture::new("failure");
+        let (place, library) = (fixture.place(), fixture.library());
+        assert_eq!(make(&place, &library), Err(Errno::ENOEXEC));
+        assert!(matches!(find(&place, &library), Found::Impossible));
+        assert_eq!(make(&place, &library), Ok(()), "it is not tried again");
+        let all = fs::read_dir(fixture.0.join(NAME)).unwrap();
+        let all: Vec<_> = all.map(|entry| entry.unwrap().path()).collect();
+        let [own] = &all[..] else { panic!("{all:?}") };
+        let now = SystemTime::now();
+        let hour = Duration::from_secs(3600);
+        // A clock that was put back must not let it count for longer.
+        for then in [now - Duration::from_secs(601), now + hour] {
+            fs::File::open(own).unwrap().set_modified(then).unwrap();
+            assert!(matches!(find(&place, &library), Found::Missing));
+        }
+        assert_eq!(make(&place, &library), Err(Errno::ENOEXEC));
+        assert!(!own.exists(), "an earlier one is removed");
+    }
 
     #[test]
     fn addresses_are_large_pages_in_the_range() {
