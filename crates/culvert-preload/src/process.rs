@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use culvert::Node;
 use culvert_mounts::{Hold, MountId, MountTable, Place, References};
-use culvert_run::{OUTSIDE, Run, ShadowName, node_locks::NodeLocks, task};
+use culvert_run::{OUTSIDE, Run, SHARED_DIRECTORY, ShadowName, node_locks::NodeLocks, task};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::sync::{AtomicRef, Mutex};
 
@@ -185,7 +185,7 @@ impl Process {
             kernel_sees_all: AtomicBool::new(!targets.exist && !targets.missing),
             specifications: &run.specifications,
             working_directory: Mutex::new(KnownDirectory::Nothing),
-            shared_working_directory: AtomicBool::new(false),
+            shared_working_directory: AtomicBool::new(flags & SHARED_DIRECTORY != 0),
         }
     }
 
@@ -236,6 +236,11 @@ impl Process {
     pub fn share_working_directory(&self) {
         self.shared_working_directory.store(true, Relaxed);
         self.with_working_directory(|here| here.map(Here::tell_others));
+    }
+
+    /// Whether another process may change the working directory.
+    pub fn shares_working_directory(&self) -> bool {
+        self.shared_working_directory.load(Relaxed)
     }
 
     /// Whether the working directory is the one with which the program began, nobody has asked for

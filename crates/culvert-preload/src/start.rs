@@ -16,7 +16,7 @@ use alloc::{boxed::Box, format, string::String, vec::Vec};
 use carried::Carried;
 use culvert::{Errno, mount::Mount};
 use culvert_intercept::{Config, images::Excerpt};
-use culvert_run::{LOCKS, NO_PATCH, files::c_string, stat_path};
+use culvert_run::{INHERITED, LOCKS, NO_PATCH, SHARED_DIRECTORY, files::c_string, stat_path};
 use culvert_sys::BorrowedFd;
 use environment::Variable;
 use lost::{Lost, lose_mounts};
@@ -99,6 +99,12 @@ unsafe fn join(carried: &Carried<'_>, library: [Vec<u8>; 2], fresh: bool) -> Res
     fuse_server::begin(process::get().run, carried.flags)
         .map_err(|errno| Lost::because("the slots for a FUSE server cannot be used", errno))?;
     carried.handed.iter().copied().for_each(handed::receive);
+    if carried.flags & INHERITED == 0 {
+        handed::nothing_inherited();
+    }
+    if carried.flags & SHARED_DIRECTORY != 0 {
+        culvert_run::task::limits::umask_is_shared();
+    }
     carried.saved.into_iter().for_each(saved::receive);
     for &(name, descriptor) in &carried.lock_files {
         process::get()

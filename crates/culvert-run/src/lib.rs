@@ -120,6 +120,14 @@ pub const ROOT: u8 = 32;
 /// Flag of `CULVERT_RUN`: this process had record locks on files of mounts before its exec.
 pub const LOCKS: u8 = 16;
 
+/// Flag of `CULVERT_RUN`: this process has descriptors since before its exec that are found by
+/// paths, or may have.
+pub const INHERITED: u8 = 64;
+
+/// Flag of `CULVERT_RUN`: another process has this one's working directory and umask (`CLONE_FS`),
+/// or may have.
+pub const SHARED_DIRECTORY: u8 = 128;
+
 /// A run directory, seen from a process of the run.
 pub struct Run {
     /// Its absolute path.

@@ -30,43 +30,71 @@ const HOW: u32 = 3 | O_PATH;
 /// What this program was given and has not looked for.
 static GIVEN: Mutex<Vec<(u16, &'static AtomicI32)>> = Mutex::new(Vec::new());
 
-/// Descriptors for the next program, each with the mount that it is for (two mounts of one source
-/// may have the same node); they survive exec, and are closed where that fails.
-pub fn hand_down() -> Vec<(u16, OwnedFd)> {
-    let given: Vec<(u16, i32)> = {
-        let given = GIVEN.lock();
-        let numbers = given
-            .iter()
-            .map(|(mount, place)| (*mount, place.load(Relaxed)));
-        numbers.collect()
-    };
-    let (given, files): (Vec<_>, Vec<_>) = given.into_iter().partition(|(_, fd)| is_path(*fd));
-    if !files.is_empty() {
-        know_all();
+/// What this program has inherited need not be looked for: there is nothing, or it is known.
+static ALL_KNOWN: AtomicBool = AtomicBool::new(false);
+
+/// What goes to the next program.
+pub struct HandedDown {
+    /// Descriptors, each with the mount that it is for (two mounts of one source may have the same
+    /// node); they survive exec, and are closed where that fails.
+    pub nodes: Vec<(u16, OwnedFd)>,
+    /// The program may have descriptors of what is found by paths.
+    pub inherits: bool,
+}
+
+impl Default for HandedDown {
+    /// Nothing, to a program whose descriptors nobody has looked at.
+    fn default() -> Self {
+        Self {
+            nodes: Vec::new(),
+            inherits: true,
+        }
     }
-    let mut inherited = super::table().inherited(may_be_lost);
-    let which = |it: &(i32, Arc<Description>)| (it.1.mount.0, it.1.node, it.1.access_mode());
-    inherited.sort_by_key(which);
-    inherited.dedup_by_key(|it| which(it));
-    let owns = inherited.iter().filter_map(|(_, description)| {
-        let file_system = culvert_cache::file_system(description.mount).ok()?;
-        let own = match opened_no_more(file_system, description) {
-            Some(own) => Some(own),
-            None if !is_lost(file_system, description) => None,
-            None => file_system.handed_down(description.node),
+}
+
+impl HandedDown {
+    /// What this process hands down.
+    pub fn of_process() -> Self {
+        let given: Vec<(u16, i32)> = {
+            let given = GIVEN.lock();
+            let numbers = given
+                .iter()
+                .map(|(mount, place)| (*mount, place.load(Relaxed)));
+            numbers.collect()
         };
-        Some((description.mount.0, own?))
-    });
-    let known: Vec<_> = given
-        .iter()
-        .map(|&(mount, fd)| (mount, identity(fd)))
-        .collect();
-    // One that goes on anyway need not be handed down again.
-    owns.filter(|&(mount, fd)| !known.contains(&(mount, identity(fd))))
-        .chain(given)
-        .take(MOST)
-        .filter_map(|(mount, fd)| Some((mount, OwnedFd::from_raw(dup_high(fd, false).ok()?))))
-        .collect()
+        let (given, files): (Vec<_>, Vec<_>) = given.into_iter().partition(|(_, fd)| is_path(*fd));
+        if !files.is_empty() {
+            know_all();
+        }
+        let mut inherited = super::table().inherited(may_be_lost);
+        let which = |it: &(i32, Arc<Description>)| (it.1.mount.0, it.1.node, it.1.access_mode());
+        inherited.sort_by_key(which);
+        inherited.dedup_by_key(|it| which(it));
+        let owns = inherited.iter().filter_map(|(_, description)| {
+            let file_system = culvert_cache::file_system(description.mount).ok()?;
+            let own = match opened_no_more(file_system, description) {
+                Some(own) => Some(own),
+                None if !is_lost(file_system, description) => None,
+                None => file_system.handed_down(description.node),
+            };
+            Some((description.mount.0, own?))
+        });
+        let known: Vec<_> = given
+            .iter()
+            .map(|&(mount, fd)| (mount, identity(fd)))
+            .collect();
+        // One that goes on anyway need not be handed down again.
+        let nodes = owns
+            .filter(|&(mount, fd)| !known.contains(&(mount, identity(fd))))
+            .chain(given)
+            .take(MOST)
+            .filter_map(|(mount, fd)| Some((mount, OwnedFd::from_raw(dup_high(fd, false).ok()?))))
+            .collect();
+        Self {
+            nodes,
+            inherits: !inherited.is_empty() || !ALL_KNOWN.load(Relaxed),
+        }
+    }
 }
 
 /// Which file of the kernel's it is, and how it is open.
@@ -178,12 +206,16 @@ pub fn before_vfork() {
     }
 }
 
-/// A directory's mode is about to change, below which nodes may not be found any more.
+/// A directory's mode or name is about to change, below which nodes may not be found any more.
 pub fn before_closing_directory() {
-    static FOUND: AtomicBool = AtomicBool::new(false);
-    if task::vfork_child().is_none() && !task::is_confined() && !FOUND.swap(true, Relaxed) {
+    if task::vfork_child().is_none() && !task::is_confined() && !ALL_KNOWN.swap(true, Relaxed) {
         know_all();
     }
+}
+
+/// This program has inherited nothing that is found by its path.
+pub fn nothing_inherited() {
+    ALL_KNOWN.store(true, Relaxed);
 }
 
 /// The same of what may be a directory, by who has changed modes often enough that it pays to see

@@ -1,7 +1,8 @@
 //! The environment of the next program: the program's own entries, and those that carry a run.
 
 use super::{Extras, Image, Loader, Why, tunables};
-use crate::descriptors::{handed, saved};
+use crate::descriptors::handed::HandedDown;
+use crate::descriptors::saved;
 use crate::process::Process;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,7 +10,8 @@ use culvert::Errno;
 use culvert_intercept::images::Said;
 use culvert_intercept::user::{self, StringError};
 use culvert_mounts::MountId;
-use culvert_run::{LOCKS, OUTSIDE, ROOT, files::c_string, library_copy, memory};
+use culvert_run::{INHERITED, LOCKS, OUTSIDE, ROOT, SHARED_DIRECTORY};
+use culvert_run::{files::c_string, library_copy, memory};
 use culvert_sys::OwnedFd;
 
 const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
@@ -24,7 +26,7 @@ fn carriers(
     loader: Loader,
     others: &[Vec<u8>; 2],
     nested: Option<Vec<u8>>,
-    handed: &[(u16, OwnedFd)],
+    handed: &HandedDown,
     saved: Option<&OwnedFd>,
     extras: &Extras,
 ) -> Vec<Vec<u8>> {
@@ -45,7 +47,7 @@ fn carriers(
 /// `CULVERT_RUN=` and what `start/carried.rs` reads.
 fn carrier(
     process: &Process,
-    handed: &[(u16, OwnedFd)],
+    handed: &HandedDown,
     saved: Option<&OwnedFd>,
     said: Option<Said>,
 ) -> Vec<u8> {
@@ -58,11 +60,13 @@ fn carrier(
         .load(core::sync::atomic::Ordering::Relaxed);
     let now = |flag, is_set| if is_set { flag } else { 0 };
     let entered = now(ROOT, process.mounts.root().is_some());
-    let flags = process.flags & !(OUTSIDE | LOCKS | entered)
+    let flags = process.flags & !(OUTSIDE | LOCKS | INHERITED | SHARED_DIRECTORY | entered)
         | now(OUTSIDE, process.is_outside())
+        | now(INHERITED, handed.inherits)
+        | now(SHARED_DIRECTORY, process.shares_working_directory())
         | now(LOCKS, process.run.posix_locks.go_over_exec());
     entry.extend_from_slice(alloc::format!(":{lock}").as_bytes());
-    for (mount, descriptor) in handed {
+    for (mount, descriptor) in &handed.nodes {
         entry.extend_from_slice(alloc::format!(",{}.{mount}", descriptor.raw()).as_bytes());
     }
     if let Some(descriptor) = saved {
@@ -147,7 +151,7 @@ pub fn extend(
     image.nested = nested.is_some();
     // A program that is not intercepted would keep them.
     if nested.is_none() && !matches!(loader, Loader::None(_)) {
-        image.handed = handed::hand_down();
+        image.handed = HandedDown::of_process();
         image.saved = saved::hand_down();
     }
     let mut entries = match privileged {

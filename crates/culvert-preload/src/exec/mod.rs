@@ -24,6 +24,7 @@ pub mod static_tls;
 pub mod tunables;
 mod why;
 
+use crate::descriptors::handed::HandedDown;
 use crate::notice;
 use crate::process::Process;
 use crate::vfs::own_file::OwnFile;
@@ -55,7 +56,7 @@ struct Image {
     /// say.
     nested: bool,
     /// What the environment says is there.
-    handed: Vec<(u16, OwnedFd)>,
+    handed: HandedDown,
     /// Why the program would start without its mounts, and what to do: then it does not start.
     hindrance: Option<String>,
     /// What the drivers of inherited files have saved, which it says as well.

@@ -14,6 +14,7 @@
 use super::look::Look;
 use super::tunables::MOST;
 use super::{Extras, Format, Image, Loader, environment};
+use crate::descriptors::handed::HandedDown;
 use crate::process::{self, Process};
 use crate::vfs::own_file;
 use alloc::boxed::Box;
@@ -245,7 +246,7 @@ fn image(process: &Process, room: u64) -> Result<Box<Image>, Errno> {
         strings: words,
         shadow: None,
         nested: false,
-        handed: Vec::new(),
+        handed: HandedDown::default(),
         hindrance: None,
         saved: None,
     });

@@ -8,6 +8,7 @@ use super::permission::allowed;
 use super::remove::{may_remove, of_target};
 use super::two_paths::{Side, beside, host_error, same_tree};
 use crate::answer::Answer;
+use crate::descriptors::handed;
 use crate::process::Process;
 use crate::watch;
 use culvert::{Attributes, Errno, FileKind, FileSystem, RenameFlags};
@@ -226,6 +227,10 @@ fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
     may_remove(from, file_system)?;
     may_remove(to, file_system)?;
     may_move(from, to, moved, file_system, flags)?;
+    if moved.kind == FileKind::Directory && file_system.capabilities().transient_nodes {
+        // What this program has inherited and not used is found by its path now.
+        handed::before_closing_directory();
+    }
     let replaced = to.entry.as_ref();
     let losing = replaced.and_then(|entry| orphans::losing(to.mount, &entry.attributes));
     let source = watch::Link {
