@@ -213,6 +213,16 @@ pub fn before_closing_directory() {
     }
 }
 
+/// Another process is about to get the table of descriptors, and finds nodes by their paths: as
+/// they are now, where they were renamed since.
+pub fn note_paths() {
+    for (_, description) in super::table().all(|_, description| may_be_lost(description)) {
+        if let Ok(file_system) = culvert_cache::file_system(description.mount) {
+            is_lost(file_system, &description);
+        }
+    }
+}
+
 /// This program has inherited nothing that is found by its path.
 pub fn nothing_inherited() {
     ALL_KNOWN.store(true, Relaxed);

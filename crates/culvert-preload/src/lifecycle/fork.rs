@@ -1,7 +1,7 @@
 //! Processes that are made: what is done before, in the parent and in the child.
 
 use super::{credentials, exit};
-use crate::descriptors::mount_tables;
+use crate::descriptors::{handed, mount_tables};
 use crate::vfs::proc_files;
 use crate::{fuse_server, process};
 use culvert::Errno;
@@ -73,6 +73,7 @@ fn before(flags: CloneFlags) {
     }
     process.table.before_fork(flags.files(), flags.vm(), vfork);
     if flags.files() && !flags.vm() {
+        handed::note_paths();
         culvert_cache::nodes::lend();
         if let Err(error) = classes::share() {
             culvert_sys::log!("fork: a child may close descriptors that Culvert holds: {error}");

@@ -103,6 +103,14 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         mount: "type=plfs",
+        errno: "-EACCES",
+        operations: &[],
+        step: |step| has(step, "/proc/self/fd/"),
+        when: |program| program.nobody && changes_modes(program),
+        why: "names below a link in proc(5) are asked for by its path",
+    },
+    Refusal {
+        mount: "type=plfs",
         errno: "-ESTALE",
         operations: &["fstat", "statx"],
         step: |_| true,
@@ -276,6 +284,9 @@ mod tests {
         let gone = format!("{held}0 chdir d\n0 stat f\n");
         assert!(ends(&gone, 3, "0 stat -EACCES") && !ends(&gone, 3, "0 stat -ENOENT"));
         assert!(!ends(&gone.replace("nobody", "root"), 3, "0 stat -EACCES"));
+        let link = format!("{held}0 mkdir /proc/self/fd/{{fd:c}}/f 0755\n");
+        assert!(ends(&link, 2, "0 -EACCES") && !ends(&link, 2, "0 -ENOENT"));
+        assert!(!ends(&link.replace("nobody", "root"), 2, "0 -EACCES"));
         let path = "0 open b f O_PATH 0\n0 unlink f\n0 fstat b\n";
         assert!(ends(path, 2, "2 -ESTALE") && !ends(path, 1, "1 -ESTALE"));
         assert!(!ends(&path.replace("O_PATH", "O_RDWR"), 2, "2 -ESTALE"));
