@@ -189,18 +189,12 @@ mod server {
     }
 }
 
-/// The seed of a program that renames over a directory where nothing may be removed, and is told
-/// that it is a directory: of two errors the other one comes first.
-const OTHER_ERROR: u64 = 13;
-/// A kept program that does the same.
-const OTHER_ERROR_KEPT: &str = "removed-where-nothing-may-be.txt";
-
 /// Containers, on one back end and on three.
 mod plfs {
     use super::*;
 
     fn programs(kind: &str) {
-        super::programs(kind, false, SEEDS.filter(|seed| *seed != OTHER_ERROR));
+        super::programs(kind, false, SEEDS);
     }
 
     #[test]
@@ -215,12 +209,12 @@ mod plfs {
 
     #[test]
     fn kept_programs() {
-        super::kept_programs("plfs", &[OTHER_ERROR_KEPT]);
+        super::kept_programs("plfs", &[]);
     }
 
     #[test]
     fn kept_programs_on_three() {
-        super::kept_programs("plfs-spread", &[OTHER_ERROR_KEPT]);
+        super::kept_programs("plfs-spread", &[]);
     }
 
     /// Programs that are for these mounts alone.

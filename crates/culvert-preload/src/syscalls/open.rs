@@ -18,7 +18,7 @@ use culvert_intercept::Call;
 use culvert_mounts::resolver::{LastStep, Restrictions};
 use culvert_run::memory::{self, PathBuffer};
 use culvert_run::stat_descriptor;
-use culvert_sys::fd::CWD;
+use culvert_sys::fd::{BorrowedFd, CWD};
 use culvert_sys::fs;
 use culvert_sys::nr;
 use culvert_sys::raw::general::O_PATH;
@@ -193,10 +193,27 @@ impl Opening<'_> {
             Ok(fd) => keep_opened(process, fd as i32, path, flags),
             Err(Errno::ENOENT | Errno::ENOTDIR) => {
                 let found = look_again(process, given, certain)?;
-                self.found(found).unwrap_or(answer)
+                self.found(found).unwrap_or_else(|| match certain {
+                    true => Err(self.restricted().unwrap_or(Errno::ENOENT)),
+                    false => answer,
+                })
             }
             Err(_) => answer,
         }
+    }
+
+    /// What the kernel has against the path for its restrictions, though it may make nothing there.
+    fn restricted(&self) -> Option<Errno> {
+        let restrictions = self.given.restrictions;
+        let directory = BorrowedFd::number(self.given.directory);
+        let how = open_how {
+            flags: (O_PATH | O_CLOEXEC).into(),
+            mode: 0,
+            resolve: restrictions.0,
+        };
+        (restrictions != Restrictions(0))
+            .then(|| fs::open_how(directory, self.given.path.c_str(), &how).err())
+            .flatten()
     }
 
     /// Whether the kernel would make a file where a link leads: in the empty directory under a

@@ -244,10 +244,16 @@ pub fn refused_alike(step: &Step, mount: &Mount, (native, ours): (&str, &str)) -
     let own = ["plfs", "memory", "overlay", "union", "layer=", ",driven"];
     let is_own = own.into_iter().any(|kind| specification.contains(kind));
     let (native, ours) = (native.split(' ').nth(1), ours.split(' ').nth(1));
-    is_own
+    let is_clone = is_own
         && step.operation() == "clone"
         && matches!(native, Some("-EISDIR" | "-EBADF" | "-EOPNOTSUPP"))
-        && ours == Some("-EXDEV")
+        && ours == Some("-EXDEV");
+    // Whether a name is a directory is known before the back end is asked.
+    let is_removal = specification.contains("type=plfs")
+        && ["unlink", "unlinkat", "rmdir", "rename", "renameat2"].contains(&step.operation())
+        && native == Some("-EACCES")
+        && matches!(ours, Some("-EISDIR" | "-ENOTDIR"));
+    is_clone || is_removal
 }
 
 #[cfg(test)]
@@ -255,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clones_between_file_systems_fail_alike() {
+    fn what_fails_with_another_error_is_alike() {
         let alike = |step: &str, mount: &str, native: &str, ours: &str| {
             let program: Program = step.parse().expect("a program");
             let mount = mount.parse().expect("a mount");
@@ -267,6 +273,16 @@ mod tests {
         assert!(!alike(clone, "plfs", "0 -EISDIR", "0 -EIO"));
         assert!(!alike(clone, "passthrough", "0 -EISDIR", "0 -EXDEV"));
         assert!(!alike("0 rename c a", "plfs", "0 -EISDIR", "0 -EXDEV"));
+        let remove = "0 rmdir f";
+        assert!(alike(remove, "plfs", "0 -EACCES", "0 -ENOTDIR"));
+        assert!(!alike(remove, "plfs", "0 -EACCES", "0 0"));
+        assert!(!alike(remove, "memory", "0 -EACCES", "0 -ENOTDIR"));
+        assert!(!alike(
+            "0 openat a cwd f 0 0",
+            "plfs",
+            "0 -EACCES",
+            "0 -ENOTDIR"
+        ));
     }
 
     #[test]
