@@ -40,13 +40,17 @@ pub fn removes(program: &Program) -> bool {
         .any(|operation| does(program, operation))
 }
 
-/// Whether a process of `program` has become another program before another one renames.
+/// Whether a process of `program` has become another program before another one renames, or has got
+/// another's table of descriptors before either does.
 fn renames_after_exec(program: &Program) -> bool {
     let is = |step: &Step, operations: &[&str]| operations.contains(&step.operation());
     program.steps.iter().enumerate().any(|(at, becomes)| {
         let mut later = program.steps[at..].iter();
-        is(becomes, &["exec", "vforkexec"])
-            && later.any(|step| step.actor != becomes.actor && is(step, &["rename", "renameat2"]))
+        let shares = is(becomes, &["clonefiles"]);
+        (shares || is(becomes, &["exec", "vforkexec"]))
+            && later.any(|step| {
+                (shares || step.actor != becomes.actor) && is(step, &["rename", "renameat2"])
+            })
     })
 }
 
@@ -158,8 +162,8 @@ const REFUSALS: &[Refusal] = &[
         operations: &[],
         step: |_| true,
         when: renames_after_exec,
-        why: "a file that was open before exec(2) and is not used yet is not found below a directory \
-            that another process renames",
+        why: "a file that was open before exec(2), or before its table was shared, and is not used \
+            yet is not found below a directory that another process renames",
     },
     Refusal {
         mount: "type=plfs",
@@ -311,6 +315,8 @@ mod tests {
         assert!(ends(moved, 3, "3 -EIO") && !ends(moved, 3, "3 -EBADF"));
         assert!(!ends(moved, 1, "1 -EIO"), "what comes later led to nothing");
         assert!(!ends(&moved.replace("1 rename", "0 rename"), 3, "3 -EIO"));
+        let shared = "0 clonefiles 1\n0 rename d e\n1 read b 1\n";
+        assert!(ends(shared, 2, "2 -EIO") && !ends(&shared.replace("files", "fs"), 2, "2 -EIO"));
         let got = "#! user nobody\n0 receive b 0\n0 read b 1\n";
         assert!(ends(got, 1, "1 -EIO") && !ends(&got.replace("nobody", "root"), 1, "1 -EIO"));
         let stored = format!("{held}0 mapwrite b 0 1\n");
