@@ -59,7 +59,7 @@ pub enum Unfit {
     Path,
     /// It is not the user's alone.
     Trust(trust::Why),
-    /// Its file system is none of [`KNOWN`].
+    /// Its file system is none that is this machine's own.
     System,
     /// Nothing can be made there.
     ReadOnly,
