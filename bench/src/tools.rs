@@ -88,9 +88,15 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let both = [&self.directory, &self.installed];
-        let _ = Command::new("rm").arg("-rf").args(both).status();
+        let mut all = Command::new("rm");
+        all.arg("-rf").args([&self.directory, &self.installed]);
+        let _ = all.arg(runtime()).status();
     }
+}
+
+/// The worker's XDG_RUNTIME_DIR, where root measures. Removed at the end.
+pub fn runtime() -> String {
+    format!("/run/culvert-bench-{}", std::process::id())
 }
 
 /// A directory for what is not in memory.

@@ -4,7 +4,7 @@
 use crate::compare::{Row, Way, compare};
 use crate::figure::{Figure, Judged};
 use crate::fixture;
-use crate::tools::{Place, disk, numbers, sh, succeeds};
+use crate::tools::{Place, disk, numbers, runtime, sh, succeeds};
 
 /// Columns of the tables.
 const DEFAULT: &str = "default";
@@ -34,8 +34,15 @@ impl Worker {
             "env HOME={home} XDG_CACHE_HOME={home} FILES_CLOCK={clock} FILES_COUNT={files}"
         );
         if numbers("id -u")[0] == 0.0 {
-            sh(&format!("chown -R 65534:65534 {directory}"));
-            before = format!("setpriv --reuid=65534 --regid=65534 --clear-groups -- {before}");
+            // As a login makes one, in whose place nobody else can put another: /run/user/UID.
+            let runtime = runtime();
+            sh(&format!(
+                "mkdir -p -m 700 {runtime} && chown -R 65534:65534 {directory} {runtime}"
+            ));
+            before = format!(
+                "setpriv --reuid=65534 --regid=65534 --clear-groups -- {before} \
+                XDG_RUNTIME_DIR={runtime}"
+            );
         }
         Self {
             before,
