@@ -1,6 +1,7 @@
 /* A bad pointer is EFAULT, wherever it stands, and never a crash. Usage: efault, with the tree
  * `odd` as the working directory. */
 #include "probe.h"
+#include <linux/fs.h>
 #include <sys/epoll.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -70,6 +71,8 @@ static void with(const char *name, void *bad)
     SHOW(splice(fd, bad, ends[1], NULL, 10, 0));
     SHOW(copy_file_range(fd, bad, fd, NULL, 10, 0));
     SHOW(ioctl(fd, FIONREAD, bad));
+    /* A number that is none comes first. */
+    SHOW(ioctl(999, FICLONERANGE, bad));
     SHOW(fcntl(fd, F_GETLK, bad));
     SHOW(fcntl(fd, F_SETLK, bad));
     SHOW(syscall(SYS_utimensat, AT_FDCWD, "hello.txt", bad, 0));

@@ -124,7 +124,8 @@ pub fn ioctl(process: &Process, call: &mut Call) -> Answer {
 fn clone_outside(process: &Process, fd: i32, request: u32, argument: usize) -> Answer {
     let source = match request {
         FICLONE => argument as i64,
-        FICLONERANGE => memory::get(argument)?,
+        // A number that is none comes first: the kernel says which.
+        FICLONERANGE => memory::get(argument).map_err(|_| FORWARD)?,
         _ => return Err(FORWARD),
     };
     match kernel_has_not(process, source as usize) {
